@@ -12,8 +12,8 @@ import time
 import tensorflow.compat.v1 as tf
 from cluster_line import place, requests, say
 
-from tpack.cluster.member import ClusterMember
-from tpack.multi_worker.exchange import WorkerGroup, all_reduce_between_workers
+from tpack.multi_worker.all_reduce import WorkerGroup, all_reduce_between_workers
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.servers import NUM_CHANNELS, start_server, task_device
 
 LEADER = "/job:worker/replica:0/task:0"

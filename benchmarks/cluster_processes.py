@@ -22,7 +22,7 @@ from pathlib import Path
 
 from cluster_line import MARK
 
-from tpack.cluster.ports import LOOPBACK, PortReservation
+from tpack.multi_worker.cluster.ports import LOOPBACK, PortReservation
 
 LIMIT_SECS = 120
 

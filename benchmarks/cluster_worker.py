@@ -15,12 +15,12 @@ from cluster_line import Span, place, say, serve_rounds
 from cluster_models import CLASSES, RATE, batch_of, perceptron_layers, size_of, spread
 
 from tpack.callbacks.base import Callback
-from tpack.cluster.member import ClusterTask
 from tpack.errors import StopTraining
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.tensors import TensorInput
-from tpack.train.distributed import DistributedTrainerParameterServer, DistributedTrainerReplicated
-from tpack.train.multi_worker import MultiWorkerTrainerReplicated
+from tpack.multi_worker.cluster.cluster_spec import ClusterTask
+from tpack.multi_worker.ps_trainer import DistributedTrainerParameterServer, DistributedTrainerReplicated
+from tpack.multi_worker.trainer import MultiWorkerTrainerReplicated
 from tpack.train.trainers import SimpleTrainer
 
 

@@ -16,8 +16,8 @@ import reduce_baselines
 from timing import argument_parser, write_json
 
 from tpack.cli.reduce import _MODELS, _shapes
-from tpack.reduction.choose.candidates import PACKINGS, refusals
-from tpack.reduction.choose.measure import (
+from tpack.reduction.autotune.candidates import PACKINGS, refusals
+from tpack.reduction.autotune.measure import (
     LIKELY_CANDIDATES,
     MEGABYTE,
     MeasuringOptions,
@@ -26,8 +26,8 @@ from tpack.reduction.choose.measure import (
     measure_candidate,
     sorted_rows,
 )
+from tpack.reduction.comm_volume import ring_cost
 from tpack.reduction.names import ALGORITHMS
-from tpack.reduction.traffic import ring_cost
 from tpack.tower.devices import resolve_devices
 
 EVERYTHING = tuple(algorithm + packing for algorithm in ALGORITHMS for packing in ("", *(f"+{p}" for p in PACKINGS)))

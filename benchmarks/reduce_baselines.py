@@ -1,6 +1,6 @@
 """What the reductions of `reduce.py` are compared with: one baseline, measured in this process.
 
-It is spoken to as `tpack.reduction.choose.measuring_process` is: a request on standard input, a row on standard output.
+It is spoken to as `tpack.reduction.autotune.worker` is: a request on standard input, a row on standard output.
 """
 
 import json
@@ -14,9 +14,9 @@ import tensorflow
 import tensorflow.compat.v1 as tf
 from tensorflow.python.distribute.values import PerReplica
 
+from tpack.reduction.autotune.measure import Measurement, Workload
+from tpack.reduction.autotune.worker import measure_here
 from tpack.reduction.base import ReduceOp, Reducer
-from tpack.reduction.choose.measure import Measurement, Workload
-from tpack.reduction.choose.measuring_process import measure_here
 from tpack.reduction.sums import on_device_of
 
 FLOOR = "memory floor"

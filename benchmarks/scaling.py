@@ -16,7 +16,7 @@ from itertools import combinations
 import numpy as np
 from timing import argument_parser, print_table, write_json
 
-from tpack.multi_worker.buckets import BUCKET_BYTES, MAX_BUCKETS, Route
+from tpack.multi_worker.gradient_buckets import BUCKET_BYTES, MAX_BUCKETS, Route
 
 IMAGES = 1281167
 EPOCHS = 95

@@ -39,7 +39,7 @@ def test_a_script_runs_unedited_and_so_do_its_workers(tmp_path):
     (tmp_path / "augment.py").write_text(AUGMENT)
     (tmp_path / "train.py").write_text(FLOW)
     done = run("-m", "tpack.as_tensorpack", str(tmp_path / "train.py"), "--lr", "0.1")
-    assert done.stdout == "[[2, 'tpack.older_names.code.rect'], [4, 'tpack.older_names.code.rect']]\n", done.stderr
+    assert done.stdout == "[[2, 'tpack.legacy.code.rect'], [4, 'tpack.legacy.code.rect']]\n", done.stderr
     assert done.returncode == 3
 
 

@@ -69,7 +69,7 @@ ray.init(address=cluster.address, log_to_driver=False)
 TOLD = {}
 
 def place(number, offset):
-    from tpack.cluster import resolve_cluster
+    from tpack.multi_worker.cluster import resolve_cluster
     from tpack.utils import logger
     member = resolve_cluster(timeout_secs=10)
     logger.set_logger_dir("log", action="d")

@@ -203,6 +203,7 @@ from tpack.input_source import ZMQInput as ZMQInput
 from tpack.input_source import remap_input_source as remap_input_source
 from tpack.keras import KerasModel as KerasModel
 from tpack.keras import fit as fit
+from tpack.legacy.as_tensorpack import install_as_tensorpack as install_as_tensorpack
 from tpack.models import AvgPooling as AvgPooling
 from tpack.models import BatchNorm as BatchNorm
 from tpack.models import BatchRenorm as BatchRenorm
@@ -231,7 +232,6 @@ from tpack.models import layer_register as layer_register
 from tpack.models import regularize_cost as regularize_cost
 from tpack.models import regularize_cost_from_collection as regularize_cost_from_collection
 from tpack.models import rename_tflayer_get_variable as rename_tflayer_get_variable
-from tpack.older_names.as_tensorpack import install_as_tensorpack as install_as_tensorpack
 from tpack.optimizers import BIASES_AND_NORMS as BIASES_AND_NORMS
 from tpack.optimizers import LAMB as LAMB
 from tpack.optimizers import LARS as LARS

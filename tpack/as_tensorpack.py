@@ -5,7 +5,7 @@ import runpy
 import sys
 from collections.abc import Sequence
 
-from tpack.older_names.as_tensorpack import install_as_tensorpack
+from tpack.legacy.as_tensorpack import install_as_tensorpack
 
 _USAGE = "usage: python -m tpack.as_tensorpack SCRIPT [ARGUMENTS...]"
 _WRITTEN_FOR_1 = (

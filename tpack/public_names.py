@@ -143,7 +143,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "compat": "get_tf_version_tuple tfv1",
     },
     "Scripts that import tensorpack": {
-        "older_names.as_tensorpack": "install_as_tensorpack",
+        "legacy.as_tensorpack": "install_as_tensorpack",
     },
 }
 """For each group the packages that its names come from, and the names, separated by spaces."""

@@ -18,13 +18,13 @@ from typing import Any
 
 import cloudpickle
 
-from tpack.cli.launcher.attempt import Job
-from tpack.cli.launcher.attempts import Attempts, Team
 from tpack.cli.launcher.console import Console
+from tpack.cli.launcher.job_run import Job
 from tpack.cli.launcher.plan import Host
 from tpack.cli.launcher.ray_machines import STRATEGIES, TASK_VARIABLE, RayMachines, check_resources, ray_connected
-from tpack.cluster.rendezvous import SECRET_VARIABLE
+from tpack.cli.launcher.restarts import Restarts, Team
 from tpack.errors import ClusterError, ConfigError
+from tpack.multi_worker.cluster.rendezvous import SECRET_VARIABLE
 from tpack.utils.validation import check_arguments, check_count, check_number
 
 __all__ = ["RayOptions", "RayResult", "launch_on_ray"]
@@ -151,7 +151,7 @@ def _job(options: RayOptions, machines: RayMachines) -> Job:
 
 def _run(job: Job, team: Team, directory: str) -> None:
     console = Console(directory)
-    attempts = Attempts(job, team, console)
+    attempts = Restarts(job, team, console)
     try:
         code = attempts.run()
     finally:

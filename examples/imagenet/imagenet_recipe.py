@@ -42,9 +42,9 @@ from tpack import (
 from tpack.callbacks import EstimatedTimeLeft, HyperParamSetterWithFunc, ThroughputTracker
 from tpack.dataflow.dataset import ILSVRCMeta
 from tpack.errors import ConfigError, InputError
+from tpack.multi_worker.ps_trainer import DistributedTrainer
 from tpack.predict import OfflinePredictor, PredictConfig
 from tpack.tfutils.export import ModelExporter
-from tpack.train.distributed import DistributedTrainer
 
 # Those of a cluster train in several processes, as `tpack launch` starts them, and the last three want `--ps` of it.
 TRAINERS = {

@@ -10,7 +10,6 @@ import tpack.callbacks
 from tests.helpers.toy_inference import flow, make_trainer
 from tpack.callbacks.averages import MovingAverageSummary, SimpleMovingAverage
 from tpack.callbacks.base import Callback, CallbackFactory
-from tpack.callbacks.checks import CheckNumerics
 from tpack.callbacks.gpu import GPUMemoryTracker, GPUUtilizationTracker
 from tpack.callbacks.group import Callbacks, ProxyCallback
 from tpack.callbacks.hooks import HookToCallback
@@ -24,8 +23,8 @@ from tpack.callbacks.monitors.csv_writer import CSVWriter
 from tpack.callbacks.monitors.group import Monitors
 from tpack.callbacks.monitors.hparams import TensorBoardHParams
 from tpack.callbacks.monitors.json_writer import JSONWriter
-from tpack.callbacks.monitors.merging import MergeScalars, SlowestWorker
 from tpack.callbacks.monitors.writers import ScalarPrinter, SendMonitorData, TFEventWriter
+from tpack.callbacks.nan_checks import CheckNumerics
 from tpack.callbacks.param_setters import (
     HumanHyperParamSetter,
     HyperParamSetterWithFunc,
@@ -54,6 +53,7 @@ from tpack.callbacks.watchdog import SessionRunTimeout, Watchdog
 from tpack.callbacks.weight_averages.ema import EMA
 from tpack.callbacks.weight_averages.swa import SWA
 from tpack.errors import CallbackError
+from tpack.multi_worker.cross_worker import MergeScalars, SlowestWorker
 from tpack.utils.concurrency import StoppableThread
 
 STEPS, EPOCHS = 3, 2

@@ -6,11 +6,11 @@ import pytest
 
 from tests.helpers.fake_trainer import FakeTrainer
 from tpack.callbacks.base import Callback
-from tpack.callbacks.checks import CheckNumerics
 from tpack.callbacks.group import Callbacks, ProxyCallback, numbered
 from tpack.callbacks.inference.runners import InferenceRunnerBase
 from tpack.callbacks.min_max_saver import MinSaver
 from tpack.callbacks.monitors.group import Monitors
+from tpack.callbacks.nan_checks import CheckNumerics
 from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.stopping import EarlyStopping
 from tpack.callbacks.trigger import EnableCallbackIf, PeriodicTrigger

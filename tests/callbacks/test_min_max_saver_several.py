@@ -12,7 +12,7 @@ from tpack.callbacks.base import Callback
 from tpack.callbacks.min_max_saver import MaxSaver, MinSaver
 from tpack.errors import CheckpointError, ConfigError
 from tpack.tfutils.checkpoint import resolve_checkpoint
-from tpack.tfutils.saving import best
+from tpack.tfutils.checkpoints import best
 
 
 def kept(directory, name="min-error"):

@@ -6,7 +6,7 @@ from tests.helpers.fake_trainer import FakeTrainer
 from tpack.callbacks import progress
 from tpack.callbacks.progress import ThroughputTracker
 from tpack.errors import ConfigError
-from tpack.tfutils.step.step_timer import StepTimer
+from tpack.step.step_timer import StepTimer
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from tests.helpers.log_lines import captured_log
 from tpack.callbacks import saver
 from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.trigger import PeriodicTrigger
-from tpack.dataflow.state import StatelessError
+from tpack.dataflow.iterator_state import StatelessError
 from tpack.errors import ClusterError
 from tpack.tfutils.train_state import read_data_state, states_of_workers
 

@@ -3,13 +3,13 @@ import pytest
 from tests.helpers.worker_job import run_workers
 from tpack.cli.cluster import describe, draw
 from tpack.cli.main import main
-from tpack.multi_worker.pairs import ClusterSpeed, PairSpeed
+from tpack.multi_worker.link_benchmark import ClusterSpeed, LinkSpeed
 
 SPEED = ClusterSpeed(
     (
-        PairSpeed(0, 1, latency_secs=2e-4, there=1.2e9, back=1.1e9, all_reduce=0.8e9),
-        PairSpeed(0, 2, latency_secs=9e-4, there=0.3e9, back=0.9e9, all_reduce=0.2e9),
-        PairSpeed(1, 2, latency_secs=3e-4, there=1.0e9, back=1.3e9, all_reduce=0.4e9),
+        LinkSpeed(0, 1, latency_secs=2e-4, there=1.2e9, back=1.1e9, all_reduce=0.8e9),
+        LinkSpeed(0, 2, latency_secs=9e-4, there=0.3e9, back=0.9e9, all_reduce=0.2e9),
+        LinkSpeed(1, 2, latency_secs=3e-4, there=1.0e9, back=1.3e9, all_reduce=0.4e9),
     ),
     all_reduce=0.5e9,
 )
@@ -62,7 +62,7 @@ def test_the_heat_map_has_a_number_for_each_direction_and_darker_cells_where_it_
 
 def test_the_heat_map_of_many_workers_has_a_scale_instead_of_numbers():
     size = 20
-    pairs = [PairSpeed(a, b, 1e-4, 1e9, 1e9, 1e9) for a in range(size) for b in range(a + 1, size)]
+    pairs = [LinkSpeed(a, b, 1e-4, 1e9, 1e9, 1e9) for a in range(size) for b in range(a + 1, size)]
     figure = draw(ClusterSpeed(tuple(pairs), 1e9), size)
     assert len(figure.axes) == 4
     assert not figure.axes[0].texts

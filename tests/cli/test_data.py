@@ -8,11 +8,11 @@ import pytest
 from tpack.cli.data import explain, load_flow
 from tpack.cli.main import main
 from tpack.dataflow.batch import BatchData
+from tpack.dataflow.flow_profiler import Stage
 from tpack.dataflow.mapping import MapData
 from tpack.dataflow.parallel.process_map import MultiProcessMapData
 from tpack.dataflow.parallel.process_runner import MultiProcessRunner
 from tpack.dataflow.sources import DataFromList
-from tpack.dataflow.stages import Stage
 from tpack.errors import ConfigError
 
 SCRIPT = """

@@ -7,9 +7,9 @@ import pytest
 from tpack.cli import gradient_shapes
 from tpack.cli.main import main
 from tpack.reduction.algorithms.one_device import RoundRobinReducer
-from tpack.reduction.choose import by_measurement
-from tpack.reduction.choose.by_measurement import MeasuredChoice
-from tpack.reduction.choose.measure import Measurement
+from tpack.reduction.autotune import autotune
+from tpack.reduction.autotune.autotune import MeasuredChoice
+from tpack.reduction.autotune.measure import Measurement
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def asked(monkeypatch):
         calls.append((shapes, dtypes))
         return MeasuredChoice(RoundRobinReducer(), "it was the first", (Measurement("round_robin", (0.025,)),))
 
-    monkeypatch.setattr(by_measurement, "choose_by_measurement", choose)
+    monkeypatch.setattr(autotune, "choose_by_measurement", choose)
     return calls
 
 

@@ -8,13 +8,13 @@ import pytest
 
 from tests.helpers.launching import DEAF, Launched, assert_gone, waiting
 from tpack.cli import launch
-from tpack.cli.launcher import attempts
+from tpack.cli.launcher import restarts as attempts
 from tpack.cli.main import main
 
 # Says what it finds out about its place; a parameter server then waits until it is ended.
 WHO = """
 import json, os, sys, time
-from tpack.cluster.resolver import resolve_cluster
+from tpack.multi_worker.cluster.resolver import resolve_cluster
 member = resolve_cluster(timeout_secs=5)
 ranks = [os.environ[name] for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")]
 place = [member.job, member.index, member.workers, member.address, member.local_size]
@@ -175,7 +175,7 @@ def jobs(monkeypatch):
         def run(self):
             """Do nothing."""
 
-    monkeypatch.setattr(attempts, "Attempt", NoAttempt)
+    monkeypatch.setattr(attempts, "JobRun", NoAttempt)
     monkeypatch.setattr(launch, "adopt_orphans", lambda: True)
     return jobs
 

@@ -9,10 +9,10 @@ from tpack.cli import reduce
 from tpack.cli.main import main
 from tpack.cli.reduce import _MODELS, _resnet50_shapes
 from tpack.reduction.algorithms.one_device import RoundRobinReducer
-from tpack.reduction.choose import by_measurement, measuring_process
-from tpack.reduction.choose.by_measurement import MeasuredChoice
-from tpack.reduction.choose.candidates import PACKINGS
-from tpack.reduction.choose.measure import LIKELY_CANDIDATES, Measurement
+from tpack.reduction.autotune import autotune, worker
+from tpack.reduction.autotune.autotune import MeasuredChoice
+from tpack.reduction.autotune.candidates import PACKINGS
+from tpack.reduction.autotune.measure import LIKELY_CANDIDATES, Measurement
 from tpack.reduction.names import ALGORITHMS
 
 
@@ -30,7 +30,7 @@ def asked(monkeypatch):
         calls.append((devices, shapes, dtypes, options, cache))
         return MeasuredChoice(RoundRobinReducer(), "it was the first", (Measurement("round_robin", (0.025,)),))
 
-    monkeypatch.setattr(by_measurement, "choose_by_measurement", choose)
+    monkeypatch.setattr(autotune, "choose_by_measurement", choose)
     return calls
 
 
@@ -153,9 +153,9 @@ def own_module(monkeypatch, tmp_path):
 def test_a_reducer_of_the_users_own_stands_in_the_table(own_module, monkeypatch, capsys):
     def measure_here(name, workload, options):
         request = {"candidate": name, "workload": workload.as_json(), "steps": options.steps, "rounds": options.rounds}
-        return measuring_process.answer({**request, "session_config": options.config_digits})
+        return worker.answer({**request, "session_config": options.config_digits})
 
-    monkeypatch.setattr(by_measurement, "measure_candidate", measure_here)
+    monkeypatch.setattr(autotune, "measure_candidate", measure_here)
     arguments = ["--towers", "2", "--shapes", "20x5,5", "--steps", "1", "--candidates", "one_device"]
     assert main(["reduce", *arguments, "--reducer", "own_module:Half", "--reducer", "own_module:exact"]) == 0
     printed = capsys.readouterr().out

@@ -11,7 +11,7 @@ import pytest
 from tests.helpers.flows import Counting
 from tests.helpers.foreign import COUNT, FaceDataset, GrainDataset, Loader, MapStyle, Picture, StatefulLoader, Tensor
 from tpack.dataflow.adapters import AdaptedData, as_dataflow
-from tpack.dataflow.state import StatelessError
+from tpack.dataflow.iterator_state import StatelessError
 from tpack.errors import ConfigError, InputError, WrongTypeError
 from tpack.utils import serialize
 

@@ -16,7 +16,7 @@ from tpack.dataflow.adapters import (
     _Reader,
     _thaw_state,
 )
-from tpack.dataflow.state import StatelessError
+from tpack.dataflow.iterator_state import StatelessError
 from tpack.errors import InputError
 from tpack.utils import serialize
 

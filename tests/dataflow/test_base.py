@@ -15,7 +15,7 @@ from tpack.dataflow.base import (
     UnknownLengthError,
     length_or_none,
 )
-from tpack.dataflow.state import StatelessError
+from tpack.dataflow.iterator_state import StatelessError
 from tpack.errors import InputError
 
 

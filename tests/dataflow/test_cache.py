@@ -6,8 +6,8 @@ import pytest
 
 from tests.helpers.flows import Counting
 from tpack.dataflow.cache import CacheData
+from tpack.dataflow.iterator_state import StatelessError
 from tpack.dataflow.sources import DataFromIterable, DataFromList
-from tpack.dataflow.state import StatelessError
 from tpack.errors import InputError
 
 

@@ -4,9 +4,9 @@ import pytest
 
 from tests.helpers.flows import Counting
 from tpack.dataflow.combine import ConcatData, FlowList, JoinData, RandomChooseData, RandomMixData
+from tpack.dataflow.iterator_state import StatelessError
 from tpack.dataflow.mapping import MapData
 from tpack.dataflow.sources import DataFromList
-from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, DataPointError, InputError
 
 every_kind = pytest.mark.parametrize("kind", [ConcatData, JoinData, RandomChooseData, RandomMixData])

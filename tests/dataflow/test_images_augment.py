@@ -10,8 +10,8 @@ from tests.helpers.images import marked_pixel, picture
 from tpack.dataflow import imgaug
 from tpack.dataflow.base import DataFlow
 from tpack.dataflow.images import AugmentImageComponent, AugmentImageComponents, AugmentImageCoordinates
+from tpack.dataflow.iterator_state import StatelessError
 from tpack.dataflow.sources import DataFromList
-from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, DataPointError, InputError
 from tpack.utils import serialize
 from tpack.utils.rng import fix_rng_seed

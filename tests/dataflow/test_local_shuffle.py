@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.helpers.flows import Broken, Counting
+from tpack.dataflow.iterator_state import StatelessError
 from tpack.dataflow.local_shuffle import LocallyShuffleData
 from tpack.dataflow.sources import DataFromList
-from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, DataExhaustedError, InputError
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from tests.helpers.flows import Broken, Counting
 from tpack.dataflow.base import UnknownLengthError
+from tpack.dataflow.iterator_state import StatelessError, freeze_points
 from tpack.dataflow.repeat import FixedSizeData, RepeatedData, RepeatedDataPoint
 from tpack.dataflow.sources import DataFromIterable, DataFromList
-from tpack.dataflow.state import StatelessError, freeze_points
 from tpack.errors import ConfigError, DataExhaustedError, InputError
 
 

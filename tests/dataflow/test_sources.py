@@ -9,8 +9,8 @@ import pytest
 
 from tests.helpers.flows import generate
 from tpack.dataflow.base import UnknownLengthError
+from tpack.dataflow.iterator_state import StatelessError
 from tpack.dataflow.sources import DataFromGenerator, DataFromList, DataFromQueue
-from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, DataExhaustedError, InputError
 
 

@@ -6,8 +6,8 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.strategies import MEAN, ON_READ, SUM, devices_of, started, tower_number
 from tpack.distribute.contexts import get_update_device
 from tpack.distribute.current import get_cross_tower_context, get_tower_context
-from tpack.distribute.device_list import DeviceListStrategy
 from tpack.distribute.mirrored import CollectiveAllReduceStrategy, MirroredStrategy
+from tpack.distribute.multi_device import MultiDeviceStrategy
 from tpack.distribute.one_device import OneDeviceStrategy
 from tpack.distribute.parameter_server import ParameterServerStrategy
 from tpack.distribute.values import DistributedValues
@@ -314,5 +314,5 @@ def test_a_tower_s_context_answers_in_the_tower_only(strategy, ask):
 
 def test_the_strategies_are_all_that_have_a_list_of_devices():
     kinds = {type(make()) for make in STRATEGIES.values()}
-    own = {kind for kind in DeviceListStrategy.__subclasses__() if kind.__module__.startswith("tpack.distribute")}
+    own = {kind for kind in MultiDeviceStrategy.__subclasses__() if kind.__module__.startswith("tpack.distribute")}
     assert {kind.__name__ for kind in own - kinds} == {"TrainerTowersStrategy"}

@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from tpack.cluster.member import ClusterMember
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.estimator.run_config import RunConfig
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 
 FULL = {"chief": ["h0:1"], "ps": ["h1:1", "h2:1"], "worker": ["h3:1", "h4:1"]}
 MASTER = {"master": ["h0:1"], "ps": ["h1:1"], "worker": ["h3:1"]}

@@ -20,8 +20,8 @@ from tpack.predict.config import PredictConfig
 from tpack.predict.feedfree import FeedfreePredictor
 from tpack.predict.offline import OfflinePredictor
 from tpack.predict.towers import DataParallelOfflinePredictor, MultiTowerOfflinePredictor
+from tpack.step import compile_choice
 from tpack.tfutils.sessinit import DictRestore
-from tpack.tfutils.step import compile_choice
 from tpack.tfutils.summary import add_moving_summary
 from tpack.tower.context import TrainTowerContext
 from tpack.train.trainers import (

@@ -12,8 +12,8 @@ from tpack.graph_builder.loss_scale import DynamicLossScale, LossScaleOptimizer,
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.reduction.algorithms.one_device import RoundRobinReducer
 from tpack.reduction.algorithms.ring import RingReducer
-from tpack.reduction.choose.by_measurement import AutoReducer, ChoiceCache
-from tpack.reduction.choose.measure import MeasuringOptions
+from tpack.reduction.autotune.autotune import AutoReducer, ChoiceCache
+from tpack.reduction.autotune.measure import MeasuringOptions
 from tpack.tfutils.gradproc import GlobalNormClip, MapGradient, PrintGradient, ScaleGradient, SummaryGradient
 from tpack.tfutils.optimizer import AccumGradOptimizer, VariableAssignmentOptimizer, apply_grad_processors
 from tpack.tower.context import current_tower_context

@@ -17,7 +17,7 @@ from tpack.public_names import GROUPS
 
 FOLDER = ROOT / "docs" / "api"
 SITE = ROOT / "mkdocs.yml"
-WITHOUT_PAGE = ("tpack.contrib", "tpack.older_names", "tpack.tf1", "tpack.cli")
+WITHOUT_PAGE = ("tpack.contrib", "tpack.legacy", "tpack.tf1", "tpack.cli")
 """Packages for scripts that were written for something else, which the pages on migrating tell of, and commands."""
 
 MODULES = ("tpack.errors", "tpack.ray", "tpack.schedules")

@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.compat import names_in_use
 from tpack.graph_builder.cost import GradientOptions, make_grad_fn
-from tpack.tfutils.step.step_seeds import let_seeds_follow_steps
+from tpack.step.step_seeds import let_seeds_follow_steps
 from tpack.tower.tower_func import TowerFunc
 
 SIGNATURE = (tf.TensorSpec([None, 4], tf.float32, "x"), tf.TensorSpec([None], tf.int32, "y"))

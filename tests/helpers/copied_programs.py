@@ -6,12 +6,12 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.examples import load_example
-from tpack.copying.towers import TowerBuilding
 from tpack.distribute.mirrored import MirroredStrategy
 from tpack.estimator.replicate_model_fn import replicate_model_fn
 from tpack.graph_builder.cost import GradientOptions, make_grad_fn
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.graph_builder.towers import build_towers
+from tpack.graph_copy.towers import TowerBuilding
 from tpack.tower.devices import LeastLoadedDeviceSetter
 from tpack.tower.tower_func import TowerFunc
 

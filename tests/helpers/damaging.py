@@ -28,8 +28,8 @@ from tests.helpers.guarded import guarded
 from tpack.callbacks.monitors.json_writer import JSONWriter
 from tpack.dataflow.dataset.cifar import load_arrays
 from tpack.dataflow.dataset.mnist import read_idx
+from tpack.dataflow.iterator_state import rng_from_state, rng_state
 from tpack.dataflow.sources import DataFromList
-from tpack.dataflow.state import rng_from_state, rng_state
 from tpack.dataflow.storage import tensorpack_format
 from tpack.dataflow.storage.hdf5 import HDF5Serializer
 from tpack.dataflow.storage.lmdb import LMDBData, LMDBSerializer

@@ -13,9 +13,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.sessions import cpu_session
-from tpack.copying.towers import alike_in_towers
 from tpack.graph_builder.base import GraphBuilder
 from tpack.graph_builder.simple import SimpleBuilder
+from tpack.graph_copy.towers import replicate_by_copy
 from tpack.tower.context import current_tower_context
 
 STEPS = 5
@@ -89,7 +89,7 @@ def train(
             tower = current_tower_context()
             rows = num_towers * TOWER_BATCH // tower.total
             part = slice(tower.index * rows, (tower.index + 1) * rows)
-            return alike_in_towers(build, *(tf.constant(data[key][:, part])[step] for key in ("x", "p", "ids", "y")))
+            return replicate_by_copy(build, *(tf.constant(data[key][:, part])[step] for key in ("x", "p", "ids", "y")))
 
         def build(*inputs: Any) -> Any:
             cost = build_cost(*inputs)

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.cluster.member import ClusterMember
-from tpack.cluster.peers import Peers, connect_peers
-from tpack.cluster.ports import parse_address
-from tpack.cluster.resolver import resolve_cluster
 from tpack.errors import TpackError
-from tpack.multi_worker.exchange import Exchange, WorkerGroup, all_reduce_between_workers, copy_from_worker
+from tpack.multi_worker.all_reduce import Exchange, WorkerGroup, all_reduce_between_workers, copy_from_worker
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember
+from tpack.multi_worker.cluster.peers import Peers, connect_peers
+from tpack.multi_worker.cluster.ports import parse_address
+from tpack.multi_worker.cluster.resolver import resolve_cluster
 from tpack.multi_worker.servers import WorkerSessionCreator, start_server, task_device
 from tpack.tower.grads import ReduceOp
 

@@ -2,10 +2,10 @@
 
 from collections import deque
 
+from tpack.dataflow.checkpoint import Position
 from tpack.dataflow.parallel.process_runner import _State
 from tpack.dataflow.parallel.transport.receiver import Message
 from tpack.dataflow.parallel.transport.wire import Kind
-from tpack.dataflow.position import Position
 from tpack.utils.child_process import failure_of
 
 

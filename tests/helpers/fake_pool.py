@@ -2,7 +2,7 @@
 
 import random
 
-from tpack.dataflow.parallel.map_order import MapPool, Result
+from tpack.dataflow.parallel.ordering import MapPool, Result
 
 
 class FakePool(MapPool):

@@ -15,8 +15,8 @@ from tpack.callbacks.base import Callback
 from tpack.callbacks.group import Callbacks
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.callbacks.monitors.group import Monitors
+from tpack.step.hooked_session import HookedSession
 from tpack.tfutils.graph_lookup import get_global_step_var
-from tpack.tfutils.step.hooked_session import HookedSession
 
 
 class Recorder(MonitorBase):

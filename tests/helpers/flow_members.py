@@ -18,7 +18,7 @@ from tpack.dataflow.combine import ConcatData, JoinData, RandomChooseData, Rando
 from tpack.dataflow.inspect import PrintData, TestDataSpeed
 from tpack.dataflow.local_shuffle import LocallyShuffleData
 from tpack.dataflow.mapping import FlatMapData, MapData, MapDataComponent, SelectComponent
-from tpack.dataflow.mixing import CutMix, MixUp
+from tpack.dataflow.mixup import CutMix, MixUp
 from tpack.dataflow.repeat import FixedSizeData, RepeatedData, RepeatedDataPoint
 from tpack.dataflow.shard import ShardData
 from tpack.dataflow.sources import DataFromGenerator, DataFromIterable, DataFromList, FakeData

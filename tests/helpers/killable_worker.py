@@ -18,14 +18,14 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback
 from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.trigger import PeriodicTrigger
-from tpack.cluster.resolver import resolve_cluster
 from tpack.dataflow.batch import BatchData
 from tpack.dataflow.shard import ShardData
 from tpack.dataflow.sources import DataFromList
 from tpack.graph_builder.model_desc import ModelDesc
-from tpack.train.distributed import DistributedTrainerParameterServer
+from tpack.multi_worker.cluster.resolver import resolve_cluster
+from tpack.multi_worker.ps_trainer import DistributedTrainerParameterServer
+from tpack.multi_worker.trainer import MultiWorkerTrainerReplicated, WaitLimits
 from tpack.train.interface import launch_train_with_config
-from tpack.train.multi_worker import MultiWorkerTrainerReplicated, WaitLimits
 from tpack.train.resume import AutoResumeTrainConfig
 from tpack.utils import logger
 

@@ -14,11 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from tpack.cluster.handshake import MeetingPoint
-from tpack.cluster.member import ClusterMember
-from tpack.cluster.peers import Peers, connect_peers
-from tpack.cluster.ports import PortReservation
 from tpack.errors import TpackError
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember
+from tpack.multi_worker.cluster.peers import Peers, connect_peers
+from tpack.multi_worker.cluster.ports import PortReservation
+from tpack.multi_worker.control.handshake import RendezvousOptions
 
 SECRET = "a secret of 24 characters"
 LONG = 60.0
@@ -26,7 +26,7 @@ HEARTBEAT_SECS = 1.0
 SIZE = 3
 
 
-def member_of(point: MeetingPoint, rank: int, num_ps: int = 0) -> ClusterMember:
+def member_of(point: RendezvousOptions, rank: int, num_ps: int = 0) -> ClusterMember:
     """Return one worker, or parameter server, of those that meet at a point.
 
     Args:
@@ -60,7 +60,7 @@ def joined(size: int = SIZE, num_ps: int = 0, **limits: float) -> Iterator[list[
     """Give the peers of a cluster, all in this process; closed at the end."""
     limits = {"heartbeat_secs": LONG, "straggler_secs": LONG, "timeout_secs": LONG, **limits}
     with PortReservation() as reservation:
-        point = MeetingPoint(f"127.0.0.1:{reservation.port}", size, "job", SECRET, LONG)
+        point = RendezvousOptions(f"127.0.0.1:{reservation.port}", size, "job", SECRET, LONG)
         members = [member_of(point, rank, num_ps) for rank in range(size + num_ps)]
         with ThreadPoolExecutor(size + num_ps) as pool:
             found = list(pool.map(lambda member: outcome(lambda: connect_peers(member, **limits)), members))
@@ -89,7 +89,7 @@ def _stop() -> None:
 FAULTS = {"killed": (1, _kill), "stopped": (1, _stop), "chief killed": (0, _kill), "chief stopped": (0, _stop)}
 
 
-def _work(point: MeetingPoint, rank: int, fault: str) -> None:
+def _work(point: RendezvousOptions, rank: int, fault: str) -> None:
     whose, happens = FAULTS[fault]
     peers = connect_peers(member_of(point, rank), heartbeat_secs=HEARTBEAT_SECS, timeout_secs=LONG)
     peers.barrier("the beginning")
@@ -108,7 +108,7 @@ def main() -> None:
     """Fork the workers, and wait until those that are whole have ended."""
     fault = sys.argv[1]
     with PortReservation() as reservation:
-        point = MeetingPoint(f"127.0.0.1:{reservation.port}", SIZE, "job", None, LONG)
+        point = RendezvousOptions(f"127.0.0.1:{reservation.port}", SIZE, "job", None, LONG)
         pids = {}
         for rank in range(SIZE):
             pids[rank] = os.fork()

@@ -70,7 +70,7 @@ def _outcome(directory: Path, name: str, code: int) -> Outcome:
 def _main(scenario: str, jobs: dict[str, int], arguments: dict[str, Any]) -> dict[str, int]:
     """Fork the processes and wait for them; return their exit codes."""
     # Not before this process is a fork itself: the ports stay reserved as long as it lives.
-    ports = import_module("tpack.cluster.ports")
+    ports = import_module("tpack.multi_worker.cluster.ports")
     listed = {job: [ports.PortReservation() for _ in range(count)] for job, count in jobs.items() if job != "evaluator"}
     cluster = {job: [f"127.0.0.1:{each.port}" for each in reserved] for job, reserved in listed.items()}
     meeting = ports.PortReservation()

@@ -16,9 +16,9 @@ from tpack.estimator.estimator import Estimator
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import EstimatorSpec, ModeKeys
 from tpack.estimator.train_and_evaluate import EvalSpec, TrainSpec, train_and_evaluate
+from tpack.multi_worker.strategy_trainer import MultiWorkerStrategyTrainer
 from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config
-from tpack.train.multi_worker_strategy import MultiWorkerStrategyTrainer
 
 STEPS = 5
 ROWS = 8

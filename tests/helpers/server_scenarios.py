@@ -20,16 +20,16 @@ from tpack.callbacks.saver import ModelSaver
 from tpack.errors import TpackError
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.tensors import TensorInput
-from tpack.tfutils.graph_lookup import get_global_step_var
-from tpack.tfutils.sesscreate import get_distributed_session_creator
-from tpack.train.config import TrainConfig
-from tpack.train.distributed import (
+from tpack.multi_worker.ps_trainer import (
     DistributedTrainer,
     DistributedTrainerParameterServer,
     DistributedTrainerReplicated,
 )
+from tpack.multi_worker.trainer import WaitLimits
+from tpack.tfutils.graph_lookup import get_global_step_var
+from tpack.tfutils.sesscreate import get_distributed_session_creator
+from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config
-from tpack.train.multi_worker import WaitLimits
 from tpack.train.resume import AutoResumeTrainConfig
 from tpack.utils import logger
 

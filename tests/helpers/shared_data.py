@@ -11,15 +11,15 @@ from tpack.callbacks.base import Callback
 from tpack.callbacks.hyper_param import ScaleWithWorkers
 from tpack.callbacks.inference.inferencers import ClassificationError, ScalarStats
 from tpack.callbacks.inference.runners import InferenceRunner
-from tpack.callbacks.monitors.merging import MergeScalars, SlowestWorker
 from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.trigger import PeriodicTrigger
 from tpack.dataflow import BatchData, DataFromList, MultiThreadMapData, ShardData
 from tpack.errors import StopTraining
 from tpack.graph_builder.model_desc import ModelDesc
+from tpack.multi_worker.cross_worker import MergeScalars, SlowestWorker
+from tpack.multi_worker.trainer import MultiWorkerTrainerReplicated
 from tpack.tfutils.summary import add_moving_summary
 from tpack.train.interface import launch_train_with_config
-from tpack.train.multi_worker import MultiWorkerTrainerReplicated
 from tpack.train.resume import AutoResumeTrainConfig
 from tpack.train.trainers import SyncMultiGPUTrainerReplicated
 from tpack.utils import logger

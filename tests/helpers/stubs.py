@@ -13,7 +13,7 @@ from pathlib import Path
 
 import tpack
 from tests.helpers.source import ROOT, Module, modules_under
-from tpack.older_names.table import NAMES
+from tpack.legacy.table import NAMES
 from tpack.public_names import FOR_STAR, names_by_package
 
 HEAD = '"""Made by ``python -m tests.helpers.stubs``: where each name of this package is, for type checkers."""\n'

@@ -15,7 +15,7 @@ import tensorflow.compat.v1 as tfv1
 
 from tests.helpers.source import ROOT
 from tpack.tf1 import _load
-from tpack.tf1.missing import reason_for
+from tpack.tf1.removed_names import reason_for
 
 PAGE = ROOT / "docs" / "tf1.md"
 NAMES = ROOT / "tests" / "tf1" / "data" / "names_1_15.txt"

@@ -13,18 +13,18 @@ from html import escape
 
 from tests.helpers.source import ROOT
 from tests.helpers.step_graphs import ADDS, NAMES, Part, StepGraph, step_graph
-from tpack.cluster.member import ClusterMember
 from tpack.distribute.mirrored import MirroredStrategy
 from tpack.graph_builder.base import GraphBuilder
+from tpack.graph_builder.parameter_server import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.graph_builder.shared import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.simple import SimpleBuilder
-from tpack.multi_worker.end_signal import EndSignal
-from tpack.multi_worker.exchange import WorkerGroup
+from tpack.multi_worker.all_reduce import WorkerGroup
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.parameter_server import ParameterServerBuilder, ServerPlacement
-from tpack.multi_worker.progress import Progress
-from tpack.multi_worker.replicated import MultiWorkerReplicatedBuilder
-from tpack.multi_worker.shadow import ShadowBuilder
+from tpack.multi_worker.ps_replicated import ReplicatedParameterServerBuilder
+from tpack.multi_worker.replicated_builder import MultiWorkerReplicatedBuilder
+from tpack.multi_worker.staleness import Progress
+from tpack.multi_worker.stop_flag import StopFlag
 from tpack.reduction.modes import reducer_for_towers
 from tpack.train.trainers import StrategyBuilder
 
@@ -71,10 +71,12 @@ PICTURES: dict[str, Callable[[], GraphBuilder]] = {
     "strategy": lambda: StrategyBuilder(MirroredStrategy(num_gpus=2)),
     "multi_worker": _multi_worker,
     "distributed_async": lambda: ParameterServerBuilder(
-        1, _placement(), end_signal=EndSignal(), progress=Progress(0, 2)
+        1, _placement(), end_signal=StopFlag(), progress=Progress(0, 2)
     ),
-    "distributed_sync": lambda: ParameterServerBuilder(1, _placement(), end_signal=EndSignal()),
-    "distributed_replicated": lambda: ShadowBuilder(2, _placement(), end_signal=EndSignal(), tower_building="build"),
+    "distributed_sync": lambda: ParameterServerBuilder(1, _placement(), end_signal=StopFlag()),
+    "distributed_replicated": lambda: ReplicatedParameterServerBuilder(
+        2, _placement(), end_signal=StopFlag(), tower_building="build"
+    ),
 }
 """The pictures, by the end of the name of their file."""
 

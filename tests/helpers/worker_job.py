@@ -74,7 +74,7 @@ def _outcome(directory: Path, rank: int, code: int) -> Outcome:
 def _main(scenario: str, num_workers: int, num_ps: int, by: str, arguments: dict[str, Any]) -> list[int]:
     """Fork the workers and wait for them; return their exit codes."""
     # Not before this process is a fork itself: the ports stay reserved as long as it lives.
-    ports = import_module("tpack.cluster.ports")
+    ports = import_module("tpack.multi_worker.cluster.ports")
     reservations = [ports.PortReservation() for _ in range(num_workers + num_ps + 1)]
     addresses = [f"127.0.0.1:{each.port}" for each in reservations]
     processes = {}

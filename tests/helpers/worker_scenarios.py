@@ -21,12 +21,12 @@ from tpack.dataflow.shard import ShardData
 from tpack.errors import StopTraining, TpackError
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.tensors import TensorInput
+from tpack.multi_worker.trainer import MultiWorkerTrainerReplicated, WaitLimits
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tfutils.sesscreate import ReuseSessionCreator
 from tpack.tower.context import current_tower_context
 from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config
-from tpack.train.multi_worker import MultiWorkerTrainerReplicated, WaitLimits
 from tpack.train.resume import AutoResumeTrainConfig
 from tpack.utils import logger
 

@@ -22,10 +22,10 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import tpack
-from tpack.cluster.member import ClusterMember
 from tpack.compat import eager_mode
 from tpack.errors import TpackError
-from tpack.multi_worker.exchange import WorkerGroup
+from tpack.multi_worker.all_reduce import WorkerGroup
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.tower.context import TrainTowerContext
 
 LONGEST_SECS = 20
@@ -56,7 +56,7 @@ class Case:
 def members():
     """Return {name: (module that defines it, object)} of all public classes and functions.
 
-    Those of `tpack.tf1` and `tpack.older_names` take what TensorFlow 1 and tensorpack took, whose arguments have no
+    Those of `tpack.tf1` and `tpack.legacy` take what TensorFlow 1 and tensorpack took, whose arguments have no
     types to be held to; their own tests say what they refuse.
     """
     found, seen = {}, set()
@@ -66,7 +66,7 @@ def members():
         module = importlib.import_module(source)
         for name in getattr(module, "__all__", ()):
             member = getattr(module, name)
-            is_older = getattr(member, "__module__", "").startswith("tpack.older_names.")
+            is_older = getattr(member, "__module__", "").startswith("tpack.legacy.")
             if _takes_arguments(member) and not is_older and id(member) not in seen:
                 seen.add(id(member))
                 key = name if name not in found else f"{source.rsplit('.')[-1]}.{name}"

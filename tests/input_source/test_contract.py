@@ -22,7 +22,7 @@ from tpack.input_source import (
     TFDatasetInput,
     remap_input_source,
 )
-from tpack.tfutils.step.hooked_session import HookedSession
+from tpack.step.hooked_session import HookedSession
 
 NUM_POINTS = 7
 

@@ -7,8 +7,8 @@ import tensorflow.compat.v1 as tf
 
 from tpack.dataflow import DataFlow, DataFromList
 from tpack.input_source import dataset
-from tpack.input_source.component import DataPointChecker
 from tpack.input_source.dataset import StreamElements
+from tpack.input_source.spec_check import DataPointChecker
 from tpack.input_source.stream import DataPointStream
 from tpack.utils import logger
 

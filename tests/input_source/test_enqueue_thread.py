@@ -9,8 +9,8 @@ import tensorflow.compat.v1 as tf
 
 from tpack.dataflow import DataFlow, DataFromList
 from tpack.errors import DataPointError, InputError
-from tpack.input_source.component import DataPointChecker
 from tpack.input_source.enqueue import _EnqueueThread
+from tpack.input_source.spec_check import DataPointChecker
 from tpack.input_source.stream import DataPointStream
 
 pytestmark = pytest.mark.timeout(30)

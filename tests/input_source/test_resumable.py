@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.run_input import SIGNATURE, running
 from tpack.dataflow import BatchData, DataFlow, DataFromList, LocallyShuffleData, MapData
-from tpack.dataflow.state import StatelessError
+from tpack.dataflow.iterator_state import StatelessError
 from tpack.errors import InputError
 from tpack.input_source import (
     BatchQueueInput,

@@ -17,7 +17,7 @@ from tpack.dataflow import (
 )
 from tpack.dataflow.parallel import MultiProcessRunner, MultiThreadRunner
 from tpack.errors import ConfigError, DataExhaustedError, DataPointError, InputError
-from tpack.input_source.component import DataPointChecker
+from tpack.input_source.spec_check import DataPointChecker
 from tpack.input_source.stream import DataPointStream, check_dataflow, describe
 
 SPECS = [tf.TensorSpec([], tf.int32, "x")]

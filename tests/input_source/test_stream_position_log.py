@@ -2,8 +2,9 @@
 
 import pytest
 
-from tpack.dataflow import DataFlow, DataFromList, position
-from tpack.dataflow.state import StatelessError
+from tpack.dataflow import DataFlow, DataFromList
+from tpack.dataflow import checkpoint as position
+from tpack.dataflow.iterator_state import StatelessError
 from tpack.errors import DataPointError
 from tpack.input_source.stream import _PositionLog
 

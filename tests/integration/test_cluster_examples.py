@@ -17,10 +17,10 @@ import pytest
 
 from tests.helpers import preloaded
 from tests.helpers.source import ROOT
-from tpack.cluster.environment import find_in_environment
-from tpack.cluster.exit_codes import EXIT_PEER_LOST
-from tpack.cluster.ports import PortReservation
-from tpack.cluster.resolver import resolve_cluster
+from tpack.multi_worker.cluster.environment import find_in_environment
+from tpack.multi_worker.cluster.exit_codes import EXIT_PEER_LOST
+from tpack.multi_worker.cluster.ports import PortReservation
+from tpack.multi_worker.cluster.resolver import resolve_cluster
 
 FOLDER = ROOT / "examples" / "cluster"
 NEEDS = "is not installed: pip install 'tpack[test]'"

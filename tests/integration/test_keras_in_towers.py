@@ -11,12 +11,12 @@ import tf_keras
 from tests.helpers.sessions import cpu_session
 from tpack.errors import GraphBuildError
 from tpack.graph_builder.cost import GradientOptions, make_grad_fn
+from tpack.graph_builder.parameter_server import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.predict import build_predict_tower
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.graph_builder.shared import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.simple import SimpleBuilder
 from tpack.models.regularize import add_keras_losses
-from tpack.reduction.over_towers import mean_over_towers
+from tpack.reduction.cross_replica import mean_over_towers
 from tpack.tower.context import current_tower_context
 from tpack.tower.tower_func import TowerFunc
 

@@ -11,8 +11,8 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.feature_maps import conv2d, pool2d
 from tests.helpers.layer_checks import FORMATS, randomize_variables, to_format
 from tests.helpers.sessions import cpu_session
+from tpack.graph_builder.parameter_server import SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.graph_builder.shared import SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.simple import SimpleBuilder
 from tpack.models.conv2d import Conv2D
 from tpack.models.conv2d_transpose import Conv2DTranspose

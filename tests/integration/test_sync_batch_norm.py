@@ -7,8 +7,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.sessions import cpu_session
+from tpack.graph_builder.parameter_server import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.graph_builder.shared import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.simple import SimpleBuilder
 from tpack.models.batch_norm import BatchNorm
 from tpack.models.fc import FullyConnected

@@ -70,7 +70,7 @@ BELOW = {
 }
 
 # The modules that the ``__init__`` of a package may import: what makes its names lazy, and tables of names.
-FOR_INIT = {"tpack.older_names.table", "tpack.public_names", "tpack.utils.lazy", "tpack.version"}
+FOR_INIT = {"tpack.legacy.table", "tpack.public_names", "tpack.utils.lazy", "tpack.version"}
 EAGER_UNTIL_ATTACHED = "tpack.tf1"
 """The package whose tables do not go through ``attach`` yet."""
 
@@ -267,7 +267,7 @@ def test_an_import_loads_few_modules(module):
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     loaded = done.stdout.splitlines()[-1].split()
     check_limit(f"modules loaded by import {module}", len(loaded), " ".join(loaded))
-    assert not [name for name in loaded if name.startswith("tpack.older_names")]
+    assert not [name for name in loaded if name.startswith("tpack.legacy")]
 
 
 def test_packages_import_none_of_their_modules():

@@ -41,7 +41,10 @@ def test_known_shapes_pass(graph: Any) -> None:
 @pytest.mark.parametrize("shape", [[None, 3], None])
 def test_wrong_rank_names_layer_and_shape(graph: Any, shape: Any) -> None:
     x = tf.placeholder(tf.float32, shape, name="image")
-    with tf.variable_scope("conv0"), pytest.raises(ConfigError, match=r"Conv2D 'conv0' got an input of shape .*: expected 4 dimensions"):
+    with (
+        tf.variable_scope("conv0"),
+        pytest.raises(ConfigError, match=r"Conv2D 'conv0' got an input of shape .*: expected 4 dimensions"),
+    ):
         check_rank("Conv2D", x, 4)
 
 

@@ -1,9 +1,9 @@
 import tensorflow.compat.v1 as tf
 
-from tpack.cluster.member import ClusterMember
-from tpack.multi_worker.end_signal import EndSignal
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.gradient_queues import apply_once
 from tpack.multi_worker.parameter_server import ServerPlacement
+from tpack.multi_worker.stop_flag import StopFlag
 
 
 def queues_of(index):
@@ -13,7 +13,7 @@ def queues_of(index):
         dense = tf.get_variable("dense", [2], use_resource=True)
         table = tf.get_variable("table", [5, 2], use_resource=True)
         pairs = [(tf.ones([2]), dense), (tf.IndexedSlices(tf.ones([3, 2]), tf.constant([0, 1, 1])), table)]
-        apply_once(pairs, tf.train.GradientDescentOptimizer(0.1), member, EndSignal())
+        apply_once(pairs, tf.train.GradientDescentOptimizer(0.1), member, StopFlag())
         done = {}
         for op in graph.get_operations():
             if op.type in ("QueueEnqueueV2", "QueueDequeueV2"):

@@ -1,8 +1,8 @@
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tpack.cluster.member import ClusterMember
 from tpack.errors import ConfigError
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.parameter_server import ServerPlacement, SharingOptions
 
 MEMBER = ClusterMember({"worker": ("a:1",), "ps": ("b:1", "c:1")})

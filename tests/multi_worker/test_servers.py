@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from tests.helpers.worker_job import run_workers, values_of
-from tpack.cluster.member import ClusterMember
 from tpack.errors import ConfigError
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.servers import start_server, task_device
 
 

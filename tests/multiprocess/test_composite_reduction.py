@@ -13,8 +13,8 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.device_values import MEAN, per_device
 from tests.helpers.tower_grads import dense_towers, random_towers, slices
-from tpack.cluster.ports import PortReservation
 from tpack.distribute.reducer_ops import MultiWorkerAllReduce
+from tpack.multi_worker.cluster.ports import PortReservation
 from tpack.reduction.base import ReduceOp
 from tpack.reduction.names import make_reducer
 from tpack.reduction.spec import reducer_for_spec

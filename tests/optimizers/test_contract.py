@@ -11,8 +11,8 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.equivalence import one_tower, train
 from tests.helpers.sessions import cpu_session
 from tpack.distribute.mirrored import MirroredStrategy
+from tpack.graph_builder.parameter_server import SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.graph_builder.shared import SyncMultiGPUParameterServerBuilder
 from tpack.optimizers.adamw import AdamW
 from tpack.optimizers.hyper import BIASES_AND_NORMS
 from tpack.optimizers.lamb import LAMB

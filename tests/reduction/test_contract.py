@@ -26,11 +26,11 @@ from tpack.reduction.algorithms.shuffle import CpuShuffleReducer, ShuffleReducer
 from tpack.reduction.base import ReduceOp, Reducer
 from tpack.reduction.wrappers.buckets import BucketReducer
 from tpack.reduction.wrappers.by_size import SplitBySizeReducer
+from tpack.reduction.wrappers.compression import WireDtypeReducer
 from tpack.reduction.wrappers.densify import DensifyReducer
 from tpack.reduction.wrappers.gradient_packer import GradientPackingReducer
 from tpack.reduction.wrappers.packers import AggregateSmallTensorPackingReducer, ConcatAndSplitPackingReducer
 from tpack.reduction.wrappers.sharding import ShardingReducer
-from tpack.reduction.wrappers.wire import WireDtypeReducer
 from tpack.tower.grads import is_sparse
 
 SHAPES = [(), (7,), (3, 0, 2), (64, 129)]

@@ -14,7 +14,7 @@ from tpack.reduction.algorithms.nccl import NcclReducer
 from tpack.reduction.algorithms.one_device import OneDeviceReducer, RoundRobinReducer
 from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.algorithms.shuffle import CpuShuffleReducer, ShuffleReducer
-from tpack.reduction.choose.by_measurement import AutoReducer
+from tpack.reduction.autotune.autotune import AutoReducer
 from tpack.reduction.modes import REDUCTION_MODES, reducer_for_mode
 from tpack.reduction.spec import AllReduceSpec
 from tpack.reduction.wrappers.by_size import SplitBySizeReducer

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tfv1
 import tpack.tf1
 from tests.helpers import tf1_page
 from tests.helpers.source import assert_none
-from tpack.tf1.missing import MISSING, reason_for
+from tpack.tf1.removed_names import MISSING, reason_for
 
 NAMES = tf1_page.names()
 

@@ -12,12 +12,12 @@ from tests.helpers.partition_graphs import placed_devices
 from tests.helpers.sessions import cpu_session
 from tests.helpers.summaries import read_summaries
 from tpack.errors import ConfigError, GraphBuildError, WrongTypeError
+from tpack.graph_builder.parameter_server import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.graph_builder.shared import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.simple import SimpleBuilder
-from tpack.tfutils.gate import Gate
 from tpack.tfutils.gradproc import GlobalNormClip, SummaryGradient
 from tpack.tfutils.optimizer import AccumGradOptimizer, apply_grad_processors
+from tpack.tfutils.predicated import Gate
 from tpack.tower.context import current_tower_context
 
 NITER = 3

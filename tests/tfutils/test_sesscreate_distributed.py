@@ -9,7 +9,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.source import ROOT
-from tpack.cluster.ports import PortReservation
+from tpack.multi_worker.cluster.ports import PortReservation
 from tpack.tfutils.sesscreate import get_distributed_session_creator
 
 

@@ -20,7 +20,7 @@ from tpack.tower.context import (
     get_current_tower_context,
 )
 from tpack.tower.names import tower_name
-from tpack.tower.recorder import pair_variables
+from tpack.tower.ownership import pair_variables
 
 KEYS = tf.GraphKeys
 

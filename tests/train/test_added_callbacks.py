@@ -1,4 +1,4 @@
-from tests.helpers.toy_training import Line, Recorder, line_input
+from tests.helpers.toy_training import ControlClient, Recorder, line_input
 from tpack.train.added_callbacks import added_callbacks, adding_callback
 from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config
@@ -12,7 +12,9 @@ def test_trainings_inside_of_the_block_get_the_callback(graph):
         made.append(Recorder())
         return made[-1]
 
-    config = TrainConfig(model=Line(), data=line_input(), callbacks=[], monitors=[], steps_per_epoch=2, max_epoch=1)
+    config = TrainConfig(
+        model=ControlClient(), data=line_input(), callbacks=[], monitors=[], steps_per_epoch=2, max_epoch=1
+    )
     with adding_callback(make):
         launch_train_with_config(config, SimpleTrainer())
     assert [call[0] for call in made[0].calls].count("trigger_step") == 2

@@ -1,8 +1,8 @@
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.fake_trainer import FakeTrainer
+from tpack.step.hooked_session import HookedSession
 from tpack.tfutils.graph_lookup import get_global_step_var
-from tpack.tfutils.step.hooked_session import HookedSession
 from tpack.train.loop import StepCounter, TrainLoop
 
 

@@ -12,8 +12,8 @@ from tests.helpers.log_lines import captured_log
 from tests.helpers.shared_data import Labels
 from tests.helpers.toy_training import line_input
 from tpack.dataflow import BatchData, DataFromGenerator, DataFromList, LocallyShuffleData, ShardData
-from tpack.dataflow.position import Position
-from tpack.dataflow.state import make_state
+from tpack.dataflow.checkpoint import Position
+from tpack.dataflow.iterator_state import make_state
 from tpack.errors import CheckpointError, ConfigError, InputError
 from tpack.input_source import FeedInput, QueueInput, StagingInput
 from tpack.tfutils.train_state import TrainState, states_of_workers, workers_state, write_data_state, write_train_state

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers import mixed_precision
 from tests.helpers.tower_grads import cpu_devices
-from tests.helpers.toy_training import Line, Recorder, line_input
+from tests.helpers.toy_training import ControlClient, Recorder, line_input
 from tpack.callbacks.base import CallbackFactory
 from tpack.callbacks.param_setters import ScheduledHyperParamSetter
 from tpack.callbacks.saver import ModelSaver
@@ -34,7 +34,7 @@ STRATEGIES: dict[str, Callable[[], DistributionStrategy]] = {
 def _launch(trainer: Any, steps_per_epoch: int = 100, callbacks: Any = (), **options: Any) -> Recorder:
     recorder = Recorder()
     config = TrainConfig(
-        model=Line(),
+        model=ControlClient(),
         data=line_input(),
         callbacks=[recorder, *callbacks],
         extra_callbacks=[],

@@ -19,8 +19,8 @@ from tests.helpers.copied_models import (  # noqa: E402
     reason_or_difference,
 )
 from tests.helpers.copied_programs import PROGRAMS, build_program  # noqa: E402
+from tpack.graph_builder.parameter_server import SyncMultiGPUParameterServerBuilder  # noqa: E402
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder  # noqa: E402
-from tpack.graph_builder.shared import SyncMultiGPUParameterServerBuilder  # noqa: E402
 
 BUILDERS = {
     "replicated": lambda how: SyncMultiGPUReplicatedBuilder(4, tower_building=how),

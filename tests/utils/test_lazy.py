@@ -144,7 +144,7 @@ def test_a_package_can_make_the_error_for_a_name_that_was_removed(lazy_package):
 
 def test_every_module_of_tpack_is_an_attribute_of_its_package():
     # What packages of tpack.tf1 have is what TensorFlow 1 had, and older names stand in packages of today.
-    elsewhere = ("tpack.tf1.", "tpack.older_names.code.", "tpack.__main__.")
+    elsewhere = ("tpack.tf1.", "tpack.legacy.code.", "tpack.__main__.")
     assert_none(
         module.name
         for module in modules_under("tpack")

@@ -11,8 +11,8 @@ import types
 import pytest
 
 from tests.helpers.source import ROOT
-from tpack.cluster.environment import find_in_environment
 from tpack.errors import ConfigError
+from tpack.multi_worker.cluster.environment import find_in_environment
 from tpack.utils import logger
 from tpack.utils.dir_lock import DirectoryClaim
 from tpack.utils.remote.directories import finish_directories

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from tests.helpers.source import ROOT
-from tpack.older_names import table
+from tpack.legacy import table
 from tpack.utils import logger, renames
 
-LOADED = "sorted(name for name in sys.modules if name.startswith('tpack.older_names.'))"
+LOADED = "sorted(name for name in sys.modules if name.startswith('tpack.legacy.'))"
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ tpack.utils.argtools.get_data_format("NCHW", keras_mode=False)
     ],
 )
 def test_an_older_name_loads_its_module(code, expected):
-    assert f"tpack.older_names.{expected}" in loaded_by(code)
+    assert f"tpack.legacy.{expected}" in loaded_by(code)
 
 
 def test_a_predictor_of_several_inputs_takes_a_whole_data_point(lines):
@@ -70,7 +70,7 @@ def test_a_predictor_of_several_inputs_takes_a_whole_data_point(lines):
 
 
 def test_every_older_method_has_a_translation():
-    translated = importlib.import_module("tpack.older_names.methods")._AS_TODAY
+    translated = importlib.import_module("tpack.legacy.methods")._AS_TODAY
     assert {method.older for method in (*renames.FLOW_METHODS, *renames.MODEL_METHODS)} == translated.keys()
 
 

@@ -16,7 +16,7 @@ __getattr__, __dir__, __all__ = attach(
             "Callback",
             "CallbackFactory",
         ),
-        "checks": ("CheckNumerics",),
+        "nan_checks": ("CheckNumerics",),
         "gpu": (
             "GPUMemoryTracker",
             "GPUUtilizationTracker",
@@ -60,7 +60,7 @@ __getattr__, __dir__, __all__ = attach(
         "monitors.group": ("Monitors",),
         "monitors.hparams": ("TensorBoardHParams",),
         "monitors.json_writer": ("JSONWriter",),
-        "monitors.merging": (
+        "tpack.multi_worker.cross_worker": (
             "MergeScalars",
             "SlowestWorker",
         ),

@@ -4,7 +4,6 @@ from tpack.callbacks.averages import MovingAverageSummary as MovingAverageSummar
 from tpack.callbacks.averages import SimpleMovingAverage as SimpleMovingAverage
 from tpack.callbacks.base import Callback as Callback
 from tpack.callbacks.base import CallbackFactory as CallbackFactory
-from tpack.callbacks.checks import CheckNumerics as CheckNumerics
 from tpack.callbacks.gpu import GPUMemoryTracker as GPUMemoryTracker
 from tpack.callbacks.gpu import GPUUtilizationTracker as GPUUtilizationTracker
 from tpack.callbacks.group import Callbacks as Callbacks
@@ -32,13 +31,12 @@ from tpack.callbacks.monitors.csv_writer import CSVWriter as CSVWriter
 from tpack.callbacks.monitors.group import Monitors as Monitors
 from tpack.callbacks.monitors.hparams import TensorBoardHParams as TensorBoardHParams
 from tpack.callbacks.monitors.json_writer import JSONWriter as JSONWriter
-from tpack.callbacks.monitors.merging import MergeScalars as MergeScalars
-from tpack.callbacks.monitors.merging import SlowestWorker as SlowestWorker
 from tpack.callbacks.monitors.mlflow import MLflowMonitor as MLflowMonitor
 from tpack.callbacks.monitors.wandb import WandbMonitor as WandbMonitor
 from tpack.callbacks.monitors.writers import ScalarPrinter as ScalarPrinter
 from tpack.callbacks.monitors.writers import SendMonitorData as SendMonitorData
 from tpack.callbacks.monitors.writers import TFEventWriter as TFEventWriter
+from tpack.callbacks.nan_checks import CheckNumerics as CheckNumerics
 from tpack.callbacks.param_setters import HumanHyperParamSetter as HumanHyperParamSetter
 from tpack.callbacks.param_setters import HyperParamSetter as HyperParamSetter
 from tpack.callbacks.param_setters import HyperParamSetterWithFunc as HyperParamSetterWithFunc
@@ -70,3 +68,5 @@ from tpack.callbacks.watchdog import SessionRunTimeout as SessionRunTimeout
 from tpack.callbacks.watchdog import Watchdog as Watchdog
 from tpack.callbacks.weight_averages.ema import EMA as EMA
 from tpack.callbacks.weight_averages.swa import SWA as SWA
+from tpack.multi_worker.cross_worker import MergeScalars as MergeScalars
+from tpack.multi_worker.cross_worker import SlowestWorker as SlowestWorker

@@ -8,7 +8,7 @@ from __future__ import annotations
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
-from tpack.tfutils.step.hooked_session import HookAdapter
+from tpack.step.hooked_session import HookAdapter
 from tpack.utils.validation import check_arguments
 
 

@@ -24,7 +24,7 @@ from tpack.callbacks.base import Callback, training_towers
 from tpack.compat import make_callable
 from tpack.errors import CallbackError, ConfigError
 from tpack.tower.names import op_and_tensor_name
-from tpack.tower.recorder import pair_variables
+from tpack.tower.ownership import pair_variables
 from tpack.types import Trainer
 from tpack.utils import logger
 from tpack.utils.validation import check_arguments, check_count, check_instance, is_number, shown

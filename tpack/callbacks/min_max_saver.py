@@ -14,10 +14,10 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.callbacks.saver import claim_checkpoint_dir, make_saver
-from tpack.callbacks.statistics import Direction, StatisticReader
+from tpack.callbacks.stat_history import Direction, StatisticReader
 from tpack.errors import CheckpointError, InputError
 from tpack.tfutils.checkpoint import save_checkpoint
-from tpack.tfutils.saving.best import (
+from tpack.tfutils.checkpoints.best import (
     BEST_SUFFIX,
     Kept,
     finish_or_remove,

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from tpack.callbacks.base import Callback, WithSteps
 from tpack.callbacks.hyper_param import GraphVarParam, HyperParam
-from tpack.callbacks.statistics import Direction, StatisticReader, former_values, mode_of
+from tpack.callbacks.stat_history import Direction, StatisticReader, former_values, mode_of
 from tpack.errors import CallbackError, ConfigError, WrongTypeError
 from tpack.schedules import Schedule
 from tpack.utils import logger

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback, WithSteps
-from tpack.tfutils.step.step_timer import StepTimer
+from tpack.step.step_timer import StepTimer
 from tpack.tower.names import op_and_tensor_name
 from tpack.types import Counters
 from tpack.utils import logger

@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import LONG_WAIT_SECS, Callback
-from tpack.dataflow.state import StatelessError
+from tpack.dataflow.iterator_state import StatelessError
 from tpack.errors import CallbackError, CheckpointError, ClusterError
 from tpack.tfutils.checkpoint import CheckpointSeries, reason_of
-from tpack.tfutils.saving.background import Background, SavedCopy
+from tpack.tfutils.checkpoints.async_writer import Background, SavedCopy
 from tpack.tfutils.train_state import (
     PackedStates,
     TrainState,

@@ -8,7 +8,7 @@ import re
 import time
 
 from tpack.callbacks.base import Callback, WithSteps
-from tpack.callbacks.statistics import Direction, StatisticReader, former_values
+from tpack.callbacks.stat_history import Direction, StatisticReader, former_values
 from tpack.errors import ConfigError, StopTraining
 from tpack.utils.validation import check_arguments, check_choice, check_count, check_number, check_text
 

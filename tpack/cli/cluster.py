@@ -59,12 +59,14 @@ def run(options: argparse.Namespace) -> str:
         # Before anything is measured.
         check_format(options.out)
         import_optional("matplotlib.figure", "plot")
-    pairs = importlib.import_module("tpack.multi_worker.pairs")
-    how = pairs.PairOptions(options.megabytes, options.runs, options.timeout)
-    member = importlib.import_module("tpack.cluster.resolver").resolve_cluster(timeout_secs=options.timeout)
-    connect_peers = importlib.import_module("tpack.cluster.peers").connect_peers
+    pairs = importlib.import_module("tpack.multi_worker.link_benchmark")
+    how = pairs.LinkOptions(options.megabytes, options.runs, options.timeout)
+    member = importlib.import_module("tpack.multi_worker.cluster.resolver").resolve_cluster(
+        timeout_secs=options.timeout
+    )
+    connect_peers = importlib.import_module("tpack.multi_worker.cluster.peers").connect_peers
     with connect_peers(member, heartbeat_secs=min(10.0, options.timeout), timeout_secs=options.timeout) as peers:
-        speed = pairs.measure_pairs(member, peers, how)
+        speed = pairs.measure_links(member, peers, how)
     if peers.rank:
         return ""
     text = describe(speed, member.workers)

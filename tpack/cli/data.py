@@ -15,7 +15,7 @@ from tabulate import tabulate
 
 from tpack.dataflow.adapters import as_dataflow
 from tpack.dataflow.base import DataFlow
-from tpack.dataflow.stages import Stage, measure_stages
+from tpack.dataflow.flow_profiler import Stage, measure_stages
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.utils.concurrency import usable_cores
 

@@ -16,7 +16,7 @@ import numpy as np
 from tabulate import tabulate
 
 from tpack.errors import CheckpointError
-from tpack.utils.formats.sorted_table import NotReadError
+from tpack.utils.formats.sstable import NotReadError
 from tpack.utils.formats.tensor_bundle import read_bundle
 from tpack.utils.npz import read_npz
 

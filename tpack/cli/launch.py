@@ -20,15 +20,15 @@ from dataclasses import replace
 
 import psutil
 
-from tpack.cli.launcher.attempt import Job
-from tpack.cli.launcher.attempts import Attempts, Team
+from tpack.cli.launcher.agent_client import SSH, Machines, ReachedMachines
 from tpack.cli.launcher.console import Console
-from tpack.cli.launcher.descendants import adopt_orphans, descendants, end_all
-from tpack.cli.launcher.link import SSH, Machines, ReachedMachines
+from tpack.cli.launcher.job_run import Job
 from tpack.cli.launcher.plan import Host, parse_hosts, place_workers
+from tpack.cli.launcher.process_tree import adopt_orphans, descendants, end_all
 from tpack.cli.launcher.ray_machines import RayMachines, check_resources, parse_resources, ray_connected
-from tpack.cluster.rendezvous import SECRET_VARIABLE
+from tpack.cli.launcher.restarts import Restarts, Team
 from tpack.errors import ConfigError
+from tpack.multi_worker.cluster.rendezvous import SECRET_VARIABLE
 from tpack.utils.optional import import_optional
 
 _DESCRIPTION = """Run a script in several processes that train together.
@@ -106,7 +106,7 @@ def run(options: argparse.Namespace) -> int:
         console.say(f"one worker is started, and {strayed} goes to the script: options of tpack launch stand before it")
     try:
         with _nothing_survives(job), _machines(options) as machines:
-            return Attempts(replace(job, machines=machines), team, console).run()
+            return Restarts(replace(job, machines=machines), team, console).run()
     except KeyboardInterrupt:
         # Nothing was started yet: what runs is told by the attempt.
         return 128 + signal.SIGINT

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from tpack.callbacks.monitors import stats_file
-from tpack.cli.runs.page import page_of
+from tpack.cli.runs.html_report import page_of
 from tpack.cli.runs.remote import RunDirectories, is_shown, run_directories
 from tpack.errors import ConfigError
 from tpack.schedules import Schedule, parse_schedule

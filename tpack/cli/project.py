@@ -1,7 +1,7 @@
 """``tpack new`` and ``tpack train``: a directory with a model, data, settings and a test, and how it is trained.
 
 The contract of a project is names in one file: ``CONFIG``, a dict of settings, ``train_arguments(config)``, which
-returns the arguments of `TrainConfig` as a dict, and for `tpack.cli.trained` ``predict_arguments(config)``. Trainer,
+returns the arguments of `TrainConfig` as a dict, and for `tpack.cli.predict_export` ``predict_arguments(config)``. Trainer,
 number of towers and log directory are options. The settings of a training are left beside its checkpoints.
 """
 

@@ -102,8 +102,8 @@ def run(options: argparse.Namespace) -> str:
         ConfigError: A number is out of range, or there is no such candidate.
         DeviceError: A GPU that the machine, having GPUs, does not have.
     """
-    by_measurement = importlib.import_module("tpack.reduction.choose.by_measurement")
-    measure = importlib.import_module("tpack.reduction.choose.measure")
+    by_measurement = importlib.import_module("tpack.reduction.autotune.autotune")
+    measure = importlib.import_module("tpack.reduction.autotune.measure")
     devices = importlib.import_module("tpack.tower.devices").resolve_devices(options.towers)
     if len(devices) < 2:
         raise ConfigError("expected two towers or more: the gradients of one tower need no reduction")
@@ -124,7 +124,7 @@ def _check_reducers(names: Sequence[str]) -> None:
         return
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
-    load_reducer = importlib.import_module("tpack.reduction.choose.candidates").load_reducer
+    load_reducer = importlib.import_module("tpack.reduction.autotune.candidates").load_reducer
     for name in names:
         load_reducer(name.partition("+")[0])
 

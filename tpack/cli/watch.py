@@ -20,7 +20,7 @@ import psutil
 
 from tpack.cli.plot import short_labels
 from tpack.cli.runs.remote import RunDirectories, run_directories
-from tpack.cli.runs.screen import run_lines
+from tpack.cli.runs.terminal import run_lines
 from tpack.errors import ConfigError
 
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"

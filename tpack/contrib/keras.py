@@ -16,7 +16,7 @@ from tpack.errors import ConfigError
 from tpack.input_source.base import InputSource
 from tpack.input_source.queue_input import QueueInput
 from tpack.keras import model as described
-from tpack.keras.objects import Loss, Metric
+from tpack.keras.losses_metrics import Loss, Metric
 from tpack.keras.training import check_callbacks
 from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config

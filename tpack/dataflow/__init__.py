@@ -50,7 +50,7 @@ __getattr__, __dir__, __all__ = attach(
             "MapDataComponent",
             "SelectComponent",
         ),
-        "mixing": (
+        "mixup": (
             "CutMix",
             "MixUp",
         ),
@@ -96,7 +96,7 @@ __getattr__, __dir__, __all__ = attach(
             "ShardData",
             "shard_files",
         ),
-        "state": ("StatelessError",),
+        "iterator_state": ("StatelessError",),
         "storage.hdf5": (
             "HDF5Data",
             "HDF5Serializer",

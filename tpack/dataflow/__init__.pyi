@@ -23,13 +23,14 @@ from tpack.dataflow.images import AugmentImageCoordinates as AugmentImageCoordin
 from tpack.dataflow.images import ImageFromFile as ImageFromFile
 from tpack.dataflow.inspect import PrintData as PrintData
 from tpack.dataflow.inspect import TestDataSpeed as TestDataSpeed
+from tpack.dataflow.iterator_state import StatelessError as StatelessError
 from tpack.dataflow.local_shuffle import LocallyShuffleData as LocallyShuffleData
 from tpack.dataflow.mapping import FlatMapData as FlatMapData
 from tpack.dataflow.mapping import MapData as MapData
 from tpack.dataflow.mapping import MapDataComponent as MapDataComponent
 from tpack.dataflow.mapping import SelectComponent as SelectComponent
-from tpack.dataflow.mixing import CutMix as CutMix
-from tpack.dataflow.mixing import MixUp as MixUp
+from tpack.dataflow.mixup import CutMix as CutMix
+from tpack.dataflow.mixup import MixUp as MixUp
 from tpack.dataflow.parallel.process_map import MultiProcessMapAndBatchData as MultiProcessMapAndBatchData
 from tpack.dataflow.parallel.process_map import MultiProcessMapAndBatchDataZMQ as MultiProcessMapAndBatchDataZMQ
 from tpack.dataflow.parallel.process_map import MultiProcessMapData as MultiProcessMapData
@@ -56,7 +57,6 @@ from tpack.dataflow.sources import DataFromList as DataFromList
 from tpack.dataflow.sources import DataFromQueue as DataFromQueue
 from tpack.dataflow.sources import FakeData as FakeData
 from tpack.dataflow.sources import IndexedDataFlow as IndexedDataFlow
-from tpack.dataflow.state import StatelessError as StatelessError
 from tpack.dataflow.storage.hdf5 import HDF5Data as HDF5Data
 from tpack.dataflow.storage.hdf5 import HDF5Serializer as HDF5Serializer
 from tpack.dataflow.storage.lmdb import LMDBData as LMDBData

@@ -16,8 +16,8 @@ from typing import Any, cast
 import numpy as np
 
 from tpack.dataflow.base import DataFlow, UnknownLengthError
+from tpack.dataflow.iterator_state import Pass, Passes, StatelessError, StateReader, close_iterator, make_state, skip
 from tpack.dataflow.sources import DataFromGenerator
-from tpack.dataflow.state import Pass, Passes, StatelessError, StateReader, close_iterator, make_state, skip
 from tpack.errors import ConfigError, DataPointError, InputError, WrongTypeError
 from tpack.utils import serialize
 from tpack.utils.validation import check_arguments, shown

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tpack.dataflow.state import StatelessError, StateReader, make_state
+from tpack.dataflow.iterator_state import StatelessError, StateReader, make_state
 from tpack.errors import InputError
 from tpack.utils.renames import FLOW_METHODS, on_subclass
 from tpack.utils.rng import get_rng
@@ -67,7 +67,7 @@ class DataFlow(ABC):
         for after ``reset_state``, by the thread that iterates or while nothing iterates.
 
         Returns:
-            Numbers, strings, arrays, lists and dicts (see ``tpack.dataflow.state``) that nothing changes later on.
+            Numbers, strings, arrays, lists and dicts (see ``tpack.dataflow.iterator_state``) that nothing changes later on.
 
         Raises:
             StatelessError: The flow cannot tell; that is what a flow says that does not override this.

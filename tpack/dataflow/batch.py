@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, ProxyDataFlow, length_or_none
-from tpack.dataflow.state import Passes, StateReader, freeze_points, make_state
+from tpack.dataflow.iterator_state import Passes, StateReader, freeze_points, make_state
 from tpack.errors import ConfigError, DataPointError, InputError
 from tpack.utils.validation import check_arguments, check_count
 

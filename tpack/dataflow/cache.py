@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tpack.dataflow.base import DataFlow, ProxyDataFlow, RNGDataFlow
-from tpack.dataflow.state import Pass, Passes, StatelessError, StateReader, close_iterator, make_state, skip
+from tpack.dataflow.iterator_state import Pass, Passes, StatelessError, StateReader, close_iterator, make_state, skip
 from tpack.errors import InputError
 from tpack.utils.validation import check_arguments
 

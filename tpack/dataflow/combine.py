@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tpack.dataflow.base import DataFlow, RNGDataFlow
-from tpack.dataflow.state import Passes, StatelessError, StateReader, close_iterator, make_state, rng_state
+from tpack.dataflow.iterator_state import Passes, StatelessError, StateReader, close_iterator, make_state, rng_state
 from tpack.errors import ConfigError, DataExhaustedError, DataPointError, InputError, WrongTypeError
 from tpack.utils.validation import check_arguments, check_instances, check_number, shown
 

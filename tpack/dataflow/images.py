@@ -16,10 +16,10 @@ from tpack.dataflow.imgaug.base import AugmentorList, ImageAugmentor
 from tpack.dataflow.imgaug.checks import check_shape
 from tpack.dataflow.imgaug.generators import generator_states, read_generator_states, set_generators
 from tpack.dataflow.imgaug.resize import Resize
+from tpack.dataflow.iterator_state import StateReader, make_state
 from tpack.dataflow.mapping import Point
 from tpack.dataflow.opencv import opencv
 from tpack.dataflow.sources import IndexedDataFlow
-from tpack.dataflow.state import StateReader, make_state
 from tpack.errors import ConfigError, InputError
 from tpack.utils import logger
 from tpack.utils.validation import check_arguments, check_choice, check_path

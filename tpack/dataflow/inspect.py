@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tpack.dataflow.base import DataFlow, ProxyDataFlow
-from tpack.dataflow.state import StateReader, close_iterator, make_state
+from tpack.dataflow.iterator_state import StateReader, close_iterator, make_state
 from tpack.errors import DataExhaustedError
 from tpack.utils import logger
 from tpack.utils.progress import get_tqdm

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, ProxyDataFlow, RNGDataFlow
+from tpack.dataflow.iterator_state import StateReader, freeze_points, make_state, rng_state
 from tpack.dataflow.repeat import RepeatedData
-from tpack.dataflow.state import StateReader, freeze_points, make_state, rng_state
 from tpack.errors import InputError
 from tpack.utils.validation import check_arguments, check_count
 

@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any
 
 from tpack.dataflow.base import DataFlow, ProxyDataFlow, UnknownLengthError
-from tpack.dataflow.state import Passes, StateReader, close_iterator, freeze_points, make_state, skip
+from tpack.dataflow.iterator_state import Passes, StateReader, close_iterator, freeze_points, make_state, skip
 from tpack.errors import ConfigError, DataPointError, InputError
 from tpack.utils.validation import check_arguments, shown
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, ProxyDataFlow, UnknownLengthError
-from tpack.dataflow.state import Passes, StateReader, freeze_points, make_state
+from tpack.dataflow.iterator_state import Passes, StateReader, freeze_points, make_state
 from tpack.errors import DataExhaustedError, InputError
 from tpack.utils.validation import check_arguments, check_count
 

@@ -4,7 +4,7 @@ The points of the wrapped flow are dealt out in rounds, as cards are: of each ro
 So the flow must be the same in all workers, the order of its shuffles included, which are therefore drawn from one
 seed. What a worker has taken of a pass is a number of whole rounds, so its position is the place in the wrapped flow
 right after a round: the same in all workers that have made the same steps, and one from which any number of workers can
-go on. `tpack.dataflow.deal` does that for a position of other workers than those of today.
+go on. `tpack.dataflow.reshard` does that for a position of other workers than those of today.
 """
 
 import os
@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from tpack.cluster.environment import find_in_environment
-from tpack.cluster.member import ClusterMember, ClusterTask
 from tpack.dataflow.base import DataFlow, ProxyDataFlow, flows_in, length_or_none
+from tpack.dataflow.iterator_state import Passes, StateReader, make_state
 from tpack.dataflow.sources import DataFromList, IndexedDataFlow
-from tpack.dataflow.state import Passes, StateReader, make_state
 from tpack.errors import ConfigError, InputError
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember, ClusterTask
+from tpack.multi_worker.cluster.environment import find_in_environment
 from tpack.utils.rng import same_in_all_processes
 from tpack.utils.validation import check_arguments, check_choice, check_count, check_path
 
@@ -179,7 +179,7 @@ class ShardData(ProxyDataFlow):
         if size != self.size:
             raise InputError(
                 f"ShardData got the position of one among {size} workers, and this is one among {self.size}: the rest "
-                "of the data has to be dealt out anew, by tpack.dataflow.deal"
+                "of the data has to be dealt out anew, by tpack.dataflow.reshard"
             )
         self.ds.load_state_dict(saved["ds"])
         self._passes.go_to(is_over)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tpack.dataflow.base import DataFlow, RNGDataFlow, UnknownLengthError
-from tpack.dataflow.state import Passes, StateReader, close_iterator, make_state, skip
+from tpack.dataflow.iterator_state import Passes, StateReader, close_iterator, make_state, skip
 from tpack.errors import ConfigError, DataExhaustedError, InputError, WrongTypeError
 from tpack.utils.validation import check_arguments, check_count, shown
 

@@ -22,7 +22,7 @@ from tpack.distribute.contexts import (
 )
 from tpack.distribute.multi_step import MultiStepContext, run_steps
 from tpack.distribute.strategy import DatasetFn, DistributionStrategy, StepFn, VariableCreator
-from tpack.distribute.trainer_towers import context_of_tower
+from tpack.distribute.trainer_strategy import context_of_tower
 from tpack.distribute.values import (
     Aggregation,
     Destinations,

@@ -14,13 +14,11 @@ from weakref import WeakKeyDictionary
 
 import tensorflow.compat.v1 as tf
 
-from tpack.cluster.member import ClusterMember
 from tpack.compat import forget_names, is_in_variable_store
-from tpack.copying.towers import TowerBuilding
-from tpack.distribute.between_workers import BetweenWorkers, WorkersCrossTowerOps
 from tpack.distribute.contexts import UpdateContext
 from tpack.distribute.cross_tower_ops import CrossTowerOps, devices_for
-from tpack.distribute.device_list import DeviceListStrategy, different_devices, worker_devices_of
+from tpack.distribute.multi_device import MultiDeviceStrategy, different_devices, worker_devices_of
+from tpack.distribute.multi_worker import MultiWorkerStrategy, WorkersCrossTowerOps
 from tpack.distribute.reducer_ops import CollectiveAllReduce, choose_the_best
 from tpack.distribute.strategy import VariableCreator
 from tpack.distribute.values import Aggregation, Value, Variable, update_on_devices
@@ -29,7 +27,9 @@ from tpack.distribute.variables.distributed import DistributedVariable
 from tpack.distribute.variables.mirrored import MirroredVariable
 from tpack.distribute.variables.tower_local import TowerLocalVariable
 from tpack.errors import ConfigError, TowerMismatchError
-from tpack.multi_worker.exchange import WorkerGroup
+from tpack.graph_copy.towers import TowerBuilding
+from tpack.multi_worker.all_reduce import WorkerGroup
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.tfutils.optimizer_clone import clone_optimizer
 from tpack.tower.collections import SUMMARY_KEYS, freeze_collection
 from tpack.tower.devices import list_gpus, resolve_device
@@ -39,10 +39,10 @@ from tpack.utils.validation import check_arguments, check_count
 
 
 @check_arguments
-class MirroredStrategy(DeviceListStrategy):
+class MirroredStrategy(MultiDeviceStrategy):
     """Synchronous training on the devices of one machine, with a mirror of each variable on each device.
 
-    Towers are built one after the other, in one order, also where they meet: see `tpack.tower.rendezvous`.
+    Towers are built one after the other, in one order, also where they meet: see `tpack.tower.tower_threads`.
 
     Args:
         devices: names of devices, each once. None for the GPUs of the machine, or its CPU if it has none.
@@ -51,7 +51,7 @@ class MirroredStrategy(DeviceListStrategy):
             config that `configure` was given.
         prefetch_on_device: how many elements of a dataset wait on each device; see `PerDeviceDataset`.
         num_gpus_per_worker: another name of ``num_gpus``.
-        tower_building: how the third tower and all that follow come about; see `call_in_alike_towers`.
+        tower_building: how the third tower and all that follow come about; see `call_in_replicated_towers`.
 
     Raises:
         ConfigError: More than one of ``devices``, ``num_gpus`` and ``num_gpus_per_worker`` is given, or no device, or
@@ -114,7 +114,7 @@ class MirroredStrategy(DeviceListStrategy):
 
 
 @check_arguments
-class CollectiveAllReduceStrategy(BetweenWorkers, MirroredStrategy):
+class CollectiveAllReduceStrategy(MultiWorkerStrategy, MirroredStrategy):
     """Synchronous training on K devices in each of W workers, with a mirror of each variable on each device.
 
     With one process, it reduces by collective operations; `MirroredStrategy` does the same and chooses a faster way to
@@ -127,7 +127,7 @@ class CollectiveAllReduceStrategy(BetweenWorkers, MirroredStrategy):
         devices: in place of that, the device of each tower.
         all_reduce_merge_scope: see `CollectiveAllReduce`.
         prefetch_on_device: how many elements of a dataset wait on each device; see `PerDeviceDataset`.
-        tower_building: how the third tower and all that follow come about; see `call_in_alike_towers`.
+        tower_building: how the third tower and all that follow come about; see `call_in_replicated_towers`.
 
     Raises:
         ConfigError: Both ``num_gpus_per_worker`` and ``devices`` are given, one is out of range, or a device is there

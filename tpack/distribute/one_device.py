@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.distribute.cross_tower_ops import devices_for
-from tpack.distribute.device_list import DeviceListStrategy
+from tpack.distribute.multi_device import MultiDeviceStrategy
 from tpack.distribute.strategy import VariableCreator
 from tpack.distribute.values import Aggregation, Destinations, MapOutput, Mirrored, PerDevice, Value, Variable
 from tpack.tower.devices import device_key, resolve_device
@@ -13,7 +13,7 @@ from tpack.utils.validation import check_arguments, check_text
 
 
 @check_arguments
-class OneDeviceStrategy(DeviceListStrategy):
+class OneDeviceStrategy(MultiDeviceStrategy):
     """One tower, with its variables, on one device. Variables are plain ones, and values are not wrapped.
 
     Args:

@@ -6,19 +6,19 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.cluster.member import ClusterMember
-from tpack.copying.towers import TowerBuilding
-from tpack.distribute.between_workers import BetweenWorkers
-from tpack.distribute.change_check import protect
 from tpack.distribute.cross_tower_ops import CrossTowerOps, ReductionToOneDeviceCrossTowerOps, devices_for
-from tpack.distribute.device_list import DeviceListStrategy, different_devices, worker_devices_of
+from tpack.distribute.multi_device import MultiDeviceStrategy, different_devices, worker_devices_of
+from tpack.distribute.multi_worker import MultiWorkerStrategy
 from tpack.distribute.strategy import VariableCreator
 from tpack.distribute.values import Destinations, Mirrored, Value, Variable
 from tpack.distribute.variables.creating import create_distributed_variable
 from tpack.distribute.variables.distributed import replace_in_collections
 from tpack.distribute.variables.mirrored import MirroredVariable
 from tpack.distribute.variables.tower_local import TowerLocalVariable
+from tpack.distribute.write_guard import protect
 from tpack.errors import ConfigError
+from tpack.graph_copy.towers import TowerBuilding
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.tower.devices import LeastLoadedDeviceSetter
 from tpack.tower.per_graph import PerGraph
 from tpack.types import GradsAndVars
@@ -28,7 +28,7 @@ _CPU = "/device:CPU:0"
 
 
 @check_arguments
-class ParameterServerStrategy(BetweenWorkers, DeviceListStrategy):
+class ParameterServerStrategy(MultiWorkerStrategy, MultiDeviceStrategy):
     """Training with variables that the towers share: synchronous on one machine, asynchronous between workers.
 
     A variable is a plain one on one of the parameter devices, which get about as many bytes each. One that is made with
@@ -48,7 +48,7 @@ class ParameterServerStrategy(BetweenWorkers, DeviceListStrategy):
         parameter_devices: the devices that variables are on; by default that of a single tower, else the CPU.
         cross_tower_ops: reduces and broadcasts values; by default on one device, that of each variable.
         prefetch_on_device: how many elements of a dataset wait on each device; see `PerDeviceDataset`.
-        tower_building: how the third tower and all that follow come about; see `call_in_alike_towers`.
+        tower_building: how the third tower and all that follow come about; see `call_in_replicated_towers`.
 
     Raises:
         ConfigError: Both ``num_gpus_per_worker`` and ``devices`` are given, one is out of range, or a list is empty.

@@ -11,9 +11,9 @@ import tensorflow.compat.v1 as tf
 from tpack.distribute.strategy import DistributionStrategy, get_loss_reduction
 from tpack.distribute.values import select_device
 from tpack.estimator.building import BuiltModel, ModelParts
-from tpack.estimator.given import GivenInput
+from tpack.estimator.data_adapter import GivenInput
 from tpack.estimator.inputs import call_distributed_input_fn
-from tpack.estimator.joining import join_towers
+from tpack.estimator.merge_specs import join_towers
 from tpack.estimator.model_fn import call_model_fn
 from tpack.estimator.replicated import build_towers, replication_over
 from tpack.estimator.spec import EstimatorSpec, ModeKeys, operation_of

@@ -12,7 +12,6 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.cluster.resolver import check_only_process
 from tpack.errors import CheckpointError, ConfigError
 from tpack.estimator import evaluation, exporting
 from tpack.estimator.building import (
@@ -23,14 +22,15 @@ from tpack.estimator.building import (
     make_warm_start_settings,
     warm_start,
 )
-from tpack.estimator.cluster_run import ClusterRun, join_cluster
+from tpack.estimator.data_adapter import GivenInput
 from tpack.estimator.distributed_building import build_distributed_evaluation, build_distributed_training
-from tpack.estimator.given import GivenInput
+from tpack.estimator.distributed_run import ClusterRun, join_cluster
 from tpack.estimator.inputs import Input, Inputs, ServingInputReceiver, call_input_fn, warn_if_endless
 from tpack.estimator.model_fn import ModelFn, check_model_fn
 from tpack.estimator.run_config import RunConfig, number_of_steps
 from tpack.estimator.spec import ModeKeys, checked_hooks
 from tpack.estimator.training import TrainLimits, train_model
+from tpack.multi_worker.cluster.resolver import check_only_process
 from tpack.tfutils.checkpoint import CheckpointReader, latest_checkpoint, resolve_checkpoint
 from tpack.tfutils.graph_lookup import GLOBAL_STEP_NAME
 from tpack.utils import logger

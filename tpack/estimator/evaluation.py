@@ -12,7 +12,7 @@ from tpack.errors import ConfigError, DataExhaustedError
 from tpack.estimator.building import BuiltModel, ModelParts
 from tpack.estimator.session import SessionPlan, add_default_saver, model_session
 from tpack.estimator.spec import Tensors, operation_of
-from tpack.tfutils.step.hooked_session import HookedSession
+from tpack.step.hooked_session import HookedSession
 from tpack.tfutils.summary import create_scalar_summary, event_writer
 from tpack.types import Fetches
 from tpack.utils import logger

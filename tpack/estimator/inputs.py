@@ -1,7 +1,7 @@
 """What a model is fed: the features and labels of an input_fn, or what a server gives to a model that was exported.
 
 An input_fn returns a ``tf.data.Dataset`` or tensors. Both have features alone, or a pair of features and labels. Where
-there are data in place of the function, or it returns such, `tpack.estimator.given` makes a Dataset of them. Functions
+there are data in place of the function, or it returns such, `tpack.estimator.data_adapter` makes a Dataset of them. Functions
 of the user's are called with those of the optional arguments that they take.
 """
 
@@ -16,17 +16,17 @@ import tensorflow.compat.v1 as tf
 
 from tpack.distribute.strategy import DistributionStrategy
 from tpack.errors import ConfigError
-from tpack.estimator.given import GivenDataset, GivenInput, are_tensors, given_dataset
+from tpack.estimator.data_adapter import GivenDataset, GivenInput, are_tensors, given_dataset
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import AnyTensor, ModeKeys, Tensors
+from tpack.input_source.data_adapter import is_generator_function
 from tpack.input_source.dataset import StreamElements
-from tpack.input_source.given import is_generator_function
 from tpack.utils import logger
 from tpack.utils.validation import check_arguments, check_count, shown
 
 InputFn = Callable[..., Any]
 Input: TypeAlias = Any
-"""An input_fn, or data as `tpack.estimator.given` takes them."""
+"""An input_fn, or data as `tpack.estimator.data_adapter` takes them."""
 _RECEIVER_NAME = "input"
 _EXAMPLES_NAME = "examples"
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

@@ -9,10 +9,9 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.copying.towers import TowerBuilding, alike_in_towers, check_tower_building
 from tpack.errors import ConfigError
 from tpack.estimator.inputs import call_with_accepted
-from tpack.estimator.joining import join_towers
+from tpack.estimator.merge_specs import join_towers
 from tpack.estimator.model_fn import ModelFn, call_model_fn, check_model_fn
 from tpack.estimator.replicated import (
     Replication,
@@ -25,6 +24,7 @@ from tpack.estimator.replicated import (
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import ODD_BATCH, AnyTensor, EstimatorSpec, ModeKeys
 from tpack.estimator.tower_optimizer import TowerOptimizer, sum_tower_gradients
+from tpack.graph_copy.towers import TowerBuilding, check_tower_building, replicate_by_copy
 from tpack.types import GradsAndVars
 from tpack.utils.validation import check_arguments
 
@@ -53,7 +53,7 @@ def replicate_model_fn(
             gradients are summed, with any other they are averaged.
         devices: names of devices, or None for all GPUs, or the CPU on a machine without any.
         variable_placement: where the shared variables go.
-        tower_building: how the third tower and all that follow come about; see `call_in_alike_towers`. Towers that
+        tower_building: how the third tower and all that follow come about; see `call_in_replicated_towers`. Towers that
             train by a `TowerOptimizer` meet, and are always built.
 
     Returns:
@@ -95,7 +95,7 @@ def replicate_model_fn(
             return spec if tower is None else spec._replace(loss=tower.scale_loss(spec.loss))
 
         def call(index: int) -> EstimatorSpec:
-            spec: EstimatorSpec = alike_in_towers(build, *shards[index])
+            spec: EstimatorSpec = replicate_by_copy(build, *shards[index])
             return spec
 
         towers = build_towers(call, replication, mode, averages_losses=averages_losses, tower_building=tower_building)
@@ -123,7 +123,7 @@ def replicate_model_fn_with_optimizer_fn(
         optimizer_fn: returns an optimizer. It may take ``params``.
         devices: names of devices, or None for all GPUs, or the CPU on a machine without any.
         variable_placement: where the shared variables go.
-        tower_building: how the third tower and all that follow come about; see `call_in_alike_towers`.
+        tower_building: how the third tower and all that follow come about; see `call_in_replicated_towers`.
 
     Returns:
         A model_fn, as `replicate_model_fn` returns it.
@@ -155,7 +155,7 @@ def replicate_model_fn_with_optimizer_fn(
 
         def call(index: int) -> EstimatorSpec:
             spec: EstimatorSpec
-            spec, grads = alike_in_towers(build, *shards[index])
+            spec, grads = replicate_by_copy(build, *shards[index])
             tower_grads.append(grads)
             return spec
 

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from tpack.copying.towers import TowerBuilding, call_in_alike_towers
 from tpack.errors import ConfigError, TowerMismatchError
 from tpack.estimator.spec import EstimatorSpec, ModeKeys
+from tpack.graph_copy.towers import TowerBuilding, call_in_replicated_towers
 from tpack.tower.context import TowerContext, get_current_tower_context
 from tpack.tower.devices import VARIABLE_OP_TYPES, list_gpus, resolve_together
 from tpack.utils import logger
@@ -170,7 +170,7 @@ def build_towers(
         replication: the devices.
         mode: one of `ModeKeys`.
         averages_losses: see `ModelFnTower`.
-        tower_building: how the third tower and all that follow come about; see `call_in_alike_towers`.
+        tower_building: how the third tower and all that follow come about; see `call_in_replicated_towers`.
 
     Returns:
         The towers in order, with what the calls returned.
@@ -192,7 +192,7 @@ def build_towers(
     ]
     try:
         with outside_of_towers():
-            specs = call_in_alike_towers(contexts, lambda: call(_index_of_current()), tower_building)
+            specs = call_in_replicated_towers(contexts, lambda: call(_index_of_current()), tower_building)
     except TowerMismatchError as error:
         raise ConfigError(
             "each call of a replicated model_fn must use the same variables, and the same optimizers in the same "

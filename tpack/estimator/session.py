@@ -14,14 +14,14 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import CheckpointError, ConfigError, DataPointError
-from tpack.estimator.cluster_run import ClusterRun
+from tpack.estimator.distributed_run import ClusterRun
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import ODD_BATCH
 from tpack.input_source.dataset import StreamElements
+from tpack.step.hooked_session import HookAdapter, HookedSession
 from tpack.tfutils.checkpoint import CheckpointReader
-from tpack.tfutils.initialize import order_sums
+from tpack.tfutils.determinism import order_sums
 from tpack.tfutils.sesscreate import NewSessionCreator
-from tpack.tfutils.step.hooked_session import HookAdapter, HookedSession
 from tpack.types import Fetches
 from tpack.utils import logger
 

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.distribute.contexts import strategy_of
-from tpack.distribute.trainer_towers import TrainerTowersStrategy
+from tpack.distribute.trainer_strategy import TrainerTowersStrategy
 from tpack.errors import ConfigError
 from tpack.estimator.replicated import current_model_fn_tower
 from tpack.reduction.sums import sum_column

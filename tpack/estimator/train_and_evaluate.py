@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
+from tpack.estimator.data_adapter import GivenInput
 from tpack.estimator.estimator import Estimator
 from tpack.estimator.exporters import Exporter
-from tpack.estimator.given import GivenInput
 from tpack.estimator.inputs import Input
-from tpack.estimator.roles import EndNote, Pace, evaluate_until_end, serve_variables
 from tpack.estimator.run_config import number_of_steps
 from tpack.estimator.spec import checked_hooks
+from tpack.estimator.task_roles import EndNote, Pace, evaluate_until_end, serve_variables
 from tpack.tfutils.graph_lookup import GLOBAL_STEP_NAME
 from tpack.utils import logger
 from tpack.utils.validation import check_arguments, check_number, check_text, shown

@@ -13,13 +13,13 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, DataExhaustedError, GraphBuildError, NumericsError
 from tpack.estimator.building import BuiltModel, ModelParts
-from tpack.estimator.cluster_run import ClusterRun
+from tpack.estimator.distributed_run import ClusterRun
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.session import QueueCoordinator, SessionPlan, add_default_saver, model_session
 from tpack.estimator.spec import operation_of
+from tpack.step.hooked_session import HookedSession
+from tpack.step.step_timer import StepTimer
 from tpack.tfutils.checkpoint import CheckpointSeries
-from tpack.tfutils.step.hooked_session import HookedSession
-from tpack.tfutils.step.step_timer import StepTimer
 from tpack.tfutils.summary import create_scalar_summary, event_writer
 from tpack.types import Fetches
 from tpack.utils import logger

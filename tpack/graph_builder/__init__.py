@@ -28,7 +28,7 @@ __getattr__, __dir__, __all__ = attach(
             "build_replicas",
             "copy_to_replicas",
         ),
-        "shared": (
+        "parameter_server": (
             "AsyncMultiGPUBuilder",
             "SyncMultiGPUParameterServerBuilder",
         ),

@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import GraphBuildError
 from tpack.tower.context import TowerContext
-from tpack.tower.recorder import pair_variables
+from tpack.tower.ownership import pair_variables
 from tpack.types import GradsAndVars
 from tpack.utils.validation import check_arguments, is_integer
 

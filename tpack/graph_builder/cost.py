@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import tensorflow.compat.v1 as tf
 
-from tpack.copying.towers import alike_in_towers
 from tpack.errors import GraphBuildError
 from tpack.graph_builder.base import GradFn, OptimizerFn
 from tpack.graph_builder.compiled import TowerCompiler, watched
+from tpack.graph_copy.towers import replicate_by_copy
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tfutils.summary import scalar_tags
 from tpack.tower.collections import STATISTICS_KEY
@@ -95,7 +95,7 @@ def make_grad_fn(
 
     def grad_fn() -> GradsAndVars:
         # How a tower gets its inputs differs from tower to tower; what becomes of them does not.
-        return list(alike_in_towers(build, *get_inputs()))
+        return list(replicate_by_copy(build, *get_inputs()))
 
     return grad_fn
 

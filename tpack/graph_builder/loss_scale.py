@@ -12,9 +12,9 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, GraphBuildError
 from tpack.reduction.sums import on_device_of
-from tpack.tfutils.gate import Gate
 from tpack.tfutils.gradproc import Grads
 from tpack.tfutils.optimizer import ProxyOptimizer
+from tpack.tfutils.predicated import Gate
 from tpack.tower.grads import Gradient, gradient_values, map_gradient_values
 from tpack.utils.validation import check_arguments, check_count
 

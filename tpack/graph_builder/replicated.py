@@ -10,16 +10,16 @@ from typing import NamedTuple
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import add_nodes
-from tpack.copying.towers import TowerBuilding, call_in_alike_left_towers
 from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn, SyncOp
 from tpack.graph_builder.towers import BuiltTowers, DataParallelBuilder, align_own_gradients, build_towers
+from tpack.graph_copy.towers import TowerBuilding, update_in_towers
+from tpack.reduction.autotune.heuristic import choose_by_heuristic
 from tpack.reduction.base import Reducer
-from tpack.reduction.choose.by_kind import choose_by_kind
 from tpack.reduction.functions import merge_grad_list, split_grad_list
 from tpack.tfutils.optimizer_clone import check_optimizer, clone_optimizer
 from tpack.tower.context import TowerContext, current_tower_context
 from tpack.tower.grads import ReduceOp
-from tpack.tower.recorder import pair_variables
+from tpack.tower.ownership import pair_variables
 from tpack.types import GradsAndVars
 from tpack.utils.validation import check_arguments
 
@@ -53,7 +53,7 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
     ) -> None:
         super().__init__(towers, tower_building=tower_building)
         self._op = ReduceOp.MEAN if average else ReduceOp.SUM
-        self._reducer = choose_by_kind(self.devices).reducer if reducer is None else reducer
+        self._reducer = choose_by_heuristic(self.devices).reducer if reducer is None else reducer
 
     @property
     def reducer(self) -> Reducer:
@@ -123,8 +123,8 @@ def build_replicas(
     Args:
         grad_fn: builds one tower.
         devices: K names.
-        tower_building: how the third tower and all that follow come about; see `call_in_alike_towers`.
-        copies_are_set: whether `copy_to_replicas` is run before the variables are used; see `call_in_alike_towers`.
+        tower_building: how the third tower and all that follow come about; see `call_in_replicated_towers`.
+        copies_are_set: whether `copy_to_replicas` is run before the variables are used; see `call_in_replicated_towers`.
 
     Returns:
         The towers. The n-th pairs of all of them are of copies of one variable, whatever order a tower has made.
@@ -153,7 +153,7 @@ def apply_in_replicas(
         contexts: the K towers.
         tower_grads: K lists of N (gradient, variable) pairs.
         optimizer: the main tower's; the others get clones.
-        tower_building: how the updates of the third tower and all that follow come about; see `call_in_alike_towers`.
+        tower_building: how the updates of the third tower and all that follow come about; see `call_in_replicated_towers`.
         copies_are_set: as for `build_replicas`.
 
     Creates:
@@ -169,7 +169,7 @@ def apply_in_replicas(
         own_optimizer = optimizer if is_main else clone_optimizer(optimizer)
         return own_optimizer.apply_gradients(pairs, name="apply_gradients")
 
-    updates = call_in_alike_left_towers(contexts, apply, tower_grads, tower_building, copies_are_set=copies_are_set)
+    updates = update_in_towers(contexts, apply, tower_grads, tower_building, copies_are_set=copies_are_set)
     return tf.group(*updates, name="train_op")
 
 

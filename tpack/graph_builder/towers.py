@@ -13,13 +13,13 @@ from typing import Any, Generic, TypeVar
 
 import tensorflow.compat.v1 as tf
 
-from tpack.copying.towers import TowerBuilding, call_in_alike_towers, check_tower_building
 from tpack.errors import ConfigError, TowerMismatchError
 from tpack.graph_builder.base import BuildResult, GradFn, GraphBuilder, OptimizerFn
+from tpack.graph_copy.towers import TowerBuilding, call_in_replicated_towers, check_tower_building
 from tpack.tower.context import TowerContext, TrainTowerContext
 from tpack.tower.devices import Device, resolve_device, resolve_devices
 from tpack.tower.names import tower_name
-from tpack.tower.recorder import pair_variables
+from tpack.tower.ownership import pair_variables
 from tpack.types import GradsAndVars
 from tpack.utils.validation import check_arguments
 
@@ -32,7 +32,7 @@ class DataParallelBuilder(GraphBuilder):
 
     Args:
         towers: how many towers, or the numbers of their GPUs.
-        tower_building: how the third tower and all that follow come about; see `call_in_alike_towers`.
+        tower_building: how the third tower and all that follow come about; see `call_in_replicated_towers`.
 
     Raises:
         ConfigError: No tower, or a GPU number that is negative or there twice, or another ``tower_building``.
@@ -116,9 +116,9 @@ def build_towers(
         devices: K device names or device functions.
         own_variables: K flags: whether the tower has variables of its own. The first tower's variables are the main
             ones, without a prefix, whatever its flag says; a tower without its own takes those.
-        tower_building: how the third tower and all that follow come about; see `call_in_alike_towers`.
+        tower_building: how the third tower and all that follow come about; see `call_in_replicated_towers`.
         copies_are_set: whether all variables are given the main tower's values before they are used, as
-            `copy_to_replicas` does; see `call_in_alike_towers`.
+            `copy_to_replicas` does; see `call_in_replicated_towers`.
 
     Returns:
         The towers, in the order of the devices.
@@ -145,7 +145,7 @@ def build_towers(
         )
         for index, (device, has_own) in enumerate(zip(devices, own_variables, strict=True))
     ]
-    outputs = call_in_alike_towers(contexts, func, tower_building, copies_are_set=copies_are_set)
+    outputs = call_in_replicated_towers(contexts, func, tower_building, copies_are_set=copies_are_set)
     return BuiltTowers(outputs, tuple(contexts))
 
 

@@ -13,9 +13,9 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback, CallbackFactory
 from tpack.dataflow.base import DataFlow
-from tpack.dataflow.state import StatelessError
+from tpack.dataflow.iterator_state import StatelessError
 from tpack.errors import DataPointError, InputError
-from tpack.input_source.component import Component, Misfit
+from tpack.input_source.spec_check import Component, SpecMismatch
 from tpack.tower.context import get_current_tower_context
 from tpack.tower.tower_func import InputSignature
 
@@ -82,7 +82,7 @@ class InputSource:
         try:
             for position, (tensor, spec) in enumerate(zip(tensors, signature, strict=True)):
                 Component(position, spec).check_tensor(tensor)
-        except Misfit as misfit:
+        except SpecMismatch as misfit:
             raise DataPointError(f"{self} gives tensors that do not fit the signature: {misfit}") from None
         return list(tensors)
 

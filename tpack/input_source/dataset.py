@@ -24,13 +24,13 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback
 from tpack.compat import eager_mode
 from tpack.dataflow.base import DataFlow
-from tpack.dataflow.state import StatelessError
+from tpack.dataflow.iterator_state import StatelessError
 from tpack.errors import ConfigError, DataPointError
 from tpack.input_source.base import FeedfreeInput
-from tpack.input_source.component import DataPointChecker
+from tpack.input_source.dequeue import DataWaitReport, TimedDequeue
 from tpack.input_source.resumable import ResumableInput
+from tpack.input_source.spec_check import DataPointChecker
 from tpack.input_source.stream import DataPointStream, check_dataflow, describe, samples_of
-from tpack.input_source.taking import DataTaker, DataWaitReport
 from tpack.utils import logger
 from tpack.utils.validation import check_arguments, check_count, shown
 
@@ -92,7 +92,7 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
         self._is_repeated = repeat
         self._iterator: tf.data.Iterator
         self._elements: StreamElements | None = None
-        self._taker: DataTaker
+        self._taker: TimedDequeue
 
     @staticmethod
     def dataflow_to_dataset(df: DataFlow, types: Sequence[tf.DType]) -> tf.data.Dataset:
@@ -139,7 +139,7 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
 
     def _setup(self, signature: Sequence[tf.TensorSpec]) -> None:
         with self.cached_name_scope(), tf.device("/device:CPU:0"):
-            self._taker = DataTaker()
+            self._taker = TimedDequeue()
             dataset = self._make_dataset(signature)
             try:
                 self._iterator = tf.data.make_initializable_iterator(dataset)

@@ -24,8 +24,8 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback
 from tpack.compat import make_callable
 from tpack.errors import InputError
+from tpack.input_source.dequeue import TimedDequeue
 from tpack.input_source.stream import DataPointStream
-from tpack.input_source.taking import DataTaker
 from tpack.utils import logger
 from tpack.utils.concurrency import StoppableThread
 
@@ -73,7 +73,7 @@ class EnqueueCallback(Callback):
 
     _chief_only = False
 
-    def __init__(self, stream: DataPointStream, ops: QueueOps, taker: DataTaker, name: str) -> None:
+    def __init__(self, stream: DataPointStream, ops: QueueOps, taker: TimedDequeue, name: str) -> None:
         self._stream = stream
         self._ops = ops
         self._taker = taker

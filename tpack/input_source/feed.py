@@ -13,9 +13,9 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback
 from tpack.dataflow.base import DataFlow
 from tpack.errors import DataExhaustedError
+from tpack.input_source.dequeue import DataWaitReport
 from tpack.input_source.resumable import ResumableInput
 from tpack.input_source.stream import DataPointStream, samples_of
-from tpack.input_source.taking import DataWaitReport
 from tpack.utils.validation import check_arguments
 
 

@@ -12,13 +12,13 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback, WithSteps
 from tpack.dataflow.base import DataFlow, length_or_none
-from tpack.dataflow.state import StatelessError
+from tpack.dataflow.iterator_state import StatelessError
 from tpack.errors import ConfigError, InputError
 from tpack.input_source.base import FeedfreeInput, InputSource
+from tpack.input_source.dequeue import DataWaitReport, TimedDequeue
 from tpack.input_source.enqueue import EnqueueCallback, QueueOps
 from tpack.input_source.resumable import ResumableInput
 from tpack.input_source.stream import samples_of
-from tpack.input_source.taking import DataTaker, DataWaitReport
 from tpack.tfutils.summary import add_moving_summary
 from tpack.utils.validation import check_arguments, check_count
 
@@ -51,7 +51,7 @@ class QueueInput(ResumableInput, FeedfreeInput):
         # A `tf.QueueBase`, from `setup` on.
         self.queue: Any = queue
         self._thread_owner: EnqueueCallback
-        self._taker: DataTaker
+        self._taker: TimedDequeue
 
     @property
     def dataflow(self) -> DataFlow:
@@ -82,7 +82,7 @@ class QueueInput(ResumableInput, FeedfreeInput):
             if self.queue is None:
                 self.queue = self._make_queue(enqueued)
             ops = self._make_ops(enqueued)
-            self._taker = DataTaker()
+            self._taker = TimedDequeue()
         self._thread_owner = EnqueueCallback(stream, ops, self._taker, f"{self} of {type(self.ds).__name__}")
 
     def _check_queue(self, signature: Sequence[tf.TensorSpec]) -> None:

@@ -7,13 +7,13 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.dataflow.base import DataFlow
-from tpack.dataflow.deal import deal_anew
-from tpack.dataflow.position import Position
+from tpack.dataflow.checkpoint import Position
+from tpack.dataflow.iterator_state import StatelessError, StateReader, make_state
 from tpack.dataflow.repeat import RepeatedData
-from tpack.dataflow.state import StatelessError, StateReader, make_state
+from tpack.dataflow.reshard import reshard
 from tpack.errors import InputError
 from tpack.input_source.base import InputSource
-from tpack.input_source.component import DataPointChecker
+from tpack.input_source.spec_check import DataPointChecker
 from tpack.input_source.stream import DataPointStream, describe
 
 
@@ -77,7 +77,7 @@ class ResumableInput(InputSource):
             raise StatelessError(f"the data of {self} are no dataflow, and cannot be dealt out anew")
         # As the stream iterates it.
         ds = RepeatedData(self.dataflow, -1) if self._is_repeated else self.dataflow
-        self._start = deal_anew(ds, positions, rank, size)
+        self._start = reshard(ds, positions, rank, size)
 
     def _position_in(self, state: dict[str, Any]) -> Position:
         if self.setup_done():

@@ -13,8 +13,8 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback, WithSteps
 from tpack.input_source.base import FeedfreeInput, InputSource
+from tpack.input_source.dequeue import DataWaitReport, GraphSum, now
 from tpack.input_source.proxy import ProxyInput
-from tpack.input_source.taking import DataWaitReport, GraphSum, now
 from tpack.tower.devices import resolve_device
 from tpack.utils.validation import check_arguments, check_count, check_instance
 

@@ -5,7 +5,7 @@ first data point on, but the first iteration may begin where an earlier run stop
 becomes an `InputError` that says at which data point, with the dataflow's own error and traceback as its cause.
 
 Data points are taken from a dataflow long before a step uses them, and what a checkpoint must say is where the flow was
-at the last one that a finished step used: see `tpack.dataflow.position`.
+at the last one that a finished step used: see `tpack.dataflow.checkpoint`.
 """
 
 import time
@@ -16,15 +16,15 @@ import numpy as np
 
 from tpack.dataflow.base import DataFlow, close_flow, flows_in, length_or_none
 from tpack.dataflow.cache import CacheData
-from tpack.dataflow.deal import fit_to_batches
+from tpack.dataflow.checkpoint import Position, StateLog, StateSampler, go_to
 from tpack.dataflow.inspect import PrintData
+from tpack.dataflow.iterator_state import StatelessError, close_iterator
 from tpack.dataflow.local_shuffle import LocallyShuffleData
 from tpack.dataflow.parallel.process_runner import MultiProcessRunner, MultiProcessRunnerZMQ
-from tpack.dataflow.position import Position, StateLog, StateSampler, go_to
 from tpack.dataflow.repeat import FixedSizeData, RepeatedData
-from tpack.dataflow.state import StatelessError, close_iterator
+from tpack.dataflow.reshard import fit_to_batches
 from tpack.errors import DataExhaustedError, InputError
-from tpack.input_source.component import DataPointChecker
+from tpack.input_source.spec_check import DataPointChecker
 from tpack.utils import logger
 from tpack.utils.validation import check_instance
 

@@ -24,9 +24,9 @@ from tpack.callbacks.inference.inferencers import Inferencer
 from tpack.compat import eager_mode
 from tpack.errors import ConfigError, GraphBuildError, WrongTypeError
 from tpack.graph_builder.model_desc import ModelDesc
+from tpack.keras.cloning import ModelMaker, as_list, call, has_synchronised, inputs_of, meeting_tower, targets_of
 from tpack.keras.evaluation import KeeperStats, WeightedStats
-from tpack.keras.making import ModelMaker, as_list, call, has_synchronised, inputs_of, meeting_tower, targets_of
-from tpack.keras.objects import KerasLoss, KerasMetric, Loss, for_each_output
+from tpack.keras.losses_metrics import KerasLoss, KerasMetric, Loss, for_each_output
 from tpack.keras.optimizers import as_optimizer_function
 from tpack.tower.collections import STATISTICS_KEY
 from tpack.tower.context import current_tower_context

@@ -13,7 +13,7 @@ from tpack.compat import eager_mode
 from tpack.dataflow.arrays import is_array
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.graph_builder.model_desc import ModelDesc
-from tpack.input_source.given import GivenData
+from tpack.input_source.data_adapter import GivenData
 from tpack.keras.model import KerasModel
 from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config

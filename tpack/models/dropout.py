@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.models.arguments import layer_name
 from tpack.models.registry import layer_register
-from tpack.tfutils.step.step_seeds import uniform_of_step
+from tpack.step.step_seeds import uniform_of_step
 from tpack.tower.context import current_tower_context
 from tpack.utils.argtools import log_once
 from tpack.utils.validation import check_arguments
@@ -24,7 +24,7 @@ def Dropout(x: tf.Tensor, *args: float | tf.Tensor, **kwargs: Any) -> tf.Tensor:
 
     Otherwise the input is returned as it is. In a training tower of a trainer, what is dropped follows from the seed of
     the graph, the step and the place, so that a run that was resumed drops what an uninterrupted one would; see
-    `tpack.tfutils.step.step_seeds`.
+    `tpack.step.step_seeds`.
 
     Args:
         x: any floating-point tensor.

@@ -15,7 +15,7 @@ from tpack.errors import ConfigError
 from tpack.models.arguments import layer_name
 from tpack.models.channels import Channels
 from tpack.models.steps import OUTPUT
-from tpack.reduction.over_towers import stack_over_towers
+from tpack.reduction.cross_replica import stack_over_towers
 from tpack.tower.context import add_model_variable, get_current_tower_context, is_in_control_flow
 from tpack.tower.getters import full_precision
 from tpack.utils.validation import shown

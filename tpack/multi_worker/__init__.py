@@ -5,7 +5,7 @@ from tpack.utils.lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "exchange": (
+        "all_reduce": (
             "Exchange",
             "WorkerGroup",
             "all_reduce_between_workers",

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from tpack.cluster.member import ClusterMember
-from tpack.multi_worker.end_signal import EndSignal
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember
+from tpack.multi_worker.stop_flag import StopFlag
 from tpack.reduction.gradients import check_columns
 from tpack.reduction.sums import on_device, sum_column
 from tpack.tower.grads import Gradient, ReduceOp, gradient_values, is_sparse
@@ -25,7 +25,7 @@ def apply_once(
     pairs: GradsAndVars,
     optimizer: tf.train.Optimizer,
     member: ClusterMember,
-    end_signal: EndSignal,
+    end_signal: StopFlag,
     *,
     then: Callable[[], Sequence[tf.Operation]] = tuple,
     after: Callable[[], Sequence[tf.Operation]] = tuple,

@@ -13,14 +13,14 @@ from zlib import crc32
 
 import tensorflow.compat.v1 as tf
 
-from tpack.cluster.member import ClusterMember
-from tpack.copying.towers import TowerBuilding
 from tpack.errors import ConfigError
 from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn
 from tpack.graph_builder.towers import DataParallelBuilder, align_shared_gradients, build_towers
-from tpack.multi_worker.end_signal import EndSignal
+from tpack.graph_copy.towers import TowerBuilding
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.gradient_queues import apply_once
-from tpack.multi_worker.progress import Progress
+from tpack.multi_worker.staleness import Progress
+from tpack.multi_worker.stop_flag import StopFlag
 from tpack.reduction.gradients import check_columns
 from tpack.reduction.sums import on_device, sum_column
 from tpack.tfutils.graph_lookup import get_global_step_var
@@ -151,7 +151,7 @@ class ParameterServerBuilder(DataParallelBuilder):
         towers: int | Sequence[int],
         placement: ServerPlacement,
         *,
-        end_signal: EndSignal,
+        end_signal: StopFlag,
         options: SharingOptions | None = None,
         progress: Progress | None = None,
         tower_building: TowerBuilding = "auto",

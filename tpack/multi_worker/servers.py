@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 
 import tensorflow.compat.v1 as tf
 
-from tpack.cluster.member import ClusterMember
-from tpack.cluster.ports import parse_address
 from tpack.compat import place_in_task
 from tpack.errors import ClusterError, ConfigError, DataExhaustedError, DeviceError
-from tpack.multi_worker.listening import listen_only_at, own_addresses
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember
+from tpack.multi_worker.cluster.ports import parse_address
+from tpack.multi_worker.port_filter import listen_only_at, own_addresses
 from tpack.tfutils.sesscreate import NewSessionCreator, get_default_sess_config
 from tpack.tower.devices import check_devices_present, list_gpus, provide_cpu_devices, required_cpu_devices
 from tpack.utils import logger

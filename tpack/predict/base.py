@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import make_callable
-from tpack.tfutils.step.op_origin import with_origin
+from tpack.step.op_traceback import with_origin
 from tpack.utils.renames import on_unknown_name
 
 __getattr__ = on_unknown_name(__name__)

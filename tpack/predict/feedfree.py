@@ -9,7 +9,7 @@ from tpack.input_source.base import InputSource
 from tpack.predict.base import PredictorBase
 from tpack.predict.config import PredictConfig
 from tpack.predict.offline import check_config, create_predict_session
-from tpack.tfutils.step.hooked_session import HookedSession
+from tpack.step.hooked_session import HookedSession
 from tpack.tower.context import PredictTowerContext
 from tpack.types import Trainer
 from tpack.utils.validation import check_arguments

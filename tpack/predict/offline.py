@@ -7,7 +7,7 @@ from tpack.graph_builder.compiled import TowerCompiler, watched
 from tpack.input_source.tensors import PlaceholderInput
 from tpack.predict.config import PredictConfig
 from tpack.predict.online import OnlinePredictor
-from tpack.tfutils.initialize import create_initialized_session, order_sums
+from tpack.tfutils.determinism import create_initialized_session, order_sums
 from tpack.tower.context import PredictTowerContext
 from tpack.utils.validation import check_arguments, check_instance
 

@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 from numpy.typing import ArrayLike
 
 from tpack.errors import ConfigError, DataPointError
-from tpack.input_source.component import Component, Misfit
+from tpack.input_source.spec_check import Component, SpecMismatch
 from tpack.predict.base import PredictorBase, make_predict_function
 from tpack.tfutils.dependency import ancestors
 from tpack.utils.renames import point_of
@@ -89,7 +89,7 @@ def convert_inputs(predictor: str, components: Sequence[Component], dp: Sequence
         raise DataPointError(f"{predictor} takes {len(components)} inputs ({names}), got {len(dp)}")
     try:
         arrays = [component.check(value) for component, value in zip(components, dp, strict=True)]
-    except Misfit as misfit:
+    except SpecMismatch as misfit:
         raise DataPointError(f"{predictor}: {misfit}") from misfit.__cause__
     return [array.astype(item.dtype, copy=False) for array, item in zip(arrays, components, strict=True)]
 

@@ -28,11 +28,11 @@ __getattr__, __dir__, __all__ = attach(
             "Reducer",
             "ReducerWrapper",
         ),
-        "choose.by_kind": (
+        "autotune.heuristic": (
             "ReducerChoice",
             "choose_the_best",
         ),
-        "choose.by_measurement": (
+        "autotune.autotune": (
             "AutoReducer",
             "ChoiceCache",
             "MeasuredChoice",
@@ -56,7 +56,7 @@ __getattr__, __dir__, __all__ = attach(
             "reducer_for_mode",
         ),
         "names": ("make_reducer",),
-        "over_towers": (
+        "cross_replica": (
             "mean_over_towers",
             "stack_over_towers",
             "sum_over_towers",
@@ -71,7 +71,7 @@ __getattr__, __dir__, __all__ = attach(
             "on_device_of",
             "sum_column",
         ),
-        "traffic": (
+        "comm_volume": (
             "TrafficReport",
             "count_traffic",
         ),
@@ -92,7 +92,7 @@ __getattr__, __dir__, __all__ = attach(
             "ConcatAndSplitPackingReducer",
         ),
         "wrappers.sharding": ("ShardingReducer",),
-        "wrappers.wire": ("WireDtypeReducer",),
+        "wrappers.compression": ("WireDtypeReducer",),
         "tpack.tower.grads": ("ReduceOp",),
     },
 )

@@ -12,9 +12,9 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.reduction.algorithms.one_device import OneDeviceReducer, RoundRobinReducer
+from tpack.reduction.autotune.autotune import AutoReducer
+from tpack.reduction.autotune.heuristic import ReducerChoice, choose_by_heuristic
 from tpack.reduction.base import Reducer
-from tpack.reduction.choose.by_kind import ReducerChoice, choose_by_kind
-from tpack.reduction.choose.by_measurement import AutoReducer
 from tpack.reduction.names import ALGORITHMS
 from tpack.reduction.spec import AllReduceSpec, SpecEntry, parse_all_reduce_spec, reducer_for_spec
 from tpack.tower.devices import list_gpus, resolve_devices
@@ -35,7 +35,7 @@ REDUCTION_MODES = (*_OWN_NAMES, *ALGORITHMS)
 """Every mode of one word that `reducer_for_mode` knows."""
 
 _COPYING = "round_robin"
-"""The algorithm in the place of NCCL where there are no GPUs: what `choose_by_kind` takes for CPU devices."""
+"""The algorithm in the place of NCCL where there are no GPUs: what `choose_by_heuristic` takes for CPU devices."""
 
 _SPEC_MARKS = frozenset("#:/")
 
@@ -69,7 +69,7 @@ def reducer_for_mode(mode: ReductionMode, devices: Sequence[str]) -> ReducerChoi
     if isinstance(mode, Reducer):
         return ReducerChoice(mode, f"the reducer {mode.name} was given")
     if mode is None:
-        return choose_by_kind(devices)
+        return choose_by_heuristic(devices)
     reason = f"mode {mode!r} was asked for"
     if isinstance(mode, str) and mode in _OWN_NAMES:
         return ReducerChoice(_OWN_NAMES[mode](devices), reason)

@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as _v1
 from tpack.tf1.default_graph import builds, enter_default_graph
 from tpack.tf1.default_graph import leave_default_graph as leave_default_graph
 from tpack.tf1.default_graph import reset_default_graph as reset_default_graph
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 
 _OWN = {name: f"{__name__}.{name}" for name in ("compat", "contrib", "estimator", "layers", "nn")}
 

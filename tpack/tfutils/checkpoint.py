@@ -22,7 +22,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import CheckpointError, ConfigError, DependencyError, InputError, RemoteError
-from tpack.tfutils.saving.best import BEST_SUFFIX, best_prefix
+from tpack.tfutils.checkpoints.best import BEST_SUFFIX, best_prefix
 from tpack.utils import logger
 from tpack.utils.fs import atomic_write, why_not_written
 from tpack.utils.remote.directories import fetch_checkpoint, local_path

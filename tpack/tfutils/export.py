@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tfutils.initialize import create_initialized_session
+from tpack.tfutils.determinism import create_initialized_session
 from tpack.tower.context import PredictTowerContext
 from tpack.utils import logger
 from tpack.utils.fs import atomic_path, atomic_write

@@ -13,8 +13,8 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, GraphBuildError
-from tpack.tfutils.gate import Gate
 from tpack.tfutils.gradproc import GradientProcessor, Grads
+from tpack.tfutils.predicated import Gate
 from tpack.tfutils.scope_utils import whole_variable
 from tpack.tower.grads import Gradient
 from tpack.types import GradsAndVars

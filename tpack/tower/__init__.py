@@ -38,11 +38,11 @@ __getattr__, __dir__, __all__ = attach(
             "op_and_tensor_name",
             "tower_name",
         ),
-        "recorder": (
+        "ownership": (
             "VariableRecorder",
             "pair_variables",
         ),
-        "rendezvous": ("call_in_towers",),
+        "tower_threads": ("call_in_towers",),
         "tower_func": (
             "TowerFunc",
             "TowerHandle",

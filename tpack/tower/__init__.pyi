@@ -23,9 +23,9 @@ from tpack.tower.getters import full_precision as full_precision
 from tpack.tower.getters import override_to_local_variable as override_to_local_variable
 from tpack.tower.names import op_and_tensor_name as op_and_tensor_name
 from tpack.tower.names import tower_name as tower_name
-from tpack.tower.recorder import VariableRecorder as VariableRecorder
-from tpack.tower.recorder import pair_variables as pair_variables
-from tpack.tower.rendezvous import call_in_towers as call_in_towers
+from tpack.tower.ownership import VariableRecorder as VariableRecorder
+from tpack.tower.ownership import pair_variables as pair_variables
 from tpack.tower.tower_func import TowerFunc as TowerFunc
 from tpack.tower.tower_func import TowerHandle as TowerHandle
 from tpack.tower.tower_func import TowerHandles as TowerHandles
+from tpack.tower.tower_threads import call_in_towers as call_in_towers

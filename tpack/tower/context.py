@@ -26,10 +26,10 @@ from tpack.tower.collections import VARIABLE_KEYS, TowerCollections
 from tpack.tower.devices import Device
 from tpack.tower.getters import custom_getter_scope
 from tpack.tower.keras_values import KerasValues, check_own_layers
-from tpack.tower.merging import MergeCall, Merged, merge, part_of_tower
+from tpack.tower.merge_call import MergeCall, Merged, merge, part_of_tower
 from tpack.tower.names import check_handle_use
+from tpack.tower.ownership import Ownership, VariableRecorder, ownership_of
 from tpack.tower.per_graph import PerGraph, built_graph
-from tpack.tower.recorder import Ownership, VariableRecorder, ownership_of
 from tpack.types import Strategy
 from tpack.utils import logger
 from tpack.utils.validation import check_arguments, check_count
@@ -59,7 +59,7 @@ class TowerContext:
 
     Attributes:
         asked: what the code in the tower asked for that tells towers from each other.
-        copying: what the towers that are built together know of their copies, `tpack.copying`.
+        copying: what the towers that are built together know of their copies, `tpack.graph_copy`.
         repeated: what `repeat_in_copies` was given.
         own_constants: functions that give the values of this tower's constants for another tower, by their names, where
             the two differ.

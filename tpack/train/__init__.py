@@ -10,17 +10,17 @@ __getattr__, __dir__, __all__ = attach(
             "DEFAULT_MONITORS",
             "TrainConfig",
         ),
-        "distributed": (
+        "tpack.multi_worker.ps_trainer": (
             "DistributedTrainerParameterServer",
             "DistributedTrainerReplicated",
         ),
         "interface": ("launch_train_with_config",),
         "loop": ("TrainLoop",),
-        "multi_worker": (
+        "tpack.multi_worker.trainer": (
             "MultiWorkerTrainerReplicated",
             "WaitLimits",
         ),
-        "multi_worker_strategy": ("MultiWorkerStrategyTrainer",),
+        "tpack.multi_worker.strategy_trainer": ("MultiWorkerStrategyTrainer",),
         "resume": ("AutoResumeTrainConfig",),
         "single_cost": (
             "BuilderTrainer",

@@ -9,14 +9,14 @@ from tpack.input_source.base import FeedfreeInput, InputSource
 from tpack.input_source.repeated import RepeatedBatches
 from tpack.input_source.staging import StagingInput
 from tpack.input_source.tensors import DummyConstantInput
+from tpack.multi_worker.ps_trainer import DistributedTrainer
+from tpack.step.step_seeds import begin_at_step
 from tpack.tfutils.model_utils import describe_trainable_vars
 from tpack.tfutils.sessinit import JustCurrentSession
-from tpack.tfutils.step.step_seeds import begin_at_step
 from tpack.train.config import TrainConfig, seed_everything
-from tpack.train.distributed import DistributedTrainer
+from tpack.train.debug_options import DebugOptions
 from tpack.train.interruption import ended_by_signals
 from tpack.train.resume import AutoResumeTrainConfig, resume_data, share_data
-from tpack.train.shorter import ShorterRun
 from tpack.train.single_cost import BuilderTrainer, SingleCostTrainer
 from tpack.utils import logger
 from tpack.utils.renames import with_cost_attribute
@@ -60,7 +60,7 @@ def launch_train_with_config(
     Example:
         launch_train_with_config(config, SyncMultiGPUTrainerReplicated(8))
     """
-    shorter = ShorterRun(fast_dev_run, overfit_batches, limit_batches)
+    shorter = DebugOptions(fast_dev_run, overfit_batches, limit_batches)
     model = check_instance("launch_train_with_config", "config.model", config.model, ModelDesc)
     trainer.check_is_new()
     if isinstance(trainer, DistributedTrainer) and trainer.serves:

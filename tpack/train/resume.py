@@ -5,8 +5,8 @@ from typing import Any
 
 from tpack.callbacks.base import Callback
 from tpack.dataflow.base import length_or_none
+from tpack.dataflow.iterator_state import StatelessError
 from tpack.dataflow.shard import place_by_environment, shards_in
-from tpack.dataflow.state import StatelessError
 from tpack.errors import CheckpointError, ConfigError, InputError
 from tpack.tfutils.checkpoint import CheckpointReader, latest_checkpoint
 from tpack.tfutils.graph_lookup import GLOBAL_STEP_NAME

@@ -13,30 +13,30 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
-from tpack.callbacks.checks import CheckCost
 from tpack.callbacks.group import Callbacks
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.callbacks.monitors.group import Monitors
 from tpack.callbacks.monitors.history import History
-from tpack.cluster.resolver import check_only_process
+from tpack.callbacks.nan_checks import CheckCost
 from tpack.errors import CallbackError, ConfigError, GraphBuildError, StopTraining
 from tpack.input_source.base import InputSource
+from tpack.multi_worker.cluster.resolver import check_only_process
+from tpack.step.compiled_copy import CompiledCopy
+from tpack.step.failure import data_taken_by
+from tpack.step.hooked_session import HookedSession
+from tpack.step.multi_step import MultiStepRunner
+from tpack.step.step_seeds import let_seeds_follow_steps
+from tpack.tfutils.determinism import initialize_variables, order_sums
 from tpack.tfutils.graph_lookup import get_global_step_value
-from tpack.tfutils.initialize import initialize_variables, order_sums
 from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator, check_session_creator, makes_new_sessions
 from tpack.tfutils.sessinit import JustCurrentSession, SessionInit, check_session_init
-from tpack.tfutils.step.compiled_copy import CompiledCopy
-from tpack.tfutils.step.hooked_session import HookedSession
-from tpack.tfutils.step.step_seeds import let_seeds_follow_steps
 from tpack.tower.devices import check_session_devices, local_devices
 from tpack.tower.per_graph import new_graph
 from tpack.train.added_callbacks import added_callbacks
-from tpack.train.broken_step import data_taken_by
-from tpack.train.calls import StepCalls
 from tpack.train.config import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from tpack.train.interruption import Interrupted, Interruption, ended_by_signals
 from tpack.train.loop import EpochEnd, StepCounter, TrainLoop
-from tpack.train.telling import RunFile
+from tpack.train.run_status import RunFile
 from tpack.types import DataSource, Fetches, Peers, Session
 from tpack.utils import logger
 from tpack.utils.timer import Timer, humanize_time_delta
@@ -94,7 +94,7 @@ class Trainer(metaclass=InOwnGraph):
         checks_cost: end training with an error when a cost, in the last step of an epoch, or a trainable variable is
             not finite.
         is_compiled: whether XLA compiles steps, so that all of them should fetch the same.
-        steps_per_call: so many steps are one run of the session, without Python in between: see `tpack.train.calls`.
+        steps_per_call: so many steps are one run of the session, without Python in between: see `tpack.step.multi_step`.
         told: what ``run.json`` in the log directory says on how the run is set up; None writes no such file.
 
     Raises:
@@ -129,7 +129,7 @@ class Trainer(metaclass=InOwnGraph):
         self._registered: list[Callback] = []
         self._callbacks = Callbacks([])
         self._step_counter = StepCounter(self.loop)
-        self._calls: StepCalls | None = None
+        self._calls: MultiStepRunner | None = None
         self._compiled_step: CompiledCopy | None = None
         self._init_ops: list[tf.Operation] = []
         self._set_by_init_ops: list[tf.Variable] = []
@@ -244,7 +244,7 @@ class Trainer(metaclass=InOwnGraph):
             self._callbacks.setup_graph(self)
         if self.steps_per_call > 1:
             with self.graph.as_default():
-                self._calls = StepCalls(self.steps_per_call, self.train_op, self._callbacks)
+                self._calls = MultiStepRunner(self.steps_per_call, self.train_op, self._callbacks)
             self._calls.count_by(self._step_counter)
 
     def _check_steps(self) -> None:
@@ -466,7 +466,7 @@ class Trainer(metaclass=InOwnGraph):
         self._step_counter.finish_step()
         return 1
 
-    def _make_steps(self, calls: StepCalls) -> int:
+    def _make_steps(self, calls: MultiStepRunner) -> int:
         num_made = calls.run(self.hooked_sess, self.loop)
         self._step_counter.finish_step()
         return num_made

@@ -9,16 +9,16 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.callbacks.monitors.base import MonitorBase
-from tpack.copying.towers import TowerBuilding
 from tpack.distribute.strategy import DistributionStrategy
 from tpack.errors import ConfigError
 from tpack.graph_builder.base import BuildResult, GradFn, GraphBuilder, OptimizerFn
 from tpack.graph_builder.compiled import Compile
+from tpack.graph_builder.parameter_server import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.graph_builder.shared import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.simple import SimpleBuilder
-from tpack.multi_worker.end_signal import EndSignal
+from tpack.graph_copy.towers import TowerBuilding
+from tpack.multi_worker.stop_flag import StopFlag
 from tpack.reduction.modes import ReductionMode, reducer_for_towers
 from tpack.tower.context import TowerContext, current_tower_context
 from tpack.tower.devices import tower_indices
@@ -227,7 +227,7 @@ class StrategyBuilder(GraphBuilder):
         ConfigError: It is something else.
     """
 
-    def __init__(self, strategy: DistributionStrategy, end_signal: EndSignal | None = None) -> None:
+    def __init__(self, strategy: DistributionStrategy, end_signal: StopFlag | None = None) -> None:
         if strategy.is_default:
             raise ConfigError(f"expected a DistributionStrategy with devices, got {strategy!r}")
         self._strategy = strategy

@@ -54,7 +54,7 @@ __all__ = [
 LOG_FILE = "log.log"
 # What may be done with a log directory that has content, under its names.
 _ACTIONS: dict[str | None, Action] = {None: "b", "b": "b", "d": "d", "k": "k", "n": "n", "q": "q", "raise": "q"}
-# Who a process is and how many there are, in the order in which `tpack.cluster` asks launchers' variables.
+# Who a process is and how many there are, in the order in which `tpack.multi_worker.cluster` asks launchers' variables.
 _RANKS_AND_SIZES = (
     ("RANK", "WORLD_SIZE"),
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
@@ -340,7 +340,7 @@ def _prepare(dirname: str, action: str | None) -> tuple[str, str | None]:
 def suffix_of_process(environment: Mapping[str, str]) -> str:
     """Return what is added to the name of this process's log directory, as its launcher numbers the processes.
 
-    What cannot be read adds nothing here; `tpack.cluster` says what is wrong with it when workers look for each other.
+    What cannot be read adds nothing here; `tpack.multi_worker.cluster` says what is wrong with it when workers look for each other.
 
     Args:
         environment: the variables of the process.

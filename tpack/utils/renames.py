@@ -1,6 +1,6 @@
 """Hooks for tensorpack's names of 2017 to 2019, which the core supports without importing them.
 
-What these names stand for is in `tpack.older_names`, an annex. It is loaded, by the names of its modules, when a script
+What these names stand for is in `tpack.legacy`, an annex. It is loaded, by the names of its modules, when a script
 first uses one of them: an unknown name, an unknown argument, a method under an older name, a config given to a trainer.
 """
 
@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
 
 Maker = TypeVar("Maker", bound=Callable[..., Any])
-_ANNEX = "tpack.older_names"
+_ANNEX = "tpack.legacy"
 
 
 class Renamed(NamedTuple):
@@ -92,7 +92,7 @@ def on_subclass(cls: type, methods: Sequence[Renamed]) -> None:
 
     Of an older name and the present one, the one that the class defines, or the first of its bases that has either, is
     added under the other name too, in the same class; so overriding and ``super()`` work in a mixture of both. Only for
-    a method under an older name is `tpack.older_names` loaded.
+    a method under an older name is `tpack.legacy` loaded.
 
     Args:
         cls: the class.
@@ -244,7 +244,7 @@ class _OlderModules:
 
 
 def _annex(module: str) -> Any:
-    """Return a module of `tpack.older_names`, loaded at the first call."""
+    """Return a module of `tpack.legacy`, loaded at the first call."""
     return importlib.import_module(f"{_ANNEX}.{module}")
 
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from tpack.callbacks.monitors.tracker import Histogram
+from tpack.callbacks.monitors.experiment_tracker import Histogram
 from tpack.callbacks.monitors.wandb import WandbMonitor
 
 

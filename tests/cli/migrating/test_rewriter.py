@@ -2,7 +2,7 @@
 
 import pytest
 
-from tpack.cli.migrating.looks import Note
+from tpack.cli.migrating.lint import Note
 from tpack.cli.migrating.rewriter import migrate_source
 from tpack.errors import ConfigError
 

@@ -14,11 +14,11 @@ from tests.helpers.flow_members import flow_types
 from tests.helpers.flows import COUNT, Counting, Unsized, same
 from tests.helpers.worker_functions import Randoms, Sometimes, fail
 from tpack.dataflow.base import DataFlow, DataFlowTerminated
+from tpack.dataflow.iterator_state import StatelessError
 from tpack.dataflow.parallel.process_map import MultiProcessMapAndBatchData, MultiProcessMapData
 from tpack.dataflow.parallel.process_runner import MultiProcessRunner, MultiProcessRunnerZMQ
 from tpack.dataflow.parallel.threads import MultiThreadMapData, MultiThreadRunner
 from tpack.dataflow.sources import DataFromList
-from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, DataWorkerError, InputError
 from tpack.utils import serialize
 from tpack.utils.rng import fix_rng_seed

@@ -5,8 +5,8 @@ import pytest
 from tests.helpers.fake_pool import FakePool
 from tests.helpers.flows import COUNT, Counting, same
 from tpack.dataflow.base import DataFlowTerminated
+from tpack.dataflow.iterator_state import StatelessError
 from tpack.dataflow.parallel.map_flow import MapFlow
-from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError
 
 

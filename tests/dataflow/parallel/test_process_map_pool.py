@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers.worker_functions import wait
 from tpack.dataflow.parallel.process_map import _ProcessPool, serve_map
-from tpack.dataflow.parallel.workers.group import GroupOptions, WorkerGroup
+from tpack.dataflow.parallel.workers.group import GroupOptions, WorkerPool
 from tpack.errors import DataPointError, DataWorkerError
 
 
@@ -19,7 +19,7 @@ def start():
 
     def start_pool(func, count=2, *, capacity=4, timeout=None):
         options = GroupOptions(count, capacity, capacity, timeout, "spawn", 1)
-        pools.append(_ProcessPool(WorkerGroup("Owner", serve_map, (func,), options)))
+        pools.append(_ProcessPool(WorkerPool("Owner", serve_map, (func,), options)))
         return pools[-1]
 
     yield start_pool

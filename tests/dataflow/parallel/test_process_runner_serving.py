@@ -9,10 +9,10 @@ from tests.helpers.flows import COUNT, Broken, Counting
 from tests.helpers.served import served
 from tests.helpers.worker_functions import Images
 from tpack.dataflow.batch import BatchData
+from tpack.dataflow.checkpoint import Position
 from tpack.dataflow.mapping import MapData
 from tpack.dataflow.parallel.process_runner import _Command, serve_flow
 from tpack.dataflow.parallel.transport.wire import VIEW_BYTES, Kind
-from tpack.dataflow.position import Position
 from tpack.dataflow.sources import DataFromList
 
 PASS = [(Kind.PACK, [k, str(k)]) for k in range(COUNT)]

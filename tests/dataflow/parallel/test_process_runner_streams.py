@@ -5,11 +5,11 @@ from itertools import islice
 import pytest
 
 from tests.helpers.fake_group import END, FakeGroup, begun, failure, points, state
+from tpack.dataflow.checkpoint import Position
+from tpack.dataflow.iterator_state import StatelessError
 from tpack.dataflow.parallel.process_runner import _ManyStreams, _OneStream, _send_command
 from tpack.dataflow.parallel.transport.receiver import Message
 from tpack.dataflow.parallel.transport.wire import Kind
-from tpack.dataflow.position import Position
-from tpack.dataflow.state import StatelessError
 from tpack.errors import DataWorkerError
 
 

@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from tests.helpers.flows import COUNT, Counting, same
+from tpack.dataflow.iterator_state import StatelessError
 from tpack.dataflow.parallel.threads import MultiThreadMapData, MultiThreadRunner
-from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError
 from tpack.utils.concurrency import usable_cores
 

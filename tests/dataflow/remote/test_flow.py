@@ -11,11 +11,11 @@ import pytest
 import zmq
 
 from tpack.dataflow.base import DataFlow, DataFlowTerminated
+from tpack.dataflow.iterator_state import StatelessError
 from tpack.dataflow.remote import flow as flow_module
 from tpack.dataflow.remote.flow import RemoteDataZMQ, send_dataflow_zmq
 from tpack.dataflow.remote.options import RemoteOptions, make_curve_keys
 from tpack.dataflow.sources import DataFromGenerator, DataFromList
-from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, DataExhaustedError, DataPointError, InputError
 from tpack.utils import serialize
 

@@ -12,7 +12,7 @@ from tests.helpers.tower_grads import cpu_devices, dense_towers, random_towers, 
 from tpack.errors import ConfigError
 from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.base import ReduceOp
-from tpack.reduction.traffic import count_traffic
+from tpack.reduction.comm_volume import count_traffic
 
 
 @settings(max_examples=12, deadline=None, derandomize=True)

@@ -9,7 +9,7 @@ import tpack.tf1 as tf
 from tests.helpers import tf1_layer_cases as cases
 from tests.helpers.tf1_oracle import assert_same, original, run_case
 from tpack.errors import ConfigError
-from tpack.tfutils.step.step_seeds import let_seeds_follow_steps
+from tpack.step.step_seeds import let_seeds_follow_steps
 from tpack.tower.context import TowerContext
 
 

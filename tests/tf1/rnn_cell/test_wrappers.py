@@ -7,6 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
+from tpack.step.step_seeds import let_seeds_follow_steps
 from tpack.tf1.rnn_cell import (
     BasicRNNCell,
     DeviceWrapper,
@@ -19,7 +20,6 @@ from tpack.tf1.rnn_cell import (
 )
 from tpack.tf1.rnn_cell.wrappers import _visited, drop, flatten_up_to
 from tpack.tfutils.graph_lookup import get_global_step_var
-from tpack.tfutils.step.step_seeds import let_seeds_follow_steps
 from tpack.tower.context import TowerContext
 
 SIZE = 64

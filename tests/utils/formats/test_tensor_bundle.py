@@ -13,7 +13,7 @@ from tests.helpers.checkpoints import save_checkpoint
 from tpack.errors import CheckpointError
 from tpack.tfutils.varmanip import load_checkpoint_vars
 from tpack.utils.formats import tensor_bundle
-from tpack.utils.formats.sorted_table import NotReadError
+from tpack.utils.formats.sstable import NotReadError
 from tpack.utils.formats.tensor_bundle import read_bundle
 
 DTYPES = ["float16", "float32", "float64", "int8", "int32", "int64", "uint8", "uint16", "bool", "complex64"]

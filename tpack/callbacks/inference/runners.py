@@ -26,11 +26,11 @@ from tpack.dataflow.shard import ShardData, shards_in
 from tpack.errors import CallbackError, ConfigError, DataExhaustedError, WrongTypeError
 from tpack.graph_builder.predict import build_predict_tower
 from tpack.input_source.base import InputSource
+from tpack.input_source.data_adapter import GivenData
 from tpack.input_source.feed import FeedInput
-from tpack.input_source.given import GivenData
 from tpack.input_source.queue_input import QueueInput
+from tpack.step.hooked_session import HookedSession
 from tpack.tfutils.dependency import ancestors
-from tpack.tfutils.step.hooked_session import HookedSession
 from tpack.tower.collections import SUMMARY_KEYS, freeze_collection
 from tpack.tower.devices import resolve_devices
 from tpack.tower.tower_func import TowerFunc, TowerHandle

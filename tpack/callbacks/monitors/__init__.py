@@ -11,7 +11,7 @@ __getattr__, __dir__, __all__ = attach(
         "group": ("Monitors",),
         "hparams": ("TensorBoardHParams",),
         "json_writer": ("JSONWriter",),
-        "merging": (
+        "tpack.multi_worker.cross_worker": (
             "MergeScalars",
             "SlowestWorker",
         ),

@@ -6,10 +6,10 @@ from tpack.callbacks.monitors.csv_writer import CSVWriter as CSVWriter
 from tpack.callbacks.monitors.group import Monitors as Monitors
 from tpack.callbacks.monitors.hparams import TensorBoardHParams as TensorBoardHParams
 from tpack.callbacks.monitors.json_writer import JSONWriter as JSONWriter
-from tpack.callbacks.monitors.merging import MergeScalars as MergeScalars
-from tpack.callbacks.monitors.merging import SlowestWorker as SlowestWorker
 from tpack.callbacks.monitors.mlflow import MLflowMonitor as MLflowMonitor
 from tpack.callbacks.monitors.wandb import WandbMonitor as WandbMonitor
 from tpack.callbacks.monitors.writers import ScalarPrinter as ScalarPrinter
 from tpack.callbacks.monitors.writers import SendMonitorData as SendMonitorData
 from tpack.callbacks.monitors.writers import TFEventWriter as TFEventWriter
+from tpack.multi_worker.cross_worker import MergeScalars as MergeScalars
+from tpack.multi_worker.cross_worker import SlowestWorker as SlowestWorker

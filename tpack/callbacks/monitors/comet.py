@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tpack.callbacks.monitors.tracker import Row, Tracker
+from tpack.callbacks.monitors.experiment_tracker import Row, Tracker
 from tpack.utils.env import change_env
 from tpack.utils.validation import check_arguments
 

@@ -8,15 +8,15 @@ import re
 from collections.abc import Mapping
 from typing import IO
 
-from tpack.callbacks.monitors.entries_writer import EntriesWriter
 from tpack.callbacks.monitors.stats_file import Entry
+from tpack.callbacks.monitors.table_writer import TableWriter
 from tpack.errors import CallbackError
 
 _POSITION = ("epoch_num", "global_step")
 _INTEGER = re.compile(r"-?\d+")
 
 
-class CSVWriter(EntriesWriter):
+class CSVWriter(TableWriter):
     """Write scalars to stats.csv after each epoch: a row for each step at which something was reported.
 
     The columns are ``epoch_num``, ``global_step`` and the statistics in the order in which they first came; one that

@@ -9,13 +9,13 @@ import json
 from typing import IO
 
 from tpack.callbacks.monitors import stats_file
-from tpack.callbacks.monitors.entries_writer import EntriesWriter
 from tpack.callbacks.monitors.stats_file import Entry
+from tpack.callbacks.monitors.table_writer import TableWriter
 from tpack.errors import CallbackError
 from tpack.utils import logger
 
 
-class JSONWriter(EntriesWriter):
+class JSONWriter(TableWriter):
     """Write scalars to stats.json after each epoch.
 
     There is one dictionary for each step at which something was reported, which is usually the last one of an epoch,

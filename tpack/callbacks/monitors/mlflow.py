@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tpack.callbacks.monitors.tracker import Row, Tracker
+from tpack.callbacks.monitors.experiment_tracker import Row, Tracker
 from tpack.utils.optional import import_optional
 from tpack.utils.validation import check_arguments
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tpack.callbacks.monitors.tracker import Histogram, Row, Tracker
+from tpack.callbacks.monitors.experiment_tracker import Histogram, Row, Tracker
 from tpack.utils.optional import import_optional
 from tpack.utils.validation import check_arguments
 

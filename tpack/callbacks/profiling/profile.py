@@ -18,9 +18,9 @@ from tpack.callbacks.profiling.spans import Allocation, MemoryPeak, memory_peaks
 from tpack.compat import start_profiler, stop_profiler
 from tpack.errors import CallbackError, ConfigError
 from tpack.input_source.base import FeedfreeInput, InputSource
-from tpack.input_source.taking import DataWaitReport
+from tpack.input_source.dequeue import DataWaitReport
+from tpack.step.loop_graph import original_name
 from tpack.tfutils.dependency import ancestors
-from tpack.tfutils.step.several_steps import original_name
 from tpack.utils import logger
 from tpack.utils.fs import atomic_write, mkdir_p
 from tpack.utils.validation import check_arguments, check_count

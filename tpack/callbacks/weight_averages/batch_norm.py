@@ -21,8 +21,8 @@ from tpack.callbacks.base import training_towers
 from tpack.callbacks.hyper_param import copies_in_towers
 from tpack.dataflow.base import DataFlow, flows_in, length_or_none
 from tpack.errors import CallbackError, ConfigError, WrongTypeError
-from tpack.input_source.component import DataPointChecker
-from tpack.input_source.given import GivenData
+from tpack.input_source.data_adapter import GivenData
+from tpack.input_source.spec_check import DataPointChecker
 from tpack.input_source.stream import DataPointStream, describe
 from tpack.tfutils.dependency import ancestors
 from tpack.tfutils.variable_values import assign_values

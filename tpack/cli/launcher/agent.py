@@ -28,8 +28,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tpack.cli.launcher.descendants import adopt_orphans, descendants, die_with_parent, end_all, reap_orphans
-from tpack.cluster.ports import PortReservation
+from tpack.cli.launcher.process_tree import adopt_orphans, descendants, die_with_parent, end_all, reap_orphans
+from tpack.multi_worker.cluster.ports import PortReservation
 from tpack.utils.progress import LINE_VARIABLE, open_launcher_line
 
 ORPHAN_SECS = 5.0

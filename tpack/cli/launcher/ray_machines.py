@@ -22,10 +22,10 @@ from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any
 
-from tpack.cli.launcher.link import Link, Machines, agent_command, as_line
+from tpack.cli.launcher.agent_client import Link, Machines, agent_command, as_line
 from tpack.cli.launcher.plan import Host
-from tpack.cluster.slurm import OWN_GPUS_VARIABLE
 from tpack.errors import ClusterError, ConfigError
+from tpack.multi_worker.cluster.slurm import OWN_GPUS_VARIABLE
 from tpack.utils.optional import import_optional
 from tpack.utils.validation import is_number
 

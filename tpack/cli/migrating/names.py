@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
-from tpack.older_names.table import MODULES, knows
+from tpack.legacy.table import MODULES, knows
 
 _TPACK = Path(__file__).parents[2]
 
@@ -137,7 +137,7 @@ def module_of(module: str, name: str) -> str:
         name: what is imported from it.
     """
     today, names = MODULES.get(module, ("", ""))
-    if name in names.split() and not knows(name) and not today.startswith("older_names"):
+    if name in names.split() and not knows(name) and not today.startswith("legacy"):
         module = today
     return f"tpack.{module}" if module else "tpack"
 

@@ -8,8 +8,8 @@ import libcst as cst
 from libcst.helpers import get_absolute_module_for_import, get_full_name_for_node
 from libcst.metadata import MetadataWrapper, PositionProvider, QualifiedNameProvider, QualifiedNameSource
 
-from tpack.cli.migrating import looks, names
-from tpack.cli.migrating.looks import Note
+from tpack.cli.migrating import lint, names
+from tpack.cli.migrating.lint import Note
 from tpack.errors import ConfigError
 from tpack.public_names import ONLY_BY_NAME
 
@@ -31,7 +31,7 @@ class Migrated:
 
     source: str
     changes: list[Note]
-    looks: list[Note]
+    lint: list[Note]
 
 
 def migrate_source(source: str) -> Migrated:
@@ -51,14 +51,14 @@ def migrate_source(source: str) -> Migrated:
     except (SyntaxError, ValueError, cst.ParserSyntaxError) as error:
         line = getattr(error, "lineno", None) or getattr(error, "raw_line", 1)
         raise ConfigError(f"line {line}: this is no Python 3. If it is Python 2, run 2to3 first") from error
-    if older := looks.python_2(tree):
+    if older := lint.python_2(tree):
         raise ConfigError(f"line {older[0].line}: {older[0].text}: run 2to3 first")
     wrapper = MetadataWrapper(module)
     usage = _Usage(_bound_by_imports(tree))
     wrapper.visit(usage)
-    rewriter = _Rewriter(usage, is_xrange_older=looks.is_xrange_older(tree))
+    rewriter = _Rewriter(usage, is_xrange_older=lint.is_xrange_older(tree))
     changed = wrapper.visit(rewriter)
-    return Migrated(changed.code, rewriter.changes, sorted({*rewriter.looks, *looks.looks(tree)}))
+    return Migrated(changed.code, rewriter.changes, sorted({*rewriter.looks, *lint.looks(tree)}))
 
 
 class _Usage(cst.CSTVisitor):

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from tpack.callbacks.monitors import run_file, stats_file
-from tpack.cli.runs.logs import LOG_FILE
+from tpack.callbacks.monitors import run_status, stats_file
+from tpack.cli.runs.log_parser import LOG_FILE
 from tpack.utils.remote.store import Store, is_remote
 
-TEXTS = frozenset({stats_file.FILENAME, stats_file.FORMER_FILENAME, run_file.FILENAME, LOG_FILE})
+TEXTS = frozenset({stats_file.FILENAME, stats_file.FORMER_FILENAME, run_status.FILENAME, LOG_FILE})
 """What tells of a run, besides its event files."""
 _END_SECS = 1.0
 

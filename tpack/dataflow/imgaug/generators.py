@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tpack.dataflow.imgaug.base import ImageAugmentor
-from tpack.dataflow.state import rng_from_state, rng_state
+from tpack.dataflow.iterator_state import rng_from_state, rng_state
 from tpack.errors import InputError
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, DataFlowTerminated, ProxyDataFlow
-from tpack.dataflow.parallel.map_order import MapPool, OrderedMap, UnorderedMap
-from tpack.dataflow.position import Position
-from tpack.dataflow.state import StatelessError
+from tpack.dataflow.checkpoint import Position
+from tpack.dataflow.iterator_state import StatelessError
+from tpack.dataflow.parallel.ordering import MapPool, OrderedMap, UnorderedMap
 from tpack.errors import ConfigError, InputError
 from tpack.utils.validation import check_count, shown
 

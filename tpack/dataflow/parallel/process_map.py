@@ -14,11 +14,11 @@ from typing import Any
 from tpack.dataflow.base import DataFlow, length_or_none
 from tpack.dataflow.batch import aggregate, begin_batch
 from tpack.dataflow.parallel.map_flow import MapFlow
-from tpack.dataflow.parallel.map_order import MapPool, Result
-from tpack.dataflow.parallel.transport.building import BuiltPoint
+from tpack.dataflow.parallel.ordering import MapPool, Result
+from tpack.dataflow.parallel.transport.inplace_batch import BuiltPoint
 from tpack.dataflow.parallel.transport.wire import Kind, PeerGoneError
-from tpack.dataflow.parallel.workers.bootstrap import Link
-from tpack.dataflow.parallel.workers.group import OwnedWorkers, WorkerGroup, worker_error
+from tpack.dataflow.parallel.workers.bootstrap import ParentLink
+from tpack.dataflow.parallel.workers.group import OwnedWorkers, WorkerPool, worker_error
 from tpack.errors import ConfigError
 from tpack.utils.child_process import failure_of
 from tpack.utils.concurrency import usable_cores
@@ -169,7 +169,7 @@ def _groups(ds: DataFlow, size: int) -> Iterator[list[Any]]:
 class _ProcessPool(MapPool):
     """A group of workers that answer each data point with one, in the order in which they get them."""
 
-    def __init__(self, group: WorkerGroup) -> None:
+    def __init__(self, group: WorkerPool) -> None:
         self._group = group
         count = len(group.pids)
         # The tags of what each worker has to answer.
@@ -255,7 +255,7 @@ class _ProcessPool(MapPool):
             self._group.bury(index)
 
 
-def serve_map(link: Link, func: Callable[[Any], Any]) -> None:
+def serve_map(link: ParentLink, func: Callable[[Any], Any]) -> None:
     """Map data points for ever.
 
     Args:
@@ -265,7 +265,7 @@ def serve_map(link: Link, func: Callable[[Any], Any]) -> None:
     _serve(link, lambda point: link.results.put(func(point)))
 
 
-def serve_batches(link: Link, func: Callable[[Any], Any], batch_size: int) -> None:
+def serve_batches(link: ParentLink, func: Callable[[Any], Any], batch_size: int) -> None:
     """Map lists of data points for ever, and answer each with a batch; or with None, if too many were dropped for one.
 
     Args:
@@ -276,7 +276,7 @@ def serve_batches(link: Link, func: Callable[[Any], Any], batch_size: int) -> No
     _serve(link, _Batcher(link, func, batch_size).answer)
 
 
-def _serve(link: Link, answer: Callable[[Any], None]) -> None:
+def _serve(link: ParentLink, answer: Callable[[Any], None]) -> None:
     """Answer everything that comes; an exception is an answer, too."""
     while True:
         if not link.jobs.has_message:
@@ -302,7 +302,7 @@ def _drain(points: list[Any]) -> Iterator[Any]:
 class _Batcher:
     """Gathers mapped points until there are enough for a batch; large arrays in the memory that it is sent in."""
 
-    def __init__(self, link: Link, func: Callable[[Any], Any], batch_size: int) -> None:
+    def __init__(self, link: ParentLink, func: Callable[[Any], Any], batch_size: int) -> None:
         self._results = link.results
         self._func = func
         self._batch_size = batch_size

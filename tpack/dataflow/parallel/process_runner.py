@@ -13,13 +13,13 @@ from typing import Any
 
 from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, ProxyDataFlow, length_or_none
 from tpack.dataflow.batch import BatchData, aggregate, begin_batch
-from tpack.dataflow.parallel.transport.building import BuiltPoint
+from tpack.dataflow.checkpoint import PassTracker, Position, StateSampler, go_to
+from tpack.dataflow.iterator_state import StatelessError
+from tpack.dataflow.parallel.transport.inplace_batch import BuiltPoint
 from tpack.dataflow.parallel.transport.receiver import Message
 from tpack.dataflow.parallel.transport.wire import MAX_NUMBER, CancelledError, Kind, PeerGoneError
-from tpack.dataflow.parallel.workers.bootstrap import Link
-from tpack.dataflow.parallel.workers.group import OwnedWorkers, WorkerGroup, worker_error
-from tpack.dataflow.position import PassTracker, Position, StateSampler, go_to
-from tpack.dataflow.state import StatelessError
+from tpack.dataflow.parallel.workers.bootstrap import ParentLink
+from tpack.dataflow.parallel.workers.group import OwnedWorkers, WorkerPool, worker_error
 from tpack.errors import DataWorkerError
 from tpack.utils.child_process import failure_of
 from tpack.utils.validation import check_arguments, check_count
@@ -160,7 +160,7 @@ class MultiProcessRunnerZMQ(_ProcessRunner):
 class _OneStream:
     """The passes of one worker, which tells its state and goes on after each pass."""
 
-    def __init__(self, group: WorkerGroup) -> None:
+    def __init__(self, group: WorkerPool) -> None:
         self._group = group
         self._number = 0
         self._passes = PassTracker("the flow in the worker")
@@ -244,7 +244,7 @@ class _ManyStreams:
         length: of a pass. If it is not known, the workers wait after each pass of theirs.
     """
 
-    def __init__(self, group: WorkerGroup, count: int, length: int | None) -> None:
+    def __init__(self, group: WorkerPool, count: int, length: int | None) -> None:
         self._group = group
         self._all = range(count)
         self._length = length
@@ -297,7 +297,7 @@ class _ManyStreams:
         return bool(self._points)
 
 
-def _send_command(group: WorkerGroup, index: int, last_number: int, position: Position | None) -> int:
+def _send_command(group: WorkerPool, index: int, last_number: int, position: Position | None) -> int:
     """Let a worker give up what it is at and begin a pass.
 
     Args:
@@ -316,7 +316,7 @@ def _send_command(group: WorkerGroup, index: int, last_number: int, position: Po
     return number
 
 
-def _failure_in(group: WorkerGroup, index: int, message: Message) -> DataWorkerError:
+def _failure_in(group: WorkerPool, index: int, message: Message) -> DataWorkerError:
     """Return the error that a worker has sent; nothing is expected of it until it is told to begin again."""
     group.expect(index, is_expected=False)
     return worker_error(group.name_of(index), message.points[0])
@@ -343,7 +343,7 @@ class _State:
     reason: str | None
 
 
-def serve_flow(link: Link, ds: DataFlow, tells_state: bool, goes_on: bool) -> None:
+def serve_flow(link: ParentLink, ds: DataFlow, tells_state: bool, goes_on: bool) -> None:
     """Iterate a flow for ever, and send its data points.
 
     After an exception, or when the owner does not want the rest of a pass, the worker waits until it is told to begin
@@ -374,7 +374,7 @@ def serve_flow(link: Link, ds: DataFlow, tells_state: bool, goes_on: bool) -> No
 class _Server:
     """One flow that is being served."""
 
-    def __init__(self, link: Link, ds: DataFlow, tells_state: bool) -> None:
+    def __init__(self, link: ParentLink, ds: DataFlow, tells_state: bool) -> None:
         self._results = link.results
         self._built = BuiltPoint(link.results)
         self._ds = ds

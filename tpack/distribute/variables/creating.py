@@ -1,7 +1,7 @@
 """Make variables with a component on each of several devices, out of what creates plain ones.
 
-The first tower makes them. Why the others make none but find the same ones is in ``tpack.distribute.meeting``, which
-gives them the ownership ``tpack.tower.recorder.Mirrored``.
+The first tower makes them. Why the others make none but find the same ones is in ``tpack.distribute.replica_context``, which
+gives them the ownership ``tpack.tower.ownership.Mirrored``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import BaseVariable
-from tpack.distribute.change_check import protect
 from tpack.distribute.strategy import VariableCreator
 from tpack.distribute.variables.distributed import DistributedVariable, replace_in_collections
+from tpack.distribute.write_guard import protect
 from tpack.errors import ConfigError
 from tpack.reduction.sums import on_device
 

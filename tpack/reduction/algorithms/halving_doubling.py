@@ -17,7 +17,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ReductionError
 from tpack.reduction.base import Reducer
-from tpack.reduction.slicing import cut, flatten_column, join_column
+from tpack.reduction.chunking import cut, flatten_column, join_column
 from tpack.reduction.sums import add_pair, divide, on_device_of
 from tpack.tower.grads import Column, ReduceOp
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import tensorflow.compat.v1 as tf
 
 from tpack.reduction.base import Reducer
-from tpack.reduction.slicing import cut_column, join_column
+from tpack.reduction.chunking import cut_column, join_column
 from tpack.reduction.sums import add_pair, divide, on_device_of
 from tpack.tower.grads import Column, ReduceOp
 from tpack.utils.validation import check_arguments, check_count

@@ -17,7 +17,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.reduction.base import Reducer
-from tpack.reduction.slicing import cut_column, join_column
+from tpack.reduction.chunking import cut_column, join_column
 from tpack.reduction.sums import on_device, on_device_of, sum_tensors
 from tpack.tower.devices import canonical_device, resolve_device
 from tpack.tower.grads import Column, ReduceOp

@@ -10,8 +10,8 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ReductionError
 from tpack.reduction.base import Reducer, ReducerWrapper
+from tpack.reduction.chunking import concat_flat, cut
 from tpack.reduction.gradients import transposed
-from tpack.reduction.slicing import concat_flat, cut
 from tpack.reduction.sums import on_device, on_device_of
 from tpack.tower.grads import Column, ReduceOp
 from tpack.utils import logger

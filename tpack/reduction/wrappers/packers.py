@@ -17,8 +17,8 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, ReductionError
 from tpack.reduction.base import Reducer, ReducerWrapper
+from tpack.reduction.chunking import concat_flat, cut, split_flat
 from tpack.reduction.gradients import check_columns, transposed
-from tpack.reduction.slicing import concat_flat, cut, split_flat
 from tpack.reduction.sums import on_device_of
 from tpack.tower.grads import Column, ReduceOp, is_sparse, static_bytes
 from tpack.types import GradsAndVars

@@ -8,7 +8,7 @@ the ring and the shuffle, take a number of shards instead.
 from collections.abc import Sequence
 
 from tpack.reduction.base import Reducer, ReducerWrapper
-from tpack.reduction.slicing import cut_column, join_column
+from tpack.reduction.chunking import cut_column, join_column
 from tpack.tower.grads import Column, ReduceOp
 from tpack.utils.validation import check_arguments, check_count
 

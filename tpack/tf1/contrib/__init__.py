@@ -1,13 +1,13 @@
 """``tf.contrib``: the parts of it that training code used, each imported when it is first asked for.
 
-Any other name raises an error that says what to use in its place, from `tpack.tf1.missing`.
+Any other name raises an error that says what to use in its place, from `tpack.tf1.removed_names`.
 """
 
 import importlib
 import importlib.util
 from typing import Any
 
-from tpack.tf1.missing import missing_name
+from tpack.tf1.removed_names import missing_name
 
 __all__ = [
     "all_reduce",

@@ -1,6 +1,6 @@
 """``tf.contrib.cluster_resolver``: what became ``tf.distribute.cluster_resolver``."""
 
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 
 _NAMES = (
     "ClusterResolver GCEClusterResolver KubernetesClusterResolver SimpleClusterResolver SlurmClusterResolver "

@@ -1,6 +1,6 @@
 """``tf.contrib.distributions``: the distributions that TensorFlow itself has; TensorFlow Probability has all."""
 
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 
 _NAMES = (
     "Bernoulli Beta Categorical Dirichlet DirichletMultinomial Distribution Exponential FULLY_REPARAMETERIZED Gamma "

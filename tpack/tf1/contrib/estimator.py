@@ -5,13 +5,13 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.tf1.estimator import early_stopping, extending, hooks, logits
+from tpack.tf1.estimator import early_stopping, extenders, hooks, logits
 from tpack.tf1.estimator.heads.base import Head, LossFn
 from tpack.tf1.estimator.heads.classification import BinaryClassHead, MultiClassHead
 from tpack.tf1.estimator.heads.multi import MultiHead
 from tpack.tf1.estimator.heads.multi_label import MultiLabelHead
 from tpack.tf1.estimator.heads.regression import LogisticRegressionHead, PoissonRegressionHead, RegressionHead
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 from tpack.utils.validation import check_arguments
 
 _MEAN = tf.losses.Reduction.SUM_OVER_BATCH_SIZE
@@ -30,7 +30,7 @@ _PLACES = {
     "DNNLinearCombinedEstimator": "tpack.tf1.estimator:DNNLinearCombinedEstimator",
     "StepsExporter": "tpack.tf1.estimator.exporters:StepsExporter",
     **{name: f"{early_stopping.__name__}:{name}" for name in _EARLY_STOPPING.split()},
-    **{name: f"{extending.__name__}:{name}" for name in ("add_metrics", "clip_gradients_by_norm", "forward_features")},
+    **{name: f"{extenders.__name__}:{name}" for name in ("add_metrics", "clip_gradients_by_norm", "forward_features")},
     **{name: f"{hooks.__name__}:{name}" for name in ("InMemoryEvaluatorHook", "make_stop_at_checkpoint_step_hook")},
     **{
         name: f"{logits.__name__}:{name}"

@@ -1,6 +1,6 @@
 """``tf.contrib.feature_column``: columns of sequences, which ``tf.feature_column`` has."""
 
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 
 _NAMES = (
     "sequence_categorical_column_with_hash_bucket sequence_categorical_column_with_identity "

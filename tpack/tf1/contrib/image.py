@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 
 _DTYPES = (tf.uint8, tf.int32, tf.int64, tf.float16, tf.float32, tf.float64)
 # From red, green and blue to brightness and two axes of colour.

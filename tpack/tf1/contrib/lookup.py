@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import lookup_ops
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 
 _SAME = (
     "HasherSpec IdTableWithHashBuckets InitializableLookupTableBase KeyValueTensorInitializer LookupInterface "

@@ -1,6 +1,6 @@
 """``tf.contrib.signal``: what became ``tf.signal``."""
 
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 
 _NAMES = (
     "frame hamming_window hann_window inverse_stft inverse_stft_window_fn linear_to_mel_weight_matrix "

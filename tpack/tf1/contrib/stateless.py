@@ -1,6 +1,6 @@
 """``tf.contrib.stateless``: random numbers that follow from a seed alone."""
 
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 
 _PLACES = {
     "stateless_multinomial": "tf.random.stateless_multinomial",

@@ -1,6 +1,6 @@
 """``tf.contrib.util``: values of tensors that are known while the graph is built, and their protos."""
 
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 
 _PLACES = {
     "constant_value": "tf.get_static_value",

@@ -1,6 +1,6 @@
 """``tf.estimator`` of TensorFlow 1: tpack's estimators, and the ready-made models on top of them."""
 
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 
 # Modules of this package, and the names that they give.
 _OWN = {
@@ -8,7 +8,7 @@ _OWN = {
     "dnn": "DNNClassifier DNNEstimator DNNRegressor",
     "dnn_linear_combined": "DNNLinearCombinedClassifier DNNLinearCombinedEstimator DNNLinearCombinedRegressor",
     "exporters": "BestExporter",
-    "extending": "add_metrics",
+    "extenders": "add_metrics",
     "heads.base": "Head",
     "heads.classification": "BinaryClassHead MultiClassHead",
     "heads.multi": "MultiHead",

@@ -1,7 +1,7 @@
 """``tf.estimator.experimental``: hooks that end training early or evaluate in between, and functions for logits."""
 
 from tpack.tf1.estimator import early_stopping, hooks, logits
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 
 _EARLY_STOPPING = (
     "make_early_stopping_hook stop_if_higher_hook stop_if_lower_hook stop_if_no_decrease_hook stop_if_no_increase_hook"

@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.estimator import inputs
 from tpack.estimator.spec import Tensors
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 
 _SINGLE_FEATURE = "feature"
 _OF_TPACK = (

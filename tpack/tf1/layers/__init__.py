@@ -23,7 +23,7 @@ from tpack.tf1.layers.pooling import (
 )
 from tpack.tf1.layers.separable import SeparableConv1D, SeparableConv2D, separable_conv1d, separable_conv2d
 from tpack.tf1.layers.transposed import Conv2DTranspose, Conv3DTranspose, conv2d_transpose, conv3d_transpose
-from tpack.tf1.missing import missing_name
+from tpack.tf1.removed_names import missing_name
 
 __all__ = [
     "AveragePooling1D",

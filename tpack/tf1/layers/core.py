@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
+from tpack.step.step_seeds import uniform_of_step
 from tpack.tf1.layers.arguments import (
     ZEROS,
     Activation,
@@ -21,7 +22,6 @@ from tpack.tf1.layers.arguments import (
 from tpack.tf1.layers.base import Initializer, Layer, Regularizer
 from tpack.tf1.layers.functions import layer_function
 from tpack.tf1.layers.input_spec import InputSpec
-from tpack.tfutils.step.step_seeds import uniform_of_step
 
 __all__ = ["Dense", "Dropout", "Flatten", "dense", "dropout", "flatten"]
 
@@ -187,7 +187,7 @@ class Dropout(Layer):
     """Set a random part of the elements to zero while training, and multiply the others so that the mean stays.
 
     In a training tower of a trainer, what is dropped follows from the seed of the graph, the step and the place, so
-    that a run that was resumed drops what an uninterrupted one would; see `tpack.tfutils.step.step_seeds`.
+    that a run that was resumed drops what an uninterrupted one would; see `tpack.step.step_seeds`.
 
     Args:
         rate: the probability to drop an element, a number or a scalar tensor.

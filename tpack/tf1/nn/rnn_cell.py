@@ -1,6 +1,6 @@
 """``tf.nn.rnn_cell`` for those who import it by its name: ``from tpack.tf1.nn.rnn_cell import LSTMCell``."""
 
-from tpack.tf1.places import find, look_up
+from tpack.tf1.name_table import find, look_up
 
 _CELLS = find("tpack.tf1.rnn_cell").__all__
 

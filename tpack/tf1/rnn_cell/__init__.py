@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tpack.tf1.missing import missing_name
+from tpack.tf1.removed_names import missing_name
 from tpack.tf1.rnn_cell.base import RNNCell
 from tpack.tf1.rnn_cell.lstm import BasicLSTMCell, LSTMCell, LSTMStateTuple
 from tpack.tf1.rnn_cell.multi import MultiRNNCell

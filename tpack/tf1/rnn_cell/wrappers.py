@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
+from tpack.step.step_seeds import uniform_of_step
 from tpack.tf1.rnn_cell.base import CellOfCells, Size, State, check_cell
 from tpack.tf1.rnn_cell.lstm import LSTMStateTuple
-from tpack.tfutils.step.step_seeds import uniform_of_step
 from tpack.utils.validation import check_function, check_number
 
 Probability: TypeAlias = float | tf.Tensor
@@ -238,7 +238,7 @@ def drop(value: tf.Tensor, keep_prob: Probability, seed: int | None, kind: str) 
         value: any floating-point tensor.
         keep_prob: the probability to keep an element, a number or a scalar tensor; nothing happens for 1.
         seed: of what is dropped.
-        kind: who asks; see `tpack.tfutils.step.step_seeds`.
+        kind: who asks; see `tpack.step.step_seeds`.
     """
     if not _may_drop(keep_prob):
         return value

@@ -15,7 +15,7 @@ import numpy as np
 
 from tpack.errors import CheckpointError, InputError
 from tpack.utils.formats.crc32c import masked_crc32c
-from tpack.utils.formats.sorted_table import Cursor, NotReadError, read_table
+from tpack.utils.formats.sstable import Cursor, NotReadError, read_table
 
 _DTYPES = {
     1: "float32",

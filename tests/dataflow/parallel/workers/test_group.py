@@ -13,7 +13,7 @@ import pytest
 
 from tests.helpers.worker_functions import do, echo
 from tpack.dataflow.parallel.transport.wire import Kind
-from tpack.dataflow.parallel.workers.group import GroupOptions, WorkerGroup
+from tpack.dataflow.parallel.workers.group import GroupOptions, WorkerPool
 from tpack.errors import DataWorkerError
 
 SECS = 60
@@ -26,7 +26,7 @@ def start():
 
     def start_group(serve, argument, *, count=1, method="spawn", seed=5, timeout=None, warn_secs=60.0):
         options = GroupOptions(count, 8, 8, timeout, method, seed, warn_secs)
-        groups.append(WorkerGroup("Owner", serve, (argument,), options))
+        groups.append(WorkerPool("Owner", serve, (argument,), options))
         return groups[-1]
 
     yield start_group
@@ -259,7 +259,7 @@ def test_worker_that_has_answered_while_nobody_looked_does_not_hang(start):
 
 
 def test_workers_end_with_the_group(start):
-    group = WorkerGroup("Owner", do, ("wait",), GroupOptions(2, 8, 8, None, "spawn", 5))
+    group = WorkerPool("Owner", do, ("wait",), GroupOptions(2, 8, 8, None, "spawn", 5))
     processes = [psutil.Process(pid) for pid in group.pids]
     assert all(process.is_running() for process in processes)
     del group

@@ -35,7 +35,7 @@ _TUNABLES = "glibc.malloc."
 
 
 @dataclass(frozen=True)
-class Link:
+class ParentLink:
     """What a worker has of its owner.
 
     Attributes:
@@ -77,7 +77,7 @@ def run_worker(task: Task, get_work: Callable[[], tuple[Serve, tuple[Any, ...]]]
     np.random.seed(task.seed)
     fix_rng_seed(task.seed)
     results = Sender(socket.socket(fileno=task.results), task.capacity, has_flusher=True)
-    link = Link(results, Receiver(socket.socket(fileno=task.jobs)))
+    link = ParentLink(results, Receiver(socket.socket(fileno=task.jobs)))
     try:
         serve, arguments = get_work()
         results.send(Kind.READY)

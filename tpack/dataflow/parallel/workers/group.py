@@ -59,12 +59,12 @@ class OwnedWorkers:
         self._owner = type(owner).__name__
         self._timeout = _check_timeout(self._owner, timeout)
         self._start_method: StartMethod = current_start_method()
-        self._group: WorkerGroup | None = None
+        self._group: WorkerPool | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_group": None}
 
-    def start(self, serve: Serve, arguments: tuple[Any, ...], *, count: int, results: int, jobs: int) -> "WorkerGroup":
+    def start(self, serve: Serve, arguments: tuple[Any, ...], *, count: int, results: int, jobs: int) -> "WorkerPool":
         """End the workers that there are, and start new ones.
 
         Forks that nothing was asked of yet are kept: a flow is reset again in the thread of an input source, where
@@ -82,7 +82,7 @@ class OwnedWorkers:
         self.end()
         seed = int(get_rng(self).randint(_SEEDS))
         options = GroupOptions(count, results, jobs, self._timeout, self._start_method, seed)
-        self._group = WorkerGroup(self._owner, serve, arguments, options)
+        self._group = WorkerPool(self._owner, serve, arguments, options)
         return self._group
 
     def end(self) -> None:
@@ -90,7 +90,7 @@ class OwnedWorkers:
         if self._group is not None:
             self._group.close()
 
-    def group(self) -> "WorkerGroup":
+    def group(self) -> "WorkerPool":
         """Return the workers.
 
         Raises:
@@ -134,7 +134,7 @@ class GroupOptions:
     warn_secs: float = 60.0
 
 
-class WorkerGroup:
+class WorkerPool:
     """Workers that run, until ``close`` is called, the group is garbage collected, or this process ends.
 
     Args:

@@ -1,6 +1,6 @@
 """``tf.contrib.all_reduce``: sums over devices, in a ring and otherwise."""
 
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 
 _FUNCTIONS = ("nccl_all_reduce", "recursive_hd_all_reduce", "ring_all_reduce", "shuffle_all_reduce")
 

@@ -9,7 +9,7 @@ from tpack.tf1.contrib.data.transformations import (
     sliding_window_batch,
     sloppy_interleave,
 )
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 
 _EXPERIMENTAL = (
     "AUTOTUNE Counter CsvDataset Optional RandomDataset Reducer SqlDataset TFRecordWriter bucket_by_sequence_length "

@@ -1,6 +1,6 @@
 """``tf.contrib.distribute``: the strategies of `tpack.distribute`, under the names of TensorFlow 1.8 to 1.15."""
 
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 
 _SAME = (
     "AllReduceCrossTowerOps CollectiveAllReduceStrategy CrossTowerOps DistributeConfig DistributionStrategy "

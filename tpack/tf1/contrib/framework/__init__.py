@@ -60,7 +60,7 @@ from tpack.tf1.contrib.framework.variables import (
     model_variable,
     variable,
 )
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 
 TensorSpec = _tf.TensorSpec
 argsort = _tf.argsort

@@ -53,6 +53,21 @@ from tpack.tf1.contrib.layers.initializers import (
     xavier_initializer,
     xavier_initializer_conv2d,
 )
+from tpack.tf1.contrib.layers.layer_parts import (
+    bias_add,
+    dense_to_sparse,
+    dropout,
+    flatten,
+    images_to_sequence,
+    maxout,
+    one_hot_encoding,
+    repeat,
+    sequence_to_images,
+    softmax,
+    spatial_softmax,
+    stack,
+    unit_norm,
+)
 from tpack.tf1.contrib.layers.norms import group_norm, instance_norm, layer_norm
 from tpack.tf1.contrib.layers.optimizers import (
     OPTIMIZER_CLS_NAMES,
@@ -67,21 +82,6 @@ from tpack.tf1.contrib.layers.regularizers import (
     l1_regularizer,
     l2_regularizer,
     sum_regularizer,
-)
-from tpack.tf1.contrib.layers.shaping import (
-    bias_add,
-    dense_to_sparse,
-    dropout,
-    flatten,
-    images_to_sequence,
-    maxout,
-    one_hot_encoding,
-    repeat,
-    sequence_to_images,
-    softmax,
-    spatial_softmax,
-    stack,
-    unit_norm,
 )
 from tpack.tf1.contrib.layers.summaries import (
     summarize_activation,
@@ -99,7 +99,7 @@ from tpack.tf1.contrib.layers.transposed import (
     convolution2d_transpose,
     convolution3d_transpose,
 )
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 
 __all__ = [
     "OPTIMIZER_CLS_NAMES",

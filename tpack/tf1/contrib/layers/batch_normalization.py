@@ -18,8 +18,8 @@ from tpack.tf1.contrib.framework.scoping import add_arg_scope
 from tpack.tf1.contrib.framework.tensors import smart_cond, smart_constant_value
 from tpack.tf1.contrib.framework.variables import add_model_variable
 from tpack.tf1.contrib.layers.convolutions import check_format, in_format
+from tpack.tf1.contrib.layers.layer_weights import Weights, activate
 from tpack.tf1.contrib.layers.utils import channel_dimension, get_variable_collections
-from tpack.tf1.contrib.layers.weights import Weights, activate
 from tpack.tf1.layers.normalization import BatchNormalization
 from tpack.tower.context import get_current_tower_context, is_in_control_flow
 from tpack.tower.getters import full_precision

@@ -9,8 +9,8 @@ from tpack.errors import ConfigError
 from tpack.models.data_format import runs_on_cpu
 from tpack.tf1.contrib.framework.scoping import add_arg_scope
 from tpack.tf1.contrib.layers.initializers import XAVIER, ZEROS
+from tpack.tf1.contrib.layers.layer_weights import Ending, Weights
 from tpack.tf1.contrib.layers.utils import channel_dimension, n_positive_integers, two_element_tuple
-from tpack.tf1.contrib.layers.weights import Ending, Weights
 from tpack.utils.validation import shown
 
 _FORMATS = (None, "NWC", "NCW", "NHWC", "NCHW", "NDHWC", "NCDHW")

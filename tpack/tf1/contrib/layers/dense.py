@@ -9,8 +9,8 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.tf1.contrib.framework.scoping import add_arg_scope
 from tpack.tf1.contrib.layers.initializers import XAVIER, ZEROS
+from tpack.tf1.contrib.layers.layer_weights import Ending, Weights
 from tpack.tf1.contrib.layers.utils import last_dimension
-from tpack.tf1.contrib.layers.weights import Ending, Weights
 from tpack.utils.validation import shown
 
 

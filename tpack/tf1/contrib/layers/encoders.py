@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.tf1.contrib.framework.variables import model_variable
-from tpack.tf1.contrib.layers.shaping import dense_to_sparse
+from tpack.tf1.contrib.layers.layer_parts import dense_to_sparse
 
 
 def bow_encoder(

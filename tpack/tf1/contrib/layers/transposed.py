@@ -9,8 +9,8 @@ from tpack.models.data_format import sizes_of
 from tpack.tf1.contrib.framework.scoping import add_arg_scope
 from tpack.tf1.contrib.layers.convolutions import check_format, in_format
 from tpack.tf1.contrib.layers.initializers import XAVIER, ZEROS
+from tpack.tf1.contrib.layers.layer_weights import Ending, Weights
 from tpack.tf1.contrib.layers.utils import channel_dimension, n_positive_integers
-from tpack.tf1.contrib.layers.weights import Ending, Weights
 
 
 @add_arg_scope

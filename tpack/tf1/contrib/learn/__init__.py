@@ -3,7 +3,7 @@
 from typing import Any
 
 from tpack.tf1.contrib.learn import preprocessing
-from tpack.tf1.missing import missing_name
+from tpack.tf1.removed_names import missing_name
 
 __all__ = ["ModeKeys", "preprocessing"]
 

@@ -17,7 +17,7 @@ from tpack.tf1.contrib.legacy_seq2seq.models import (
     one2many_rnn_seq2seq,
     tied_rnn_seq2seq,
 )
-from tpack.tf1.missing import missing_name
+from tpack.tf1.removed_names import missing_name
 
 __all__ = [
     "attention_decoder",

@@ -14,7 +14,7 @@ from tpack.tf1.contrib.losses.weighted import (
     softmax_cross_entropy,
     sparse_softmax_cross_entropy,
 )
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 
 _OWN = (
     absolute_difference,

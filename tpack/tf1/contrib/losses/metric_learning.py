@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 
 _OWN = ("contrastive_loss", "lifted_struct_loss", "npairs_loss", "triplet_semihard_loss")
 

@@ -1,7 +1,7 @@
 """``tf.contrib.metrics``: metrics that add up over batches, with predictions before labels."""
 
 from tpack.tf1.contrib.metrics import statistics, streaming, thresholds
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 
 _STREAMING = (
     "accuracy auc false_negatives false_positives mean_absolute_error mean_cosine_distance mean_iou "

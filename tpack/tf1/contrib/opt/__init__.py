@@ -20,7 +20,7 @@ from tpack.tf1.contrib.opt.weight_decay import (
     MomentumWOptimizer,
     extend_with_decoupled_weight_decay,
 )
-from tpack.tf1.missing import missing_name
+from tpack.tf1.removed_names import missing_name
 
 __all__ = [
     "AdaMaxOptimizer",

@@ -36,7 +36,7 @@ from tpack.tf1.contrib.rnn.wrappers import (
     InputProjectionWrapper,
     OutputProjectionWrapper,
 )
-from tpack.tf1.missing import missing_name
+from tpack.tf1.removed_names import missing_name
 from tpack.tf1.rnn_cell.base import LayerRNNCell, RNNCell
 from tpack.tf1.rnn_cell.lstm import BasicLSTMCell, LSTMCell, LSTMStateTuple
 from tpack.tf1.rnn_cell.multi import MultiRNNCell

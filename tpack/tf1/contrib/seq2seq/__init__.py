@@ -32,7 +32,7 @@ from tpack.tf1.contrib.seq2seq.scheduled_helper import (
     ScheduledEmbeddingTrainingHelper,
     ScheduledOutputTrainingHelper,
 )
-from tpack.tf1.missing import missing_name
+from tpack.tf1.removed_names import missing_name
 
 __all__ = [
     "AttentionMechanism",

@@ -1,6 +1,6 @@
 """``tf.contrib.slim``: the layers and variables of ``tf.contrib``, with data, training and evaluation around them."""
 
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 
 _PACKAGE = "tpack.tf1.contrib.slim"
 _LAYERS = "tpack.tf1.contrib.layers"

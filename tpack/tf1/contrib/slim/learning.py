@@ -16,9 +16,9 @@ from tpack.errors import ConfigError, DataExhaustedError
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.session import SessionPlan, add_default_saver, model_session
 from tpack.estimator.training import CheckpointWriter
+from tpack.step.hooked_session import HookedSession
+from tpack.step.step_timer import StepTimer
 from tpack.tf1.contrib.layers.optimizers import scaled
-from tpack.tfutils.step.hooked_session import HookedSession
-from tpack.tfutils.step.step_timer import StepTimer
 from tpack.tfutils.summary import event_writer
 from tpack.types import GradsAndVars
 from tpack.utils import logger

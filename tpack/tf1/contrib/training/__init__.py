@@ -1,6 +1,6 @@
 """``tf.contrib.training``: hyper-parameters, train ops, and the plain loops of training and evaluation."""
 
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 
 _PACKAGE = "tpack.tf1.contrib.training"
 

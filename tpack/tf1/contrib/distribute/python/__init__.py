@@ -1,6 +1,6 @@
 """Where ``tf.contrib.distribute`` kept its modules."""
 
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 
 _MODULES = (
     "collective_all_reduce_strategy cross_tower_ops mirrored_strategy monitor one_device_strategy "

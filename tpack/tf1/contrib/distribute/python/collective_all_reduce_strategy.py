@@ -1,6 +1,6 @@
 """``collective_all_reduce_strategy`` of ``tf.contrib.distribute``: the strategy whose workers sum by collectives."""
 
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 
 _NAMES = ("CollectiveAllReduceStrategy",)
 

@@ -1,6 +1,6 @@
 """``cross_tower_ops`` of ``tf.contrib.distribute``: how values are moved and summed between devices."""
 
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 
 _OPS = (
     "AllReduceCrossTowerOps CollectiveAllReduce CrossTowerOps MultiWorkerAllReduce ReductionToOneDeviceCrossTowerOps "

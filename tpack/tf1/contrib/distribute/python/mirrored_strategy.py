@@ -1,6 +1,6 @@
 """``mirrored_strategy`` of ``tf.contrib.distribute``: the strategy with a copy of the variables for each device."""
 
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 
 _NAMES = ("MirroredStrategy",)
 

@@ -1,6 +1,6 @@
 """``monitor`` of ``tf.contrib.distribute``: what runs the steps of a strategy."""
 
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 
 _NAMES = ("Monitor",)
 

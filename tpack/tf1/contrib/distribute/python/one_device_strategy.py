@@ -1,6 +1,6 @@
 """``one_device_strategy`` of ``tf.contrib.distribute``: the strategy of one device."""
 
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 
 _NAMES = ("OneDeviceStrategy",)
 

@@ -1,6 +1,6 @@
 """``parameter_server_strategy`` of ``tf.contrib.distribute``: the strategy with variables on parameter servers."""
 
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 
 _NAMES = ("ParameterServerStrategy",)
 

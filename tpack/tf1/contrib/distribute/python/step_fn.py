@@ -1,6 +1,6 @@
 """``step_fn`` of ``tf.contrib.distribute``: what one step of a strategy does."""
 
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 
 _NAMES = ("StandardInputStep", "StandardSingleLossStep", "Step")
 

@@ -1,6 +1,6 @@
 """``values`` of ``tf.contrib.distribute``: values with a part for each device."""
 
-from tpack.tf1.places import look_up
+from tpack.tf1.name_table import look_up
 
 _NAMES = (
     "DistributedValues MapOutput Mirrored MirroredVariable MultiStepContext PerDevice PerDeviceDataset "

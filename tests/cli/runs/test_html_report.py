@@ -1,0 +1,28 @@
+import json
+import math
+import re
+
+from tpack.callbacks.monitors.run_status import write_run
+from tpack.cli.runs.html_report import page_of
+
+ENTRIES = [{"epoch_num": 1, "global_step": 5, "cost": 2.0}, {"epoch_num": 2, "global_step": 10, "cost": math.nan}]
+
+
+def test_all_is_in_the_page_and_nothing_is_asked_for(tmp_path):
+    log = "[11-23 09:00:00 @logger.py:1] Log directory /a; command: python </script><b>\n"
+    write_run(
+        str(tmp_path), {"state": "failed", "versions": {"a": "1"}, "config": {"b": [1, 2]}, "progress": {"epoch": 3}}
+    )
+    (tmp_path / "log.log").write_text(f"{log}[11-23 09:00:01 @x.py:1] WRN beware\n")
+    page = page_of({"a": (str(tmp_path), ENTRIES), "b": (str(tmp_path / "none"), ENTRIES[:1])}, ["cost"], "step")
+    (text,) = re.findall(r'<script type="application/json" id="content">(.*?)</script>', page, re.DOTALL)
+    content = json.loads(text)
+    assert (content["axis"], content["stats"]) == ("step", ["cost"])
+    first, second = content["runs"]
+    assert first["curves"] == {"cost": [[1, 5, 2.0], [2, 10, None]]}
+    assert first["command"] == "python </script><b>"
+    assert (first["state"], first["epoch"]) == ("failed", 3)
+    assert (first["versions"], first["config"], second["config"]) == ({"a": "1"}, {"b": "1, 2"}, {})
+    assert first["warnings"] == ["11-23 09:00:01 beware"]
+    assert (second["label"], second["command"], second["images"]) == ("b", "", [])
+    assert not re.findall(r"(?:src|href)=|https?://(?!www\.w3\.org/2000/svg)|fetch\(|import ", page.replace(text, ""))

@@ -1,0 +1,73 @@
+import json
+
+import pytest
+
+from tpack.callbacks.monitors.run_status import write_run
+from tpack.cli.runs.terminal import run_lines
+
+LOG = "[11-23 10:00:03 @trainer.py:1] Start Epoch 2 ...\n[11-23 10:00:04 @x.py:1] WRN beware\n"
+ENTRIES = [
+    {"epoch_num": k, "global_step": 5 * k, "cost": 1 / k, "Throughput (steps/sec)": 90, "Q/data_wait_ratio": 0.25}
+    for k in (1, 2)
+]
+
+
+def test_a_run_is_told_in_as_many_lines_as_there_are(tmp_path):
+    (tmp_path / "log.log").write_text(LOG)
+    (tmp_path / "stats.json").write_text(json.dumps(ENTRIES))
+    lines = run_lines("run", str(tmp_path), 200, 40)
+    assert lines[0] == "run: running, epoch 2, step 10, last line 11-23 10:00:04"
+    assert lines[1] == "  90 steps/sec   waits for data 25 %"
+    assert lines[2] == "  1 warning(s), the last: 11-23 10:00:04 beware"
+    assert "cost 0.5" in lines[3]
+    assert len(lines) == 8
+    small = run_lines("run", str(tmp_path), 20, 6)
+    assert len(small) == 3
+    assert max(map(len, small)) == 20
+
+
+def test_a_run_that_is_not_there_or_is_damaged_is_told(tmp_path):
+    assert "nothing there yet" in run_lines("later", str(tmp_path / "later"), 200, 9)[0]
+    (tmp_path / "stats.json").write_text('[{"epoch_num": 1')
+    assert "is not valid JSON" in run_lines("half", str(tmp_path), 200, 9)[0]
+
+
+TOLD = {
+    "state": "running",
+    "versions": {},
+    "config": {},
+    "progress": {"epoch": 2, "max_epoch": 5, "step": 30, "steps_per_epoch": 100, "global_step": 130},
+}
+
+
+def told(tmp_path, state="running", **progress):
+    write_run(str(tmp_path), {**TOLD, "state": state, "progress": {**TOLD["progress"], **progress}})
+    return run_lines("run", str(tmp_path), 200, 40)
+
+
+def test_progress_inside_an_epoch_is_told(tmp_path):
+    lines = told(tmp_path, steps_per_sec=4.0, secs_left=92.0)
+    assert lines[0] == "run: running, epoch 2 of 5, step 130, last line -"
+    assert lines[1] == f"  {'█' * 9}{'░' * 21} 30/100 steps of the epoch"
+    assert lines[2] == "  4 steps/sec   1 minute 32 seconds left"
+    assert told(tmp_path, max_epoch=99999)[0] == "run: running, epoch 2, step 130, last line -"
+    assert told(tmp_path, state="finished", steps_per_sec=4.0, secs_left=0.0)[2] == "  "
+
+
+@pytest.mark.parametrize(
+    ("line", "state", "expected"),
+    [
+        ("Start Epoch 2 ...", "running", "running"),
+        ("Start Epoch 2 ...", "ended without a word", "ended without a word"),
+        ("Start Epoch 2 ...", "failed", "failed"),
+        ("Training has finished!", "finished", "finished"),
+        (
+            "WRN Training was ended by a signal after step 4.",
+            "interrupted",
+            "Training was ended by a signal after step 4.",
+        ),
+    ],
+)
+def test_the_log_says_why_a_run_has_ended_and_the_run_that_it_has(tmp_path, line, state, expected):
+    (tmp_path / "log.log").write_text(f"[11-23 10:00:03 @trainer.py:1] {line}\n")
+    assert told(tmp_path, state=state)[0].startswith(f"run: {expected}, epoch 2 of 5")

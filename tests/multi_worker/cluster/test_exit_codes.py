@@ -1,0 +1,72 @@
+"""How processes end that have lost a worker."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.helpers.source import ROOT
+from tpack.errors import ClusterError, PeerLostError
+from tpack.multi_worker.cluster import exit_codes
+from tpack.multi_worker.cluster.exit_codes import EXIT_PEER_LOST, exit_code, last_words, lost_by
+
+
+def test_who_is_at_fault_ends_as_one_that_failed():
+    assert EXIT_PEER_LOST == 75
+    lost = PeerLostError("worker 1 was lost", (1,))
+    assert [exit_code(lost, rank) for rank in range(3)] == [75, 1, 75]
+    assert exit_code(ClusterError("other steps"), 0) == exit_code(ValueError("boo"), 0) == 1
+
+
+def test_launchers_read_the_last_words():
+    for ranks in ((1,), (2, 10)):
+        words = last_words(PeerLostError("lost", ranks), 0)
+        assert lost_by(f"[11-23 06:36:49 @process_exit.py:47] ERR {words}") == ranks
+    for words in (
+        last_words(PeerLostError("lost", (0,)), 0),
+        last_words(ClusterError("steps"), 0),
+        "worker 1 was lost",
+    ):
+        assert lost_by(words) == ()
+    assert last_words(ClusterError("steps"), 0) == "Rank 0 ends with code 1: steps"
+
+
+SCRIPT = """
+import sys, threading, time
+from tpack.multi_worker.cluster import exit_codes
+from tpack.errors import PeerLostError
+exit_codes.end_with_code_of_uncaught(0)
+exit_codes._LAST_SECS = 0.1
+{0}
+"""
+CASES = {
+    "uncaught": ("raise PeerLostError('worker 1 was lost', (1,))", 75),
+    "chained": (
+        "try: raise PeerLostError('lost', (1,))\nexcept Exception as error: raise ValueError('x') from error",
+        75,
+    ),
+    "at fault": ("raise PeerLostError('worker 0 was lost', (0,))", 1),
+    "other": ("raise ValueError('boo')", 1),
+    "caught": ("try: raise PeerLostError('lost', (1,))\nexcept PeerLostError: pass", 0),
+    "a thread hangs": (
+        "exit_codes.end_soon_after_main_thread(PeerLostError('lost', (1,)), 0)\n"
+        "threading.Thread(target=time.sleep, args=(1000,)).start()\nraise PeerLostError('lost', (1,))",
+        75,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_code_of_a_process_says_whether_it_has_lost_another(case):
+    what, code = CASES[case]
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT.format(what)], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == code, done.stderr
+    assert [lost_by(line) for line in done.stderr.splitlines() if lost_by(line)] == [(1,)] * (code == 75)
+
+
+def test_nothing_is_done_while_the_main_thread_lives():
+    # It returns, and what it has begun waits.
+    exit_codes.end_soon_after_main_thread(PeerLostError("lost", (1,)), 0)
+    assert exit_codes.threading.main_thread().is_alive()

@@ -1,0 +1,169 @@
+"""Whom worker 0 lets in while the others train, and what it says of those that are slow."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.helpers.peer_groups import LONG, SECRET, joined, member_of, outcome, together
+from tpack.errors import ClusterError
+from tpack.multi_worker.cluster.peers import Peers, connect_peers
+from tpack.multi_worker.cluster.ports import PortReservation
+from tpack.multi_worker.cluster.rendezvous import meet
+from tpack.multi_worker.control import client, handshake
+from tpack.multi_worker.control.accept import Door
+from tpack.multi_worker.control.handshake import RendezvousOptions
+from tpack.multi_worker.control.server import named, workers
+
+STRANGERS = [
+    ({}, 1, "worker 1 is there already: it comes twice, or another job has the port"),
+    ({"token": "other"}, 1, "it belongs to the job 'other', and worker 0 to 'job': two jobs, one port"),
+    ({"size": 4}, 3, "it was told of 4 workers, and worker 0 of 3"),
+    ({"secret": SECRET.upper()}, 1, "its TPACK_CLUSTER_SECRET is not that of worker 0"),
+    ({"secret": None}, 1, "worker 0 has a TPACK_CLUSTER_SECRET and worker 1 has none: expected the same in all"),
+]
+
+
+@pytest.fixture
+def warnings(monkeypatch):
+    """What is logged as a warning, by the worker whose thread logs it; a semaphore counts it."""
+    said, comes = [], threading.Semaphore(0)
+
+    def warn(text):
+        said.append(text)
+        comes.release()
+
+    monkeypatch.setattr(client.logger, "warning", warn)
+    return said, comes
+
+
+def test_strangers_are_refused_and_disturb_nobody():
+    with joined() as peers:
+        point = peers[0]._hub._point
+        for changes, rank, message in STRANGERS:
+            other = RendezvousOptions(**{**vars(point), "timeout_secs": LONG, **changes})
+            assert message in str(outcome(lambda other=other, rank=rank: connect_peers(member_of(other, rank))))
+        # Who comes to the rendezvous of a job that has begun is late, or takes the port of another job.
+        error = outcome(lambda: meet(point, 2))
+        assert "the 3 workers of this job have met already, worker 2 among them: it comes twice or too late" in str(
+            error
+        )
+        for data in (b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\2{}", b""):
+            with handshake.connect(point, 1, time.monotonic() + LONG) as stranger:
+                stranger.sendall(data)
+        assert together(peers, lambda one: one.gather("rank", one.rank)) == [[0, 1, 2]] * 3
+
+
+def test_who_comes_for_its_next_training_waits_until_worker_0_has_left_the_last(monkeypatch):
+    asked = threading.Semaphore(0)
+    refuse = Door._refuse
+
+    def told(door, connection, why):
+        refuse(door, connection, why)
+        asked.release()
+
+    with joined(size=2) as peers, monkeypatch.context() as patch:
+        hub, point = peers[0]._hub, peers[0]._hub._point
+        peers[1].report_failure("the workers do not agree")
+        # Worker 0 does not read the end of this line.
+        patch.setattr(hub, "_hear", lambda rank: None)
+        peers[1].close()
+        patch.setattr(Door, "_refuse", told)
+        late = outcome(lambda: connect_peers(member_of(point, 1), timeout_secs=0.1))
+        assert f"not let in within 0.1 s: worker 0 at {point.master} is still in the training before" in str(late)
+        with ThreadPoolExecutor(1) as pool:
+            coming = pool.submit(outcome, lambda: connect_peers(member_of(point, 1), timeout_secs=LONG))
+            for _ in range(3):
+                assert asked.acquire(timeout=LONG)
+            assert set(hub._door.refused) == {"127.0.0.1: again"}
+            patch.undo()
+            peers[0].close()
+            again = [connect_peers(member_of(point, 0), timeout_secs=LONG), coming.result(LONG)]
+        assert together(again, lambda one: one.gather("rank", one.rank)) == [[0, 1]] * 2
+        together(again, Peers.close)
+
+
+def test_whom_it_refused_stands_in_its_error():
+    with PortReservation() as reservation:
+        point = RendezvousOptions(f"127.0.0.1:{reservation.port}", 2, "job", SECRET)
+        other = RendezvousOptions(point.master, 2, "other", SECRET)
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(outcome, lambda: connect_peers(member_of(point, 0), timeout_secs=2.0))
+            refused = outcome(lambda: connect_peers(member_of(other, 1), timeout_secs=2.0))
+            assert "it belongs to the job 'other'" in str(refused)
+            text = "of 2 workers 1 did not come within 2 s: 1. Refused were 127.0.0.1: it belongs to the job 'other'"
+            assert text in str(waiting.result(LONG))
+
+
+def test_who_is_slow_is_named_once_in_all(warnings):
+    said, comes = warnings
+    with joined(heartbeat_secs=1.0, straggler_secs=1.0) as peers:
+        for one in peers:
+            one.note_step(7 if one.rank == 1 else 8)
+        for _ in peers:
+            assert comes.acquire(timeout=LONG)
+        assert set(said) == {said[0]}
+        assert said[0].startswith("Cluster: worker 1 made no step for ")
+        assert said[0].endswith(" s, and the others are in step 8; worker 1 is in step 7.")
+        peers[1].note_step(8)
+        assert together(peers, lambda one: one.gather("rank", one.rank)) == [[0, 1, 2]] * 3
+        assert len(said) == 3
+
+
+def test_who_does_not_come_to_an_exchange_is_named_before_it_is_too_late(warnings):
+    said, comes = warnings
+    with joined(heartbeat_secs=1.0, straggler_secs=1.0) as peers:
+        early = [threading.Thread(target=one.barrier, args=("sums",)) for one in peers[1:]]
+        for thread in early:
+            thread.start()
+        for _ in peers:
+            assert comes.acquire(timeout=LONG)
+        peers[0].barrier("sums")
+        for thread in early:
+            thread.join()
+        assert {text.split(" for ")[0] for text in said} == {"Cluster: worker 0 made no step"}
+        assert all("and the others wait in 'sums'; worker 0 is in step 0." in text for text in said)
+
+
+def test_in_one_step_those_are_slow_that_others_wait_for(warnings):
+    said, comes = warnings
+    with joined(heartbeat_secs=0.5, straggler_secs=0.5) as peers:
+        for one, whom in zip(peers, ([1, 2], [2], []), strict=True):
+            one.on_stall(lambda whom=whom: whom)
+            one.note_step(3)
+        for _ in peers:
+            assert comes.acquire(timeout=LONG)
+        assert {text.split(" for ")[0] for text in said} == {"Cluster: worker 2 made no step"}
+
+
+def did_not_listen(hub, secs):
+    """Let the hub, in its own thread, find out that it has not listened for so long."""
+    forgive, is_done = hub._forgive, threading.Event()
+
+    def once(_):
+        hub._forgive = forgive
+        forgive(secs)
+        is_done.set()
+
+    hub._forgive = once
+    hub._waker.wake()
+    assert is_done.wait(LONG)
+
+
+def test_a_process_that_was_stopped_itself_accuses_nobody():
+    with joined(heartbeat_secs=LONG) as peers:
+        hub = peers[0]._hub
+        # As if the time between two looks had been half a minute and more, and a minute and more.
+        did_not_listen(hub, 0.6 * LONG)
+        assert hub._has_failed is False
+        did_not_listen(hub, 1.1 * LONG)
+        for error in together(peers, lambda one: one.barrier("step")):
+            assert isinstance(error, ClusterError)
+            assert "worker 0 was stopped, or had no time, for 66.0 s, so that the others have taken" in str(error)
+
+
+def test_ranks_in_words():
+    assert workers([2]) == "worker 2"
+    assert workers({3, 1}) == "workers 1, 3"
+    assert named(list(range(25))) == ", ".join(map(str, range(20))) + " and 5 more"

@@ -1,0 +1,197 @@
+import re
+
+import numpy as np
+import pytest
+
+from tests.helpers.equivalence import one_tower
+from tests.helpers.toy_training import ControlClient, Recorder, line_input
+from tests.helpers.worker_job import run_workers, values_of
+from tpack.errors import ConfigError
+from tpack.multi_worker.cluster.cluster_spec import ClusterTask
+from tpack.multi_worker.trainer import MultiWorkerTrainerReplicated, WaitLimits
+from tpack.train.config import TrainConfig
+from tpack.train.interface import launch_train_with_config
+
+
+def equal_bits(left, right):
+    return left.keys() == right.keys() and all(np.array_equal(left[name], right[name]) for name in left)
+
+
+@pytest.mark.parametrize(
+    ("workers", "towers", "by", "optimizers", "compiled"),
+    [(2, 2, "RANK", ["momentum", "adam"], "momentum"), (3, 1, "TF_CONFIG", ["sgd", "adam"], "")],
+    ids=["two workers with two towers", "three workers with one tower"],
+)
+def test_workers_and_towers_equal_one_tower_with_the_whole_batch(tmp_path, workers, towers, by, optimizers, compiled):
+    arguments = {"towers": towers, "optimizers": optimizers, "size": workers, "compiled": compiled}
+    outcomes = run_workers("train_equivalence", workers, tmp_path, by=by, arguments=arguments)
+    found = values_of(outcomes)
+    assert ("XLA compiles" in outcomes[0].text) == bool(compiled)
+    for name in found[0]:
+        oracle = one_tower(name.split()[0], workers * towers).weights[0]
+        chief = found[0][name]
+        for weight, wanted in oracle.items():
+            np.testing.assert_allclose(chief[weight], wanted, rtol=1e-9, atol=1e-12, err_msg=f"{name} {weight}")
+            for tower in range(1, towers):
+                assert np.array_equal(chief[f"tower{tower}/{weight}"], chief[weight])
+        assert all(equal_bits(chief, other[name]) for other in found[1:])
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory):
+    """What two workers return that train in several ways."""
+    return values_of(run_workers("features", 2, tmp_path_factory.mktemp("features")))
+
+
+TRAINED = ["two towers", "plain", "several steps", "sum", "bfloat16", "overflow", "compiled in several steps"]
+TRAINED += ["compiled or not"]
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_trained_variables_of_workers_are_equal_bit_by_bit(features, name):
+    chief, other = (found[name] for found in features)
+    for variable in ("w", "w/Momentum", "learning_rate", "global_step"):
+        assert np.array_equal(chief[variable], other[variable])
+    assert chief["global_step"] == 6
+    assert np.isfinite(chief["w"]).all()
+
+
+def test_what_is_not_trained_is_the_chiefs_when_the_steps_of_an_epoch_are_made(features):
+    # Six steps; the means of the data are 0.25 in the chief and 0.5 in the other worker.
+    assert [found["plain"]["seen"] for found in features] == [1.5, 1.5]
+
+
+def test_what_workers_evaluate_is_the_chiefs_model(features):
+    assert [found["evaluated"] for found in features] == [1.5, 1.5]
+
+
+def test_an_overflow_on_one_worker_leaves_out_the_step_on_all(features):
+    for found in features:
+        assert found["overflow"]["loss_scale/skipped_steps"] == 6
+        assert not found["overflow"]["w/Momentum"].any()
+
+
+def test_a_sum_over_workers_goes_further_than_a_mean(features):
+    steps = {name: np.abs(features[0][name]["w/Momentum"]).max() for name in ("sum", "plain")}
+    assert steps["sum"] != steps["plain"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("other variables", 'variables: own: nothing in worker 0, "float32 (2,), trained" in worker 1'),
+        ("other steps", "the last epoch: 2 in worker 0, 3 in worker 1"),
+        ("other reducer", "the reducer: "),
+        ("other optimizer", "the optimizer: MomentumOptimizer.momentum: 0.9 in worker 0, 0.5 in worker 1"),
+        ("changed on one", "checksums after step 3: w: "),
+        ("other session", "has its session on the server of its own process, and got"),
+    ],
+)
+def test_what_cannot_be_trained_together_is_an_error_on_all_workers(features, name, words):
+    assert all(words in found[name] for found in features)
+
+
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [
+        ("stop in a step", 2),
+        ("stop in the last step", 3),
+        ("stop after an epoch", 3),
+        ("stop in several steps", 9),
+        ("stop of the chief in several steps", 4),
+        ("time is over", 2),
+    ],
+)
+def test_workers_end_together_when_one_wants_to(features, name, steps):
+    assert [found[name] for found in features] == [steps, steps]
+
+
+def test_a_signal_ends_several_steps_of_all_workers_after_the_same_one(features):
+    (one, steps), (other, other_steps) = (found["interrupted in several steps"] for found in features)
+    assert (one, other) == ("ended well", "KeyboardInterrupt")
+    assert 0 < steps == other_steps < 2_000_000
+
+
+def test_the_batch_size_counts_the_examples_of_all_towers_of_all_workers(features):
+    assert [found["steps of a pass"] for found in features] == [4, 4]
+    assert [found["steps of a pass over arrays"] for found in features] == [4, 4]
+
+
+def run_resume(directory, num_workers, **arguments):
+    return run_workers("resume", num_workers, directory, arguments=arguments)
+
+
+def test_checkpoints_of_two_workers_restore_in_one_and_the_other_way(tmp_path):
+    first = values_of(run_resume(tmp_path, 2, max_epoch=1))
+    assert [found["directory"] for found in first] == [f"{tmp_path}/log", f"{tmp_path}/log-rank1"]
+    assert [any("model-" in name for name in found["files"]) for found in first] == [True, False]
+    (alone,) = values_of(run_resume(tmp_path, 1, max_epoch=2, towers=2))
+    assert np.array_equal(alone["start"]["w"], first[0]["values"]["w"])
+    assert np.array_equal(alone["start"]["w/Momentum"], first[0]["values"]["w/Momentum"])
+    again = values_of(run_resume(tmp_path, 2, max_epoch=3))
+    for found in again:
+        assert np.array_equal(found["start"]["w"], alone["values"]["w"])
+        assert (found["start"]["global_step"], found["values"]["global_step"]) == (6, 9)
+        assert equal_bits({"w": found["values"]["w"]}, {"w": again[0]["values"]["w"]})
+
+
+def test_a_signal_to_one_worker_ends_all_after_the_same_step_and_saves_it(tmp_path):
+    chief, told = run_resume(tmp_path, 2, max_epoch=5, at=[1, 1], how="signal")
+    assert (chief.code, told.code) == (0, 143), chief.text + told.text
+    assert all("Training was ended by a signal after step 2." in each.text for each in (chief, told))
+    assert (tmp_path / "log" / "model-2.index").exists()
+
+
+@pytest.mark.parametrize(
+    ("how", "rank", "code", "words"),
+    [
+        ("kill", 1, -9, "worker 1 was lost"),
+        ("kill", 0, -9, "worker 0 was lost"),
+        ("raise", 1, 1, "worker 1 failed: RuntimeError: the test wants a failure"),
+    ],
+)
+def test_a_lost_worker_is_named_by_the_others(tmp_path, how, rank, code, words):
+    outcomes = run_resume(tmp_path, 2, max_epoch=50, at=[rank, 4], how=how)
+    assert outcomes[rank].code == code
+    survivor = outcomes[1 - rank]
+    assert survivor.code not in (0, -9)
+    assert words in survivor.text
+    # What was saved last is that of the last epoch.
+    assert sorted(path.name for path in (tmp_path / "log").glob("*.index")) == ["model-3.index"]
+
+
+def test_a_worker_that_others_wait_for_in_a_step_is_named_on_all(tmp_path):
+    outcomes = run_workers("straggle", 2, tmp_path)
+    assert values_of(outcomes) == [6, 6]
+    said = "worker 1 made no step for .* and the others wait for it"
+    assert all(re.search(said, each.text) for each in outcomes), outcomes[0].text
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: WaitLimits(heartbeat_secs=0), "heartbeat_secs"),
+        (lambda: WaitLimits(heartbeat_secs=5, straggler_secs=1), "straggler_secs"),
+        (lambda: MultiWorkerTrainerReplicated(1, wire_dtype="int8"), "expected float16 or bfloat16 as the wire_dtype"),
+        (lambda: MultiWorkerTrainerReplicated(0), "expected at least one tower"),
+        (
+            lambda: MultiWorkerTrainerReplicated(1, cluster=ClusterTask({"worker": ["a:1"], "ps": ["b:1"]}, "ps", 0)),
+            "MultiWorkerTrainerReplicated is for those that train, and this process is ps 0",
+        ),
+    ],
+    ids=["heartbeat", "straggler", "wire", "towers", "ps"],
+)
+def test_wrong_settings_are_refused(make, words):
+    with pytest.raises(ConfigError, match=words):
+        make()
+
+
+def test_one_process_trains_as_on_one_machine():
+    config = TrainConfig(model=ControlClient(), data=line_input(), steps_per_epoch=5, max_epoch=2, monitors=[])
+    recorder = Recorder()
+    config.callbacks.append(recorder)
+    trainer = MultiWorkerTrainerReplicated(2)
+    launch_train_with_config(config, trainer)
+    assert (trainer.is_chief, trainer.peers.size, trainer.end_signal.told) == (True, 1, None)
+    assert recorder.weights["global_step"] == 10
+    assert recorder.weights["w"] > 0

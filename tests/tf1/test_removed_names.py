@@ -1,0 +1,36 @@
+"""Names of TensorFlow 1 that are not here: what is raised, and what it says."""
+
+import pytest
+
+import tpack.tf1 as tf
+from tpack.errors import MissingNameError, TpackError
+from tpack.tf1 import removed_names
+
+
+def test_a_name_of_the_table_says_what_to_use():
+    with pytest.raises(
+        MissingNameError, match=r"tf\.contrib\.tensor_forest is not there: use the package tensorflow_decision"
+    ):
+        tf.contrib.tensor_forest  # noqa: B018 (reading it is the test)
+    assert issubclass(MissingNameError, AttributeError)
+    assert issubclass(MissingNameError, TpackError)
+    assert not hasattr(tf.contrib, "tensor_forest")
+
+
+def test_a_name_in_a_namespace_that_is_gone_gives_the_reason_of_the_namespace():
+    error = removed_names.missing_name("tpack.tf1.contrib", "tpu.keras_to_tpu_model")
+    assert "tf.contrib.tpu.keras_to_tpu_model is not there: there are no TPUs" in str(error)
+
+
+def test_an_unknown_name_gives_those_near():
+    with pytest.raises(MissingNameError, match="tf.nn.reluu is not there: .*did you mean 'relu'"):
+        tf.nn.reluu  # noqa: B018 (reading it is the test)
+    with pytest.raises(MissingNameError, match="tf.Sesion .*did you mean 'Session'"):
+        tf.Sesion  # noqa: B018 (reading it is the test)
+
+
+def test_an_import_that_fails_says_why():
+    with pytest.raises(ImportError, match="use the package tensorflow_decision"):
+        from tpack.tf1.contrib import tensor_forest  # noqa: F401, PLC0415 (importing it is the test)
+    with pytest.raises(ImportError, match="cannot import name 'reluu'"):
+        from tpack.tf1.nn import reluu  # noqa: F401, PLC0415 (importing it is the test)

@@ -1,0 +1,121 @@
+"""A file with what was reported, an entry for each step, that a run which resumes continues.
+
+The file is written anew as a whole and then renamed, so that it is complete whenever the process dies. A run that
+resumes continues the file from where it resumes, and drops what a former run reported later than that.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from abc import ABC, abstractmethod
+from typing import IO
+
+from tpack.callbacks.monitors.base import MonitorBase
+from tpack.callbacks.monitors.stats_file import Entry, entry_at
+from tpack.errors import CallbackError
+from tpack.types import Trainer
+from tpack.utils import logger
+from tpack.utils.dir_lock import DirectoryClaim
+from tpack.utils.fs import atomic_write, remove_leftovers, why_not_written
+
+
+class TableWriter(MonitorBase, ABC):
+    """Write scalars to a file in the logger's directory after each epoch; a subclass says in which format.
+
+    Without a logger directory nothing is written. No other process may write to it until training ends.
+    """
+
+    FILENAME: str
+
+    def __init__(self) -> None:
+        self._path: str | None = None
+        self._claim: DirectoryClaim | None = None
+        self._entries: list[Entry] = []
+
+    @abstractmethod
+    def _read_entries(self, directory: str) -> list[Entry] | None:
+        """Return the entries of the file in a directory, or None when there is none.
+
+        Raises:
+            CallbackError: The file is damaged; the message begins with its path.
+        """
+
+    @abstractmethod
+    def _write_entries(self, file: IO[str], entries: list[Entry]) -> None:
+        """Write all entries."""
+
+    def _path_to_read(self, directory: str) -> str:
+        """Return the path of the file in a directory that is gone on from."""
+        return os.path.join(directory, self.FILENAME)
+
+    def _setup_graph(self) -> None:
+        directory = logger.get_logger_dir()
+        if directory is None:
+            logger.warning(
+                f"{self} writes nothing: the logger's directory is not set, as log_dir of TrainConfig or fit does"
+            )
+            return
+        self._path = os.path.join(directory, self.FILENAME)
+        self._claim = DirectoryClaim(directory)
+        remove_leftovers(self._path)
+
+    def _before_train(self) -> None:
+        if self._path is None:
+            return
+        reported = self._entries
+        self._entries = self._entries_before(self._load_or_begin_anew(os.path.dirname(self._path)))
+        for entry in reported:
+            entry_at(self._entries, entry["epoch_num"], entry["global_step"]).update(entry)
+
+    def _load_or_begin_anew(self, directory: str) -> list[Entry]:
+        path = self._path_to_read(directory)
+        try:
+            return self._read_entries(directory) or []
+        except CallbackError as error:
+            moved = f"{path}.damaged-{time.strftime('%Y%m%d-%H%M%S')}"
+            os.replace(path, moved)
+            logger.warning(f"{error}. It was moved to {moved}, and a new one is begun.")
+            return []
+
+    def _entries_before(self, entries: list[Entry]) -> list[Entry]:
+        """Return the entries that are no later than where this run starts."""
+        starting_epoch, step = self.trainer.starting_epoch, self.global_step
+        kept = [entry for entry in entries if is_before_this_run(entry, self.trainer)]
+        if len(kept) < len(entries):
+            logger.warning(
+                f"{self._path} has {len(entries) - len(kept)} entries later than epoch {starting_epoch}, step {step}, "
+                "where this run starts: they are dropped"
+            )
+        return kept
+
+    def process_scalar(self, name: str, val: float) -> None:
+        """Put the value into the entry of the current step."""
+        if self._path is not None:
+            entry_at(self._entries, self.epoch_num, self.global_step)[name] = val
+
+    def _trigger(self) -> None:
+        if self._path is not None and self._entries:
+            try:
+                with atomic_write(self._path) as file:
+                    self._write_entries(file, self._entries)
+            except OSError as error:
+                raise CallbackError(
+                    f"cannot write statistics to {self._path}: {why_not_written(self._path, error)}"
+                ) from error
+
+    def _after_train(self) -> None:
+        self._trigger()
+        if self._claim is not None:
+            self._claim.release()
+
+
+def is_before_this_run(entry: Entry, trainer: Trainer) -> bool:
+    """Tell whether an entry is no later than where a trainer's run starts.
+
+    Args:
+        entry: the entry.
+        trainer: the trainer, before its first step.
+    """
+    epoch, starting_epoch = entry.get("epoch_num", 0), trainer.starting_epoch
+    return epoch < starting_epoch or (epoch == starting_epoch and entry.get("global_step", 0) <= trainer.global_step)

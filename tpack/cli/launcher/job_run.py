@@ -1,0 +1,363 @@
+"""One attempt at a job: start its processes everywhere, watch them, and end all of them when one fails.
+
+agents start, reserve ports --> processes start --> all workers and the evaluator end with 0 --> ps are ended
+             |                       |
+             |                       +--> one fails, or a machine goes, or a signal comes --> all are ended
+             +--> an agent does not come in time --> all are ended
+"""
+
+import math
+import selectors
+import signal
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tpack.cli.launcher.agent import PROGRESS
+from tpack.cli.launcher.agent_client import Link, Machines, ReachedMachines
+from tpack.cli.launcher.console import Console
+from tpack.cli.launcher.plan import Host, Process, environment_of
+from tpack.multi_worker.cluster.exit_codes import EXIT_PEER_LOST, lost_by
+from tpack.utils.child_process import cause_of_death
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+HURRY_SECS = 5.0
+"""How long processes have to end after a second signal."""
+
+SILENCE_SECS = 60.0
+"""After how long without a word from the launcher another machine ends what runs there."""
+
+_SPEAK_SECS = 5.0
+
+_CLOSE_SECS = 15.0
+# How long an agent may take beyond the time that its processes have.
+_AGENT_SECS = 20.0
+# How long one may take that has started nothing.
+_UNSTARTED_SECS = 2.0
+# How long a worker that others have lost may take to end by itself, if they have told who it is, and if not.
+_TOLD_SECS = 3.0
+_UNTOLD_SECS = 15.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is the same in all attempts.
+
+    Attributes:
+        command: what each process runs.
+        directory: where.
+        environment: variables for all processes.
+        machines: how the agents on the machines are reached.
+        start_secs: how long the machines have to answer.
+        grace_secs: how long processes have to end by themselves when they are asked to.
+    """
+
+    command: Sequence[str]
+    directory: str
+    environment: Mapping[str, str]
+    machines: Machines = field(default_factory=ReachedMachines)
+    start_secs: float = 60.0
+    grace_secs: float = 30.0
+
+
+@dataclass(frozen=True)
+class JobFailure:
+    """What went wrong first.
+
+    Attributes:
+        text: what happened, in words.
+        process: to which process; None if none was started.
+        code: its exit code, or the negative number of a signal; None if it is not known.
+        host: the machine, if it was lost.
+    """
+
+    text: str
+    process: Process | None = None
+    code: int | None = None
+    host: Host | None = None
+
+
+class JobRun:
+    """Runs the processes of a plan once.
+
+    Args:
+        job: what they run.
+        plan: which they are.
+        console: where their output goes.
+
+    Attributes:
+        failure: what went wrong first, or None.
+        lost: the ranks of workers that are to be left out next time: a signal ended them, or their machine is gone.
+        signum: the signal that ended the attempt, or None.
+    """
+
+    def __init__(self, job: Job, plan: Sequence[Process], console: Console) -> None:
+        self.failure: JobFailure | None = None
+        self.lost: set[int] = set()
+        self.signum: int | None = None
+        self._job = job
+        self._plan = plan
+        self._console = console
+        self._selector = selectors.DefaultSelector()
+        self._links: list[Link] = []
+        self._was_started = False
+        self._is_ending = False
+        self._signals: list[int] = []
+        self._hurries = False
+        self._start_by = time.monotonic() + job.start_secs
+        self._give_up_at = math.inf
+        self._survivors: set[int] = set()
+        self._accused: dict[int, tuple[int, ...]] = {}
+        self._blame_at = math.inf
+        self._speak_at = time.monotonic() if any(each.host.login for each in plan) else math.inf
+
+    def run(self) -> None:
+        """Run until nothing is left of the attempt; what came of it is in the attributes."""
+        with self._heard_signals():
+            try:
+                self._open()
+                while any(not link.is_gone for link in self._links):
+                    for key, _ in self._selector.select(self._wait_secs()):
+                        key.data()
+                    self._look()
+            finally:
+                for link in self._links:
+                    link.close(_CLOSE_SECS)
+                self._selector.close()
+
+    # What is there.
+
+    def _open(self) -> None:
+        for host in dict.fromkeys(process.host for process in self._plan):
+            try:
+                link = self._job.machines.connect(host)
+            except OSError as error:
+                self._fail(JobFailure(f"{host.name}: {error}", host=host))
+                return
+            self._links.append(link)
+            self._selector.register(link.reports, selectors.EVENT_READ, lambda link=link: self._receive(link))
+            self._selector.register(link.errors, selectors.EVENT_READ, lambda link=link: self._complain(link))
+            # On a machine that others are to reach, a name may stand for several interfaces.
+            interface = "" if host.login else host.name
+            link.num_reserved = len(self._of(host)) + 1
+            if host.login is not None:
+                link.order("watch", silence_secs=SILENCE_SECS)
+            link.order("reserve", host=interface, count=link.num_reserved)
+
+    def _of(self, host: Host) -> list[Process]:
+        return [process for process in self._plan if process.host == host]
+
+    def _wait_secs(self) -> float | None:
+        """Return how long nothing need be looked at."""
+        if not all(link.flush() for link in self._links) or self._console.is_full:
+            return 0.05
+        limit = self._give_up_at if self._was_started or self._is_ending else self._start_by
+        due = min(limit, self._speak_at, self._blame_at)
+        return None if due == math.inf else max(due - time.monotonic(), 0.0)
+
+    def _look(self) -> None:
+        """Do what is due by now."""
+        while self._signals:
+            self._take_signal(self._signals.pop(0))
+        if not self._was_started and not self._is_ending:
+            self._start_if_all_are_there()
+        elif self._survivors and not self._is_ending:
+            self._blame()
+        elif not self._is_ending and not self._unfinished():
+            # Parameter servers serve until they are told that nobody needs them any more.
+            self._end(signal.SIGTERM, self._job.grace_secs)
+        is_to_speak = time.monotonic() >= self._speak_at
+        if is_to_speak:
+            self._speak_at = time.monotonic() + _SPEAK_SECS
+        for link in self._links:
+            if is_to_speak:
+                link.order("nothing")
+            self._give_up_if_late(link)
+            self._pause(link)
+
+    def _start_if_all_are_there(self) -> None:
+        silent = [link for link in self._links if link.ports is None]
+        if not silent:
+            self._start()
+        elif time.monotonic() >= self._start_by:
+            names = ", ".join(link.host.name for link in silent)
+            self._fail(JobFailure(f"no answer within {self._job.start_secs:g} s from {names}", host=silent[0].host))
+
+    def _give_up_if_late(self, link: Link) -> None:
+        """Let go of an agent that should have ended long ago."""
+        if link.is_gone or time.monotonic() < self._give_up_at:
+            return
+        if link.reports in self._selector.get_map():
+            self._selector.unregister(link.reports)
+        link.give_up()
+        self._note_gone(link)
+
+    def _pause(self, link: Link) -> None:
+        """Read what an agent reports only while the terminal takes it."""
+        if link.is_gone:
+            return
+        is_full = self._console.is_full and not self._is_ending
+        is_read = link.reports in self._selector.get_map()
+        if is_full and is_read:
+            self._selector.unregister(link.reports)
+        elif not is_full and not is_read:
+            self._selector.register(link.reports, selectors.EVENT_READ, lambda: self._receive(link))
+
+    def _unfinished(self) -> set[int]:
+        """Return the ranks whose end is waited for."""
+        running = {rank for link in self._links for rank in link.running}
+        return {rank for rank in running if self._plan[rank].job != "ps"}
+
+    # What happens.
+
+    def _start(self) -> None:
+        self._was_started = True
+        ports: dict[int, int] = {}
+        for link in self._links:
+            ports |= zip([process.rank for process in self._of(link.host)], link.ports or (), strict=False)
+        master_port = (self._links[0].ports or [0])[-1]
+        for link in self._links:
+            told = [
+                {
+                    "rank": process.rank,
+                    "command": list(self._job.command),
+                    "environment": {
+                        **self._job.environment,
+                        **environment_of(process, self._plan, ports, master_port),
+                    },
+                }
+                for process in self._of(link.host)
+            ]
+            link.running = {process.rank for process in self._of(link.host)}
+            shows_progress = self._console.shows_progress
+            link.order("start", processes=told, directory=self._job.directory, shows_progress=shows_progress)
+
+    def _receive(self, link: Link) -> None:
+        for report in link.receive():
+            if "ports" in report:
+                link.ports = report["ports"]
+            elif report.get("stream") == PROGRESS:
+                self._console.take_progress(self._plan[report["rank"]], report["text"])
+            elif "text" in report:
+                self._console.put(self._plan[report["rank"]], report["stream"], report["text"])
+                if accused := lost_by(report["text"]):
+                    self._accused[report["rank"]] = accused
+            elif "done" in report:
+                link.is_done = True
+            else:
+                self._note_end(link, report)
+        if link.is_gone:
+            self._selector.unregister(link.reports)
+            self._note_gone(link)
+
+    def _complain(self, link: Link) -> None:
+        if not link.read_errors():
+            self._selector.unregister(link.errors)
+
+    def _note_end(self, link: Link, report: Mapping[str, Any]) -> None:
+        process, code = self._plan[report["rank"]], report.get("code")
+        link.running.discard(process.rank)
+        if code == 0 or self._is_ending:
+            return
+        if code == EXIT_PEER_LOST:
+            self._survivors.add(process.rank)
+            known = process.rank in self._accused
+            self._blame_at = min(self._blame_at, time.monotonic() + (_TOLD_SECS if known else _UNTOLD_SECS))
+            return
+        if code is not None and code < 0 and process.is_worker:
+            self.lost.add(process.rank)
+        self._fail(JobFailure(report.get("failed") or cause_of_death(code), process, code))
+
+    def _blame(self) -> None:
+        """Name the process that the others have lost, once it is clear that it does not end by itself."""
+        running = {rank for link in self._links for rank in link.running if self._plan[rank].job != "evaluator"}
+        if running and time.monotonic() < self._blame_at:
+            return
+        votes = Counter(rank for accused in self._accused.values() for rank in accused if rank < len(self._plan))
+        named = sorted(votes.keys() - self._survivors) or sorted(running)
+        told = f"rank{'s' if len(self._survivors) > 1 else ''} {', '.join(map(str, sorted(self._survivors)))}"
+        if named:
+            self.lost |= {rank for rank in named if self._plan[rank].is_worker}
+            text = f"was lost, as {told} told: it did not end by itself, but was stopped, or hangs, or was cut off"
+        else:
+            # Each side of a cut takes the other for lost. Most are on the side of those that go on.
+            named = [max(votes, key=lambda rank: (votes[rank], rank), default=min(self._survivors))]
+            text = f"was lost by others and has lost them too: {told} could not reach each other"
+        self._fail(JobFailure(text, self._plan[named[0]]))
+        for link in self._links:
+            link.order("signal", signum=signal.SIGKILL, ranks=sorted(link.running & set(named)))
+
+    def _note_gone(self, link: Link) -> None:
+        """Find out whether an agent has ended as it should."""
+        if link.is_done:
+            return
+        link.drain_errors()
+        ranks, link.running = sorted(link.running), set()
+        self.lost |= {process.rank for process in self._of(link.host) if process.is_worker}
+        if self._is_ending:
+            return
+        what = "was lost" if self._was_started else "could not be reached"
+        said = "".join(f"\n    {line}" for line in link.last_lines)
+        process = self._plan[ranks[0]] if ranks else None
+        self._fail(JobFailure(f"{link.host.name} {what}{said}", process, host=link.host))
+
+    def _fail(self, failure: JobFailure) -> None:
+        self.failure = failure
+        self._end(signal.SIGTERM, self._job.grace_secs)
+
+    def _end(self, signum: int, grace_secs: float) -> None:
+        """Have all processes end, and take the agents that do not say so in time for lost."""
+        self._is_ending = True
+        self._blame_at = math.inf
+        self._give_up_at = time.monotonic() + (grace_secs + _AGENT_SECS if self._was_started else _UNSTARTED_SECS)
+        for link in self._links:
+            if self._was_started:
+                link.order("end", signum=signum, grace_secs=grace_secs)
+            else:
+                link.order("start", processes=[], directory=self._job.directory)
+
+    # Signals.
+
+    def _take_signal(self, signum: int) -> None:
+        """Pass a signal on: the second leaves little time, the third none."""
+        told = signal.SIGTERM if signum == signal.SIGHUP else signum
+        name = signal.Signals(signum).name
+        if self.signum is None:
+            self.signum = signum
+            self._console.say(f"{name}: all processes are told; they have {self._job.grace_secs:g} s to end")
+            self._end(told, self._job.grace_secs)
+        elif self._hurries:
+            self._end(signal.SIGKILL, 0.0)
+        else:
+            self._hurries = True
+            self._console.say(f"{name} once more: they have {HURRY_SECS:g} s to end; once more ends them at once")
+            self._end(told, HURRY_SECS)
+
+    @contextmanager
+    def _heard_signals(self) -> Iterator[None]:
+        """Note signals, and let them wake the loop; only a main thread hears of any."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        woken, waker = socket.socketpair()
+        for end in (woken, waker):
+            end.setblocking(False)
+        previous_fd = signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
+        self._selector.register(woken, selectors.EVENT_READ, lambda: woken.recv(4096))
+        # Who told this program to ignore a signal, as nohup does, wants it ignored.
+        heard = [signum for signum in SIGNALS if signal.getsignal(signum) != signal.SIG_IGN]
+        previous = {signum: signal.signal(signum, lambda number, _: self._signals.append(number)) for signum in heard}
+        try:
+            yield
+        finally:
+            for signum, handler in previous.items():
+                signal.signal(signum, handler)
+            signal.set_wakeup_fd(previous_fd)
+            woken.close()
+            waker.close()

@@ -1,0 +1,80 @@
+"""One page of HTML about one or several runs: curves that can be zoomed, how they were set up, warnings, images.
+
+All is in the one file, which asks nobody for anything: it can be sent, and opened without a network.
+"""
+
+import base64
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from tpack.callbacks.monitors.run_status import read_run
+from tpack.cli.runs.images import latest_images
+from tpack.cli.runs.log_parser import read_log
+from tpack.cli.runs.terminal import state_of
+from tpack.version import __version__
+
+_TEMPLATE = os.path.join(os.path.dirname(__file__), "page.html")
+_MOST_IMAGES = 24
+_KINDS = ((b"\x89PNG", "image/png"), (b"\xff\xd8", "image/jpeg"), (b"GIF8", "image/gif"))
+
+
+def page_of(runs: Mapping[str, tuple[str, Sequence[Mapping[str, Any]]]], stats: Sequence[str], axis: str) -> str:
+    """Return the page.
+
+    Args:
+        runs: {label: (directory, entries of stats.json)}.
+        stats: the names of the statistics, a panel for each.
+        axis: what is drawn over at first, ``"epoch"`` or ``"step"``.
+    """
+    told = [_told(label, directory, entries, stats) for label, (directory, entries) in runs.items()]
+    content = {"version": __version__, "axis": axis, "stats": list(stats), "runs": told}
+    with open(_TEMPLATE, encoding="utf-8") as file:
+        template = file.read()
+    # What a run has logged must not end the script that it stands in.
+    return template.replace("@CONTENT@", json.dumps(content, allow_nan=False).replace("<", "\\u003c"))
+
+
+def _told(label: str, directory: str, entries: Sequence[Mapping[str, Any]], stats: Sequence[str]) -> dict[str, Any]:
+    curves = {name: _points(entries, name) for name in stats}
+    images = [
+        {"name": name, "step": step, "src": _source(image)}
+        for name, (step, image) in latest_images(directory, _MOST_IMAGES).items()
+    ]
+    log, told = read_log(directory), read_run(directory)
+    progress = told.get("progress", {})
+    return {
+        **asdict(log),
+        "label": label,
+        "directory": directory,
+        "curves": curves,
+        "images": images,
+        "state": state_of(log, told),
+        "epoch": progress.get("epoch", log.epoch),
+        "command": log.command or told.get("command", ""),
+        "versions": _as_texts(told.get("versions", {})),
+        "config": _as_texts(told.get("config", {})),
+    }
+
+
+def _as_texts(values: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        name: ", ".join(map(str, value)) if isinstance(value, list) else str(value) for name, value in values.items()
+    }
+
+
+def _points(entries: Sequence[Mapping[str, Any]], name: str) -> list[list[Any]]:
+    """Return the epoch, step and value of each entry; None for what is not finite."""
+    return [
+        [entry.get("epoch_num"), entry.get("global_step"), entry[name] if math.isfinite(entry[name]) else None]
+        for entry in entries
+        if isinstance(entry.get(name), int | float)
+    ]
+
+
+def _source(image: bytes) -> str:
+    kind = next((kind for start, kind in _KINDS if image.startswith(start)), "image/png")
+    return f"data:{kind};base64,{base64.b64encode(image).decode('ascii')}"

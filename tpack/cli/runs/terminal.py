@@ -1,0 +1,161 @@
+"""What is shown of runs on a terminal, as lines of text.
+
+Curves are drawn in the dots of braille letters: each letter has two columns of four dots.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tpack.callbacks.monitors import stats_file
+from tpack.callbacks.monitors.run_status import NO_END, read_run
+from tpack.cli.runs.log_parser import RunLog, read_log
+from tpack.errors import CallbackError
+from tpack.utils.timer import humanize_time_delta
+
+_POSITION = ("epoch_num", "global_step")
+_CURVE_WIDTH, _CURVE_HEIGHT = 36, 4
+_BAR_WIDTH = 30
+_EMPTY = 0x2800
+_DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
+_COLUMNS, _ROWS = 2, 4
+
+
+def run_lines(label: str, directory: str, width: int, height: int) -> list[str]:
+    """Return what is known of one run.
+
+    Args:
+        label: what it is called.
+        directory: where it is; it may not be there yet.
+        width: of a line.
+        height: how many lines at most.
+    """
+    log = read_log(directory)
+    try:
+        entries, told = stats_file.read_entries(directory) or [], read_run(directory)
+    except (CallbackError, OSError) as error:
+        return _cut([f"{label}: {error}"], width, height)
+    if not entries and not log.last and not told:
+        return _cut([f"{label}: nothing there yet, in {directory}"], width, height)
+    latest = {name: value for entry in entries for name, value in entry.items()}
+    lines = [f"{label}: {state_of(log, told)}, {_position(log, told, latest)}, last line {log.last or '-'}"]
+    if progress := told.get("progress"):
+        lines.append(f"  {_bar(progress)}")
+    time_left = log.time_left if log.state == "running" and not progress else ""
+    lines.append("  " + "   ".join([*_speed(told), *_facts(log.epoch_time, time_left, latest)]))
+    if log.warnings:
+        lines.append(f"  {len(log.warnings)} warning(s), the last: {log.warnings[-1]}")
+    return _cut([*lines, *_curves(entries, width, height - len(lines))], width, height)
+
+
+def state_of(log: RunLog, told: Mapping[str, Any]) -> str:
+    """Return in words whether a run goes on.
+
+    Args:
+        log: what its log tells, which knows why it has ended.
+        told: what its ``run.json`` says, which may be that its process is gone.
+    """
+    state = str(told.get("state", log.state))
+    # The log says more of an end than that it was one.
+    return log.state if state != "running" and log.state not in ("running", "not begun") else state
+
+
+def _position(log: RunLog, told: Mapping[str, Any], latest: Mapping[str, Any]) -> str:
+    progress = told.get("progress", {})
+    epoch = progress.get("epoch") or log.epoch or latest.get("epoch_num", 0)
+    last = progress.get("max_epoch", NO_END)
+    step = progress.get("global_step", latest.get("global_step"))
+    return f"epoch {epoch}{f' of {last}' if last < NO_END else ''}{'' if step is None else f', step {step}'}"
+
+
+def _bar(progress: Mapping[str, Any]) -> str:
+    """Return how far the epoch is."""
+    step, steps = progress.get("step", 0), max(1, progress.get("steps_per_epoch", 1))
+    filled = min(_BAR_WIDTH, _BAR_WIDTH * step // steps)
+    return f"{'█' * filled}{'░' * (_BAR_WIDTH - filled)} {step}/{steps} steps of the epoch"
+
+
+def _speed(told: Mapping[str, Any]) -> list[str]:
+    """Return what the run itself says of its speed, while it goes on."""
+    progress = told.get("progress", {})
+    facts = []
+    if told.get("state") == "running" and "steps_per_sec" in progress:
+        facts.append(f"{progress['steps_per_sec']:.4g} steps/sec")
+        if "secs_left" in progress:
+            facts.append(f"{humanize_time_delta(progress['secs_left'])} left")
+    return facts
+
+
+def _facts(epoch_time: str, time_left: str, latest: Mapping[str, Any]) -> list[str]:
+    facts = [f"an epoch takes {epoch_time}"] if epoch_time else []
+    facts += [f"{time_left} left"] if time_left else []
+    for name, value in latest.items():
+        if name.startswith("Throughput"):
+            facts.append(f"{value:.4g} {name.partition('(')[2].rstrip(')')}")
+        elif name.endswith("/data_wait_ratio"):
+            facts.append(f"waits for data {100 * value:.0f} %")
+        elif name.startswith(("GPUUtil/", "GPUMemory", "HostFreeMemory")):
+            facts.append(f"{name} {value:.4g}")
+    return facts
+
+
+def _curves(entries: Sequence[Mapping[str, Any]], width: int, height: int) -> list[str]:
+    """Return the curves of statistics, side by side, as many as there is room for."""
+    names = dict.fromkeys(name for entry in entries for name in entry if name not in _POSITION)
+    # What belongs to a part, such as an input source's queue, comes after what belongs to the model.
+    ordered = sorted(names, key=lambda name: ("/" in name, name.lower()))
+    beside = max(1, width // (_CURVE_WIDTH + 2))
+    lines: list[str] = []
+    for first in range(0, len(ordered), beside):
+        if len(lines) + _CURVE_HEIGHT + 1 > height:
+            break
+        blocks = [_curve(name, entries) for name in ordered[first : first + beside]]
+        lines += ["  " + "  ".join(parts).rstrip() for parts in zip(*blocks, strict=True)]
+    return lines
+
+
+def _curve(name: str, entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    values = [float(entry[name]) for entry in entries if isinstance(entry.get(name), int | float)]
+    told = f" {values[-1]:.5g}" if values and math.isfinite(values[-1]) else " not finite"
+    width = min(_CURVE_WIDTH, max(1, len(values)))
+    title = f"{name[: _CURVE_WIDTH - len(told)]}{told}"
+    return [line.ljust(_CURVE_WIDTH) for line in (title, *curve_lines(values, width, _CURVE_HEIGHT))]
+
+
+def _cut(lines: Sequence[str], width: int, height: int) -> list[str]:
+    return [line if len(line) <= width else f"{line[: max(0, width - 1)]}…" for line in lines[: max(1, height)]]
+
+
+def curve_lines(values: Sequence[float], width: int, height: int) -> list[str]:
+    """Return a curve as lines of letters, the highest first.
+
+    Args:
+        values: at equal distances; what is not finite is a gap.
+        width: letters in a line.
+        height: lines.
+    """
+    columns, rows = _COLUMNS * width, _ROWS * height
+    finite = [value for value in values if math.isfinite(value)]
+    cells = [[_EMPTY] * width for _ in range(height)]
+    if finite:
+        low, high = min(finite), max(finite)
+        scale = (rows - 1) / (high - low) if high > low else 0.0
+        before: int | None = None
+        for column in range(columns if len(values) > 1 else 1):
+            value = values[round(column * (len(values) - 1) / max(1, columns - 1))]
+            row = round((value - low) * scale) if math.isfinite(value) else None
+            for dot in _dots_between(before, row):
+                cells[height - 1 - dot // _ROWS][column // _COLUMNS] |= _DOTS[column % _COLUMNS][
+                    _ROWS - 1 - dot % _ROWS
+                ]
+            before = row
+    return ["".join(map(chr, line)) for line in cells]
+
+
+def _dots_between(before: int | None, row: int | None) -> range:
+    """Return the dots of a column that join the value of the column before to that of this one."""
+    if row is None:
+        return range(0)
+    if before is None or before == row:
+        return range(row, row + 1)
+    return range(before + 1, row + 1) if before < row else range(row, before)

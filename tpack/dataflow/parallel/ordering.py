@@ -1,0 +1,295 @@
+"""The order in which mapped points come: that of the flow, or that in which the workers finish.
+
+`OrderedMap` yields the passes of the flow, and where they are can be told. With `UnorderedMap` no worker waits for
+another, and the buffer stays full between passes. Both hand points to a `MapPool`, be its workers threads or processes.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from tpack.dataflow.base import DataFlow
+from tpack.dataflow.checkpoint import PassTracker, Position, StateSampler, go_to
+
+
+class Result(NamedTuple):
+    """What a worker made of a data point.
+
+    Attributes:
+        tag: what the point was submitted with.
+        point: the new data point; None if the point is dropped.
+        error: the exception that the function raised, to be raised when it is the point's turn.
+    """
+
+    tag: Any
+    point: Any
+    error: BaseException | None
+
+
+class MapPool(ABC):
+    """Workers that call one function with data points."""
+
+    @abstractmethod
+    def submit(self, tag: object, point: object) -> bool:
+        """Hand a point to a worker.
+
+        Args:
+            tag: comes back with the result.
+            point: the point.
+
+        Returns:
+            False if no worker has room for it now; a result is to be received first, and there is one to come.
+        """
+
+    @abstractmethod
+    def receive(self) -> Result:
+        """Return the next result, in whatever order they come; wait for it. There must be one to come."""
+
+    @property
+    @abstractmethod
+    def is_closed(self) -> bool:
+        """Whether the workers have been ended."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the workers."""
+
+
+class OrderedMap:
+    """The passes of a mapped flow, one after the other.
+
+    The wrapped flow is read ahead. States that it had while it was, are kept until the points after them have been
+    yielded, so that the position of what was yielded is known.
+
+    Args:
+        ds: the flow, after its ``reset_state``.
+        pool: the workers.
+        buffer_size: how many points may be with them, or wait to be yielded.
+    """
+
+    def __init__(self, ds: DataFlow, pool: MapPool, buffer_size: int) -> None:
+        self._ds = ds
+        self._pool = pool
+        self._buffer_size = buffer_size
+        self._sampler = StateSampler(ds)
+        self._passes = PassTracker("the flow that is mapped")
+        self._pass_number = 0
+
+    def iterate(self) -> Iterator[Any]:
+        """Yield a pass."""
+        reader = _Reader(self._begin(), self._when_read)
+        results: dict[int, Result] = {}
+        yielded = 0
+        while True:
+            self._feed(reader, yielded)
+            if reader.is_over and reader.taken == yielded:
+                break
+            result = results.pop(yielded, None)
+            if result is None:
+                result = self._pool.receive()
+                # What a pass that was broken off has left with the workers comes, too.
+                if result.tag[0] == self._pass_number:
+                    results[result.tag[1]] = result
+                continue
+            yielded += 1
+            self._passes.num_taken += 1
+            if result.error is not None:
+                # Nothing here may refer to the error, which refers to this frame by its traceback.
+                error = result.error
+                try:
+                    raise error
+                finally:
+                    del error, result
+            if result.point is not None:
+                yield result.point
+        broken = reader.pop_error()
+        if broken is not None:
+            try:
+                raise broken
+            finally:
+                del broken
+        self._end()
+
+    def position(self) -> Position:
+        """Return the position after the last point that was yielded.
+
+        Raises:
+            StatelessError: The flow has none.
+        """
+        if self._passes.position is None and self._passes.reason is None:
+            self._stand_here()
+        return self._passes.known_position()
+
+    def go_to(self, position: Position) -> None:
+        """Let the next pass begin at a position.
+
+        Raises:
+            InputError: The state is not one of the flow; nothing was changed.
+        """
+        self._ds.load_state_dict(position.state)
+        self._passes.go_to(position, is_there=False)
+
+    def end_pass(self) -> None:
+        """Give up the rest of the pass."""
+        self._passes.end_pass()
+
+    def _begin(self) -> Iterator[Any]:
+        """Begin a pass of the wrapped flow where the last one of this flow has stopped."""
+        self._passes.end_broken_pass()
+        position = self._passes.position
+        sent_to = position if self._passes.is_astray else None
+        points = iter(self._ds) if sent_to is None else go_to(self._ds, sent_to)
+        if position is None or position.is_over:
+            self._stand_here()
+        else:
+            self._passes.stand_at(position)
+        self._pass_number += 1
+        self._passes.begin()
+        return points
+
+    def _end(self) -> None:
+        self._passes.end()
+        self._stand_here()
+
+    def _stand_here(self) -> None:
+        """Know the position to be where the wrapped flow is."""
+        position = self._sampler.take()
+        self._passes.stand_at(position, self._sampler.reason)
+
+    def _feed(self, reader: "_Reader", yielded: int) -> None:
+        """Hand out points until the buffer is full."""
+        while reader.taken - yielded < self._buffer_size and reader.has_next():
+            if not self._pool.submit((self._pass_number, reader.taken), reader.next):
+                return
+            reader.take()
+
+    def _when_read(self, count: int) -> None:
+        """Take note of a position, now and then."""
+        if self._sampler.is_due():
+            position = self._sampler.take()
+            if position is not None:
+                self._passes.add(count, position)
+
+
+class UnorderedMap:
+    """One endless stream of mapped points, which passes are cut from.
+
+    A pass has as many points as the wrapped flow had in the pass that was read last, those that the function drops
+    included; it may hold points of the pass before or after.
+
+    Args:
+        begin: begins a pass of the flow.
+        pool: the workers.
+        buffer_size: how many points may be with them.
+    """
+
+    def __init__(self, begin: Callable[[], Iterator[Any]], pool: MapPool, buffer_size: int) -> None:
+        self._begin = begin
+        self._pool = pool
+        self._buffer_size = buffer_size
+        self._reader: _Reader | None = None
+        self._error: BaseException | None = None
+        self._length: int | None = None
+        self._submitted = 0
+
+    def iterate(self) -> Iterator[Any]:
+        """Yield a pass."""
+        received = 0
+        while True:
+            self._feed()
+            if received == self._length:
+                return
+            if self._error is not None and self._submitted == 0:
+                broken, self._error = self._error, None
+                try:
+                    raise broken
+                finally:
+                    del broken
+            result = self._pool.receive()
+            self._submitted -= 1
+            received += 1
+            if result.error is not None:
+                # Nothing here may refer to the error, which refers to this frame by its traceback.
+                error: BaseException = result.error
+                try:
+                    raise error
+                finally:
+                    del error, result
+            if result.point is not None:
+                yield result.point
+
+    def _feed(self) -> None:
+        """Hand out points until the buffer is full; begin the next pass of the flow where one ends."""
+        while self._submitted < self._buffer_size and self._error is None:
+            if self._reader is None:
+                self._reader = _Reader(self._begin())
+            if self._reader.has_next():
+                if not self._pool.submit(None, self._reader.next):
+                    return
+                self._reader.take()
+                self._submitted += 1
+                continue
+            self._error = self._reader.pop_error()
+            if self._error is None:
+                self._length = self._reader.taken
+            self._reader = None
+            if self._length == 0:
+                return
+
+
+class _Reader:
+    """Reads a pass one point ahead, so that a point for which there is no room now is not lost.
+
+    The end and an exception are found when the point after the last is wanted.
+
+    Args:
+        points: the pass.
+        when_read: called with the number of points read so far after each, and before the end is known.
+    """
+
+    def __init__(self, points: Iterator[Any], when_read: Callable[[int], None] | None = None) -> None:
+        self._points = points
+        self._when_read = when_read
+        self._peeked: list[Any] = []
+        self._read = 0
+        self.is_over = False
+        self._error: Exception | None = None
+
+    @property
+    def taken(self) -> int:
+        """The number of points that were taken."""
+        return self._read - len(self._peeked)
+
+    def has_next(self) -> bool:
+        """Tell whether there is another point, which ``next`` is then."""
+        if self._peeked:
+            return True
+        if self.is_over:
+            return False
+        try:
+            self._peeked.append(next(self._points))
+        except StopIteration:
+            self.is_over = True
+            return False
+        except Exception as error:
+            # What was read before is to arrive before it.
+            self.is_over, self._error = True, error
+            return False
+        self._read += 1
+        if self._when_read is not None:
+            self._when_read(self._read)
+        return True
+
+    @property
+    def next(self) -> Any:
+        """The point that ``has_next`` has found."""
+        return self._peeked[0]
+
+    def take(self) -> None:
+        """Go on to the point after it."""
+        self._peeked.clear()
+
+    def pop_error(self) -> Exception | None:
+        """Return the exception that ended the pass, if one did; only once, since it refers to this reader."""
+        error, self._error = self._error, None
+        return error

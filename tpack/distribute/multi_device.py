@@ -1,0 +1,215 @@
+"""What strategies with a list of devices have in common: one tower on each device, and values of all of them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.distribute.cross_tower_ops import (
+    CrossTowerOps,
+    ReductionToOneDeviceCrossTowerOps,
+    as_dense_or_slices,
+    get_devices_from,
+)
+from tpack.distribute.multi_step import MultiStepContext, run_steps
+from tpack.distribute.per_device_dataset import PerDeviceDataset, checked_prefetch
+from tpack.distribute.replica_context import call_in_strategy_towers
+from tpack.distribute.strategy import DatasetFn, DistributionStrategy, StepFn, takes_first_tower
+from tpack.distribute.tf_shim import seen_by_tensorflow
+from tpack.distribute.values import (
+    Aggregation,
+    Destinations,
+    DistributedValues,
+    MapOutput,
+    PerDevice,
+    Structure,
+    TensorOrSlices,
+    Value,
+    Variable,
+    reduce_op_of,
+    update_on_devices,
+)
+from tpack.errors import ConfigError, StrategyError
+from tpack.graph_copy.towers import TowerBuilding, check_tower_building
+from tpack.reduction.gradients import check_columns
+from tpack.tower.devices import resolve_device, resolve_devices, resolve_together
+from tpack.tower.grads import ReduceOp, map_gradient_values
+from tpack.utils.validation import check_count, check_instance, check_instances, shown
+
+
+class MultiDeviceStrategy(DistributionStrategy):
+    """Builds a tower on each of a list of devices, and moves values between them; a subclass says what variables are.
+
+    A value that is the same for all towers, being none of several devices, counts once for each of them when it is
+    reduced: its mean is the value and its sum K times the value.
+
+    Args:
+        cross_tower_ops: reduces and broadcasts values. None for what the strategy chooses when they are first needed:
+            by default to reduce on one device.
+        prefetch_on_device: how many elements of a dataset wait on each device; see `PerDeviceDataset`.
+        tower_building: how the third tower and all that follow come about; see `call_in_replicated_towers`.
+
+    Source:
+        The mirrored strategy that the seed ``distribute`` describes, which refuses to sum a value that is the same for
+        all towers.
+    """
+
+    def __init__(
+        self,
+        cross_tower_ops: CrossTowerOps | None = None,
+        *,
+        prefetch_on_device: bool | int | None = None,
+        tower_building: TowerBuilding = "auto",
+    ) -> None:
+        super().__init__()
+        self._tower_building = check_tower_building(self, tower_building)
+        if cross_tower_ops is not None:
+            check_instance(self, "cross_tower_ops", cross_tower_ops, CrossTowerOps)
+        self._cross_tower_ops = cross_tower_ops
+        self._prefetch_on_device = None if prefetch_on_device is None else checked_prefetch(self, prefetch_on_device)
+
+    @property
+    def tower_building(self) -> TowerBuilding:
+        """How the third tower and all that follow come about; see `call_in_replicated_towers`."""
+        return self._tower_building
+
+    @property
+    def cross_tower_ops(self) -> CrossTowerOps:
+        """What reduces and broadcasts values."""
+        if self._cross_tower_ops is None:
+            self._cross_tower_ops = self._choose_cross_tower_ops()
+        return self._cross_tower_ops
+
+    def _choose_cross_tower_ops(self) -> CrossTowerOps:
+        return ReductionToOneDeviceCrossTowerOps()
+
+    @property
+    def num_towers(self) -> int:
+        """K, one for each worker device; those of all workers where towers of several keep the same variables."""
+        return len(self.worker_devices)
+
+    @property
+    def parameter_devices(self) -> list[str]:
+        """The devices that variables are on; here those of the towers."""
+        return list(self.worker_devices)
+
+    def non_slot_devices(self, var_list: Sequence[Variable]) -> Destinations:
+        """Return all devices that variables are on."""
+        return list(self.parameter_devices)
+
+    def _worker_device_index(self) -> PerDevice | int:
+        if self.num_towers == 1 or len(self.worker_devices) == 1:
+            return 0
+        return PerDevice({device: number for number, device in enumerate(self.worker_devices)})
+
+    def read_var(self, v: Variable) -> tf.Tensor:
+        """Return the value of a variable, on the current device; of a tower-local one, the aggregate over towers."""
+        return tf.identity(v._get_cross_tower() if isinstance(v, PerDevice) else v)
+
+    def _distribute_dataset(self, dataset_fn: DatasetFn) -> PerDeviceDataset:
+        dataset = self._call_dataset_fn(dataset_fn)
+        return PerDeviceDataset(dataset, self.worker_devices, prefetch_on_device=self._prefetch_on_device)
+
+    def _run_steps_on_dataset(
+        self, fn: StepFn, iterator: Any, iterations: int, initial_loop_values: Mapping[str, Structure]
+    ) -> MultiStepContext:
+        return run_steps(self, fn, iterator, iterations, initial_loop_values)
+
+    def _call_for_each_tower(self, fn: Callable[..., Structure], *args: Structure, **kwargs: Structure) -> Structure:
+        build = seen_by_tensorflow(fn)
+        return call_in_strategy_towers(
+            self, self.worker_devices, build, args, kwargs, tower_building=self._tower_building
+        )
+
+    def _broadcast(self, tensor: Value, destinations: Destinations | None) -> Value:
+        return self.cross_tower_ops.broadcast(tensor, self._or_workers(destinations))
+
+    def _reduce(self, aggregation: Aggregation, value: Value, destinations: Destinations | None) -> Value:
+        if isinstance(value, PerDevice) and takes_first_tower(aggregation):
+            to = value if destinations is None else destinations
+            return self.cross_tower_ops.broadcast(value.get(self.worker_devices[0]), to)
+        if isinstance(value, PerDevice):
+            return self.cross_tower_ops.reduce(aggregation, value, value if destinations is None else destinations)
+        if isinstance(value, list | tuple | dict | MapOutput):
+            raise ConfigError(f"expected one value to reduce, got the {type(value).__name__} {value!r}")
+        if isinstance(value, DistributedValues):
+            raise StrategyError(
+                f"expected a value that differs between towers to reduce, got {value!r}: it is mirrored"
+            )
+        is_sum = not takes_first_tower(aggregation) and reduce_op_of(aggregation) is ReduceOp.SUM
+        total = _summed(value, self.num_towers) if is_sum else value
+        return self.cross_tower_ops.broadcast(total, self._or_workers(destinations))
+
+    def _batch_reduce(
+        self, aggregation: Aggregation, value_destination_pairs: Sequence[tuple[Value, Destinations | None]]
+    ) -> list[Value]:
+        is_at_once = all(isinstance(value, PerDevice) for value, _ in value_destination_pairs)
+        if takes_first_tower(aggregation) or not is_at_once:
+            return super()._batch_reduce(aggregation, value_destination_pairs)
+        pairs = [(value, value if to is None else to) for value, to in value_destination_pairs]
+        return list(self.cross_tower_ops.batch_reduce(aggregation, pairs))
+
+    def _update(self, var: Variable, fn: Callable[..., Structure], *args: Structure, **kwargs: Structure) -> Structure:
+        parts = var.index if isinstance(var, DistributedValues) else {var.device: var}
+        return update_on_devices(fn, {device: (part,) for device, part in parts.items()}, args, kwargs)
+
+    def _update_non_slot(
+        self, colocate_with: Destinations, fn: Callable[..., Structure], *args: Structure, **kwargs: Structure
+    ) -> Structure:
+        return update_on_devices(fn, {device: () for device in get_devices_from(colocate_with)}, args, kwargs)
+
+    def _or_workers(self, destinations: Destinations | None) -> Destinations:
+        return self.worker_devices if destinations is None else destinations
+
+
+def worker_devices_of(num_gpus_per_worker: int, devices: Sequence[str] | None) -> list[str]:
+    """Return the device of each tower.
+
+    Args:
+        num_gpus_per_worker: how many towers, on as many GPUs; 0 for one on the CPU.
+        devices: in place of that, the devices.
+
+    Returns:
+        Names of devices.
+
+    Raises:
+        ConfigError: Both are given, the number is negative, or the list is empty or has a device twice.
+        DeviceError: There are GPUs, and not one that is asked for.
+
+    Source:
+        The strategies of TensorFlow's ``contrib.distribute`` take the number.
+    """
+    if devices is not None and num_gpus_per_worker:
+        given = f"{shown(devices)} and {shown(num_gpus_per_worker)}"
+        raise ConfigError(f"expected devices or num_gpus_per_worker, got both: {given}")
+    if devices is not None:
+        return different_devices(devices)
+    check_count("a strategy", "num_gpus_per_worker", num_gpus_per_worker, minimum=0)
+    return list(resolve_devices(num_gpus_per_worker)) if num_gpus_per_worker else [resolve_device(-1)]
+
+
+def different_devices(devices: Sequence[str]) -> list[str]:
+    """Return a list of devices with their names spelled as those of values.
+
+    Args:
+        devices: names.
+
+    Returns:
+        As many names.
+
+    Raises:
+        ConfigError: It is no list, there is none, or one twice.
+        DeviceError: There are GPUs, and not one that is asked for.
+    """
+    wanted = "a list of one or more different devices"
+    names = resolve_together(check_instances("a strategy", "devices", devices, str, least=1, expected=wanted))
+    if len(set(names)) < len(names):
+        raise ConfigError(f"expected a list of one or more different devices, got {shown(list(devices))}")
+    return names
+
+
+def _summed(value: Value, count: int) -> TensorOrSlices:
+    """Return the sum of so many values that are the same."""
+    value = as_dense_or_slices(value)
+    check_columns([[value]], ReduceOp.SUM)
+    return value if count == 1 else map_gradient_values(lambda values: values * count, value)

@@ -1,0 +1,189 @@
+"""The towers that a strategy builds, and what any towers that can meet are to a strategy.
+
+They are towers of `tpack.tower`. Those of a strategy share its variables, and each updates its own part of them.
+"""
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import Any, NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from tpack.compat import current_control_dependencies, current_device, watch_operations
+from tpack.distribute.contexts import TowerContext, across_towers, require_tower_context, show_tower
+from tpack.distribute.values import regroup, select_device
+from tpack.distribute.write_guard import refuse_lone_change
+from tpack.errors import StrategyError
+from tpack.graph_copy.towers import TowerBuilding, call_in_replicated_towers, replicate_by_copy
+from tpack.tower.context import TrainTowerContext, current_tower_context
+from tpack.tower.devices import Device, device_key, list_gpus, resolve_device
+from tpack.tower.names import join_scope, tower_name
+from tpack.tower.ownership import MirroredOwnership
+from tpack.types import Strategy
+
+
+class Arrival(NamedTuple):
+    """A tower that meets the others: its device, an operation that its part runs after, or None, and its name scope."""
+
+    device: str
+    gate: tf.Operation | None
+    name_scope: str
+
+
+class MergeCallContext(TowerContext):
+    """One tower of several, which stop at `merge_call` until all of them have come to it.
+
+    Args:
+        distribution_strategy: the strategy.
+        tower_id: which of its towers this is, from 0 up.
+        arrivals: of all towers by their numbers: one dict for all of them, which they fill in when they meet.
+        device: the device of the tower; None for the one that is current when this is asked.
+        variable_scope: that in which towers meet, in the first one's name scope then; None for the root of both.
+
+    Source:
+        The towers of the mirrored strategy that the seed ``distribute`` describes.
+    """
+
+    def __init__(
+        self,
+        distribution_strategy: Strategy,
+        tower_id: int,
+        arrivals: dict[int, Arrival],
+        *,
+        device: str | None = None,
+        variable_scope: tf.VariableScope | None = None,
+    ) -> None:
+        super().__init__(distribution_strategy, tower_id)
+        self._arrivals = arrivals
+        self._device = device
+        self._variable_scope = variable_scope
+
+    @property
+    def device(self) -> str:
+        """The device of this tower, as a string; of one that nobody placed, the device that TensorFlow prefers.
+
+        Raises:
+            StrategyError: This is not the current tower context.
+        """
+        require_tower_context(self)
+        if self._device is not None:
+            return self._device
+        return device_key(current_device() or (list_gpus() or [resolve_device(-1)])[0])
+
+    def _merge_call(self, merge_fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        # Towers are compared by the function that they call, so this one must not hide it.
+        @functools.wraps(merge_fn)
+        def merge(*values: list[Any]) -> list[Any]:
+            return self._merge(merge_fn, values, has_kwargs=bool(kwargs))
+
+        self._arrivals[self._tower_id] = Arrival(self.device, _gate(), tf.get_default_graph().get_name_scope())
+        return current_tower_context().merge_call(merge, *args, *([kwargs] if kwargs else []))
+
+    def _merge(self, merge_fn: Callable[..., Any], values: tuple[list[Any], ...], *, has_kwargs: bool) -> list[Any]:
+        """Call the function with what all towers brought; return a list with each tower's part."""
+        arrivals = [self._arrivals[index] for index in sorted(self._arrivals)]
+        devices = [arrival.device for arrival in arrivals]
+        if len(set(devices)) < len(devices) or not all(devices):
+            raise StrategyError(f"towers can meet on different devices only, and these are on {devices}")
+        args = [regroup(dict(zip(devices, each, strict=True))) for each in values]
+        kwargs = args.pop() if has_kwargs else {}
+        gates = [arrival.gate for arrival in arrivals if arrival.gate is not None]
+        with ExitStack() as blocks:
+            blocks.enter_context(across_towers(self._distribution_strategy))
+            if self._variable_scope is not None:
+                blocks.enter_context(_scopes_of_meeting(self._variable_scope, arrivals[0].name_scope))
+            if gates:
+                blocks.enter_context(tf.control_dependencies([tf.group(*gates, name="towers_met")]))
+            merged = merge_fn(self._distribution_strategy, *args, **kwargs)
+        return [select_device(device, merged) for device in devices]
+
+
+@contextmanager
+def _scopes_of_meeting(variable_scope: tf.VariableScope, name_scope: str) -> Iterator[None]:
+    # What a function made in these scopes in an earlier meeting, it finds again.
+    reuse = variable_scope.reuse or tf.AUTO_REUSE
+    with ExitStack() as scopes:
+        scopes.enter_context(tf.variable_scope(variable_scope, reuse=reuse, auxiliary_name_scope=False))
+        scopes.enter_context(tf.name_scope(f"{name_scope}/" if name_scope else None))
+        yield
+
+
+def _gate() -> tf.Operation | None:
+    """Return one operation for all that the tower's part of a meeting has to run after, or None."""
+    return tf.no_op(name="tower_meets") if current_control_dependencies() else None
+
+
+class StrategyTower(TrainTowerContext):
+    """One of K towers of a strategy.
+
+    The first tower makes the variables, each on all devices, and the others take the same ones. Names of the first
+    tower have no prefix. Update operations are kept from every tower, since each updates its own part of a variable.
+
+    Args:
+        index: which of the towers this is.
+        total: K.
+        device: where it is built.
+        main: the first tower, for the others.
+
+    Source:
+        The towers of the mirrored strategy that the seed ``distribute`` describes.
+    """
+
+    def __init__(self, index: int, total: int, device: Device, main: "StrategyTower | None" = None) -> None:
+        name = join_scope(tf.get_default_graph().get_name_scope(), tower_name(index)) if index > 0 else ""
+        super().__init__(
+            name,
+            index=index,
+            total=total,
+            device=device,
+            has_own_variables=False,
+            reuse=main is not None,
+            ownership=None if main is None else MirroredOwnership(main.recorder),
+        )
+
+
+def call_in_strategy_towers(
+    strategy: Strategy,
+    devices: Sequence[str],
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    tower_building: TowerBuilding = "auto",
+) -> Any:
+    """Call a function in each tower of a strategy.
+
+    Args:
+        strategy: the strategy, whose cross-tower context is current.
+        devices: the devices of the K towers.
+        fn: builds one tower.
+        args: its arguments; of values of several devices each tower gets its own.
+        kwargs: more of them.
+        tower_building: how the third tower and all that follow come about; see `call_in_replicated_towers`.
+
+    Returns:
+        What `regroup` makes of the K results.
+
+    Raises:
+        StrategyError: A value of several devices has none for a tower, or one of several towers changes a variable by
+            itself, as optimizers do.
+        TowerMismatchError: The towers differ in how often or for what they meet, in variables or in what they return.
+    """
+    main = StrategyTower(0, len(devices), devices[0])
+    others = [StrategyTower(k, len(devices), device, main) for k, device in enumerate(devices[1:], start=1)]
+    arrivals: dict[int, Arrival] = {}
+    scope = tf.get_variable_scope()
+    for tower, device in zip((main, *others), devices, strict=True):
+        show_tower(tower, MergeCallContext(strategy, tower.index, arrivals, device=device, variable_scope=scope))
+
+    def call(own_args: Sequence[Any], own_kwargs: Mapping[str, Any]) -> Any:
+        with watch_operations(refuse_lone_change) if len(devices) > 1 else nullcontext():
+            return fn(*own_args, **own_kwargs)
+
+    def build() -> Any:
+        device = devices[current_tower_context().index]
+        return replicate_by_copy(call, *select_device(device, (tuple(args), dict(kwargs))))
+
+    results = call_in_replicated_towers([main, *others], build, tower_building)
+    return regroup(dict(zip(devices, results, strict=True)))

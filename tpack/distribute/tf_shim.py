@@ -1,0 +1,208 @@
+"""What TensorFlow's own functions see of a strategy in its towers, so that they meet there as the strategy's do.
+
+TensorFlow's optimizers, ``init_from_checkpoint``, metrics and moving averages ask TensorFlow for the current strategy
+and tower, and meet the other towers by the ``merge_call`` of what they get. While a tower is built they get what is
+here. So model code that knows of no strategy trains in towers unchanged, and nothing of TensorFlow is replaced. Across
+towers and everywhere else they get TensorFlow's default strategy, as without tpack.
+"""
+
+import functools
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NoReturn, cast
+
+import tensorflow.compat.v1 as tf
+
+from tpack.compat import optimizer_that_applies, shown_strategy
+from tpack.distribute.contexts import TowerContext, tower_context_of
+from tpack.distribute.values import Destinations, Structure, Value, Variable, tie_together
+from tpack.errors import StrategyError
+from tpack.tfutils.scope_utils import whole_variable
+from tpack.tower.context import current_frame
+
+
+def seen_by_tensorflow(fn: Callable[..., Structure]) -> Callable[..., Structure]:
+    """Return a function that builds a tower as another one does, with TensorFlow seeing the strategy.
+
+    Args:
+        fn: the function, which is called in the tower context of a strategy.
+    """
+
+    @functools.wraps(fn)
+    def build(*args: Structure, **kwargs: Structure) -> Structure:
+        seen = TFReplicaShim(cast(TowerContext, tower_context_of(current_frame())))
+        with shown_strategy(seen.strategy, seen):
+            return fn(*args, **kwargs)
+
+    return build
+
+
+class TFReplicaShim:
+    """A tower of a strategy, as TensorFlow's functions see it.
+
+    Args:
+        context: the tower.
+    """
+
+    def __init__(self, context: TowerContext) -> None:
+        self._context = context
+        self.strategy = TFStrategyShim(context.distribution_strategy)
+
+    def merge_call(
+        self,
+        merge_fn: Callable[..., Any],
+        args: Sequence[Structure] = (),
+        kwargs: Mapping[str, Structure] | None = None,
+    ) -> Structure:
+        """Meet the other towers, as the method of the same name of `TowerContext` does.
+
+        Optimizers that would apply gradients have the strategy apply them: it has what it needs for any optimizer.
+
+        Args:
+            merge_fn: called once, with what TensorFlow sees of the strategy and with the values of all towers.
+            args: this tower's values.
+            kwargs: more of them.
+        """
+        strategy = self._context.distribution_strategy
+        optimizer = optimizer_that_applies(merge_fn)
+        if optimizer is not None:
+            return strategy.apply_gradients(optimizer, *args, **(kwargs or {}))
+
+        # Towers are compared by the function that they call, so this one must not hide it.
+        @functools.wraps(merge_fn)
+        def merge(_: object, *values: Structure, **more: Structure) -> Structure:
+            with shown_strategy(self.strategy):
+                return merge_fn(self.strategy, *values, **more)
+
+        return self._context.merge_call(merge, *args, **(kwargs or {}))
+
+    def all_reduce(self, reduce_op: Any, value: Structure, options: object = None) -> Structure:
+        """Sum or average the values of all towers, as layers do that synchronise their statistics.
+
+        Args:
+            reduce_op: a ``tf.distribute.ReduceOp``.
+            value: numbers, tensors, or a structure of them.
+            options: hints to TensorFlow's own strategies.
+        """
+
+        def merge(strategy: Any, values: list[Value]) -> list[Value]:
+            return list(strategy.batch_reduce(_aggregation(reduce_op), [(each, None) for each in values]))
+
+        return tf.nest.pack_sequence_as(value, self._context.merge_call(merge, tf.nest.flatten(value)))
+
+    @property
+    def num_replicas_in_sync(self) -> int:
+        """See `TFStrategyShim`."""
+        return self.strategy.num_replicas_in_sync
+
+    @property
+    def replica_id_in_sync_group(self) -> int:
+        """Which of the towers this is."""
+        number = self._context.number
+        # Summaries ask whether it is the first one; any other caller may make each tower another one.
+        if not sys._getframe(1).f_globals.get("__name__", "").endswith(".summary_op_util"):
+            number = self._context.tower_id
+        return number
+
+    _replica_id = replica_id_in_sync_group
+
+
+class TFStrategyShim:
+    """A strategy, as TensorFlow's functions see it; with what they use of a strategy, and no more.
+
+    Args:
+        strategy: the strategy.
+
+    Attributes:
+        num_replicas_in_sync: by how many towers losses are divided for the sum of their gradients to be a mean: one,
+            since tpack's strategies take the mean of gradients themselves.
+    """
+
+    num_replicas_in_sync = 1
+    _scale_loss_for_estimator = False
+    # A function of ``tf.function`` is built for each tower, since each reads its own components of variables.
+    _retrace_functions_for_each_device = True
+
+    def __init__(self, strategy: Any) -> None:
+        self._strategy = strategy
+
+    @property
+    def extended(self) -> "TFStrategyShim":
+        """The same: TensorFlow divides what a strategy can do among two objects."""
+        return self
+
+    def colocate_vars_with(self, colocate_with_variable: Destinations) -> Any:
+        """Make variables in a block on the devices of another one."""
+        return self._strategy.colocate_vars_with(colocate_with_variable)
+
+    def reduce_to(self, reduce_op: Any, value: Value, destinations: Destinations) -> Value:
+        """Sum or average a value over the towers."""
+        return self._strategy.reduce(_aggregation(reduce_op), value, destinations)
+
+    def batch_reduce_to(
+        self, reduce_op: Any, value_destination_pairs: Iterable[tuple[Value, Destinations]]
+    ) -> list[Value]:
+        """Sum or average several values over the towers."""
+        return list(self._strategy.batch_reduce(_aggregation(reduce_op), value_destination_pairs))
+
+    def broadcast_to(self, tensor: Value, destinations: Destinations) -> Value:
+        """Copy a tensor to several devices."""
+        return self._strategy.broadcast(tensor, destinations)
+
+    def update(
+        self,
+        var: Variable,
+        fn: Callable[..., Structure],
+        args: Sequence[Structure] = (),
+        kwargs: Mapping[str, Structure] | None = None,
+        group: bool = True,
+    ) -> Structure:
+        """Call a function on each device that a variable is on."""
+        return self._grouped(self._strategy.update(var, fn, *args, **(kwargs or {})), group)
+
+    def update_non_slot(
+        self,
+        colocate_with: Destinations,
+        fn: Callable[..., Structure],
+        args: Sequence[Structure] = (),
+        kwargs: Mapping[str, Structure] | None = None,
+        group: bool = True,
+    ) -> Structure:
+        """Call a function on each device that non-slot variables are on."""
+        return self._grouped(self._strategy.update_non_slot(colocate_with, fn, *args, **(kwargs or {})), group)
+
+    def _grouped(self, updated: Structure, group: bool) -> Structure:
+        return tie_together(updated) if group else self._strategy.unwrap(updated)
+
+    def non_slot_devices(self, var_list: Sequence[Variable]) -> Destinations:
+        """Return where non-slot variables go."""
+        return self._strategy.non_slot_devices(var_list)
+
+    def read_var(self, v: Variable) -> tf.Tensor:
+        """Return the value of a variable."""
+        return self._strategy.read_var(v)
+
+    def value_container(self, value: Any) -> Any:
+        """Return the variable that a value is one device's part of, or else the value."""
+        return whole_variable(value)
+
+    def group(self, value: Structure, name: str | None = None) -> tf.Operation:
+        """Return one operation that runs what a value holds."""
+        return self._strategy.group(value, name)
+
+    def experimental_local_results(self, value: Value) -> tuple[Any, ...]:
+        """Return the values of all devices."""
+        return tuple(self._strategy.unwrap(value))
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"TensorFlow asks for {name!r} of {self!r}, and tpack's strategies have no such thing")
+
+    def __repr__(self) -> str:
+        return repr(self._strategy)
+
+
+def _aggregation(reduce_op: Any) -> tf.VariableAggregation:
+    name = str(getattr(reduce_op, "name", reduce_op)).upper()
+    if name not in ("SUM", "MEAN"):
+        raise StrategyError(f"expected tf.distribute.ReduceOp.SUM or MEAN, got {reduce_op!r}")
+    return tf.VariableAggregation[name]

@@ -1,0 +1,121 @@
+"""The strategy of towers that a trainer builds: what code meets there that asks for the current one.
+
+A trainer's builder decides how gradients are reduced and where variables are. This strategy lets code that is written
+for strategies, such as a layer that synchronises its statistics, work in the builder's towers as well.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+import tensorflow.compat.v1 as tf
+
+from tpack.distribute.contexts import TowerContext, require_distribution_strategy_scope, show_tower, tower_context_of
+from tpack.distribute.multi_device import MultiDeviceStrategy
+from tpack.distribute.replica_context import Arrival, MergeCallContext
+from tpack.distribute.strategy import DatasetFn, VariableCreator
+from tpack.distribute.values import Destinations, Structure, Value, Variable
+from tpack.errors import StrategyError
+from tpack.tfutils.optimizer_clone import check_optimizer
+from tpack.tower.context import Frame
+from tpack.tower.context import TowerContext as Tower
+from tpack.tower.per_graph import PerGraph
+
+
+class TrainerTowersStrategy(MultiDeviceStrategy):
+    """The K towers of a trainer, or one for prediction.
+
+    Variables are made as the trainer makes them. Those of which each tower has its own come together as a `PerDevice`
+    of variables, which `update` takes too.
+
+    Args:
+        num_towers: K.
+    """
+
+    def __init__(self, num_towers: int) -> None:
+        super().__init__()
+        self._num_towers = num_towers
+        self.arrivals: dict[int, Arrival] = {}
+
+    @property
+    def num_towers(self) -> int:
+        """K, the number of the trainer's towers."""
+        return self._num_towers
+
+    @property
+    def worker_devices(self) -> list[str]:
+        """The devices of the towers.
+
+        Raises:
+            StrategyError: The towers have not met yet, so that not all devices are known.
+        """
+        if len(self.arrivals) < self._num_towers:
+            raise StrategyError("the devices of a trainer's towers are known when they meet: in merge_call")
+        return [self.arrivals[index].device for index in sorted(self.arrivals)]
+
+    def apply_gradients(
+        self,
+        optimizer: tf.train.Optimizer,
+        grads_and_vars: Iterable[tuple[Value | None, Variable]],
+        global_step: Variable | None = None,
+        name: str | None = None,
+    ) -> tf.Operation:
+        """Apply gradients as any strategy does; those of one tower alone as the optimizer does by itself.
+
+        Args:
+            optimizer: any ``tf.train.Optimizer``.
+            grads_and_vars: (gradient, variable) pairs.
+            global_step: a variable to add one to, or None.
+            name: the name of the operation.
+        """
+        if self._num_towers > 1:
+            return super().apply_gradients(optimizer, grads_and_vars, global_step, name)
+        check_optimizer(optimizer)
+        return optimizer.apply_gradients(grads_and_vars, global_step, name)
+
+    def _create_variable(self, next_creator: VariableCreator, **kwargs: object) -> NoReturn:
+        raise StrategyError("a trainer's towers have no scope(): their variables are made by the trainer")
+
+    @contextmanager
+    def colocate_vars_with(self, colocate_with_variable: Destinations) -> Iterator[None]:
+        """Make variables in a block on the device of another one.
+
+        Raises:
+            StrategyError: This is not one of the towers.
+        """
+        require_distribution_strategy_scope(self)
+        with tf.colocate_with(colocate_with_variable):
+            yield
+
+    def _distribute_dataset(self, dataset_fn: DatasetFn) -> NoReturn:
+        raise StrategyError("the input of a trainer's towers is its InputSource: give the dataset to that")
+
+    def _call_for_each_tower(self, fn: Callable[..., Structure], *args: Structure, **kwargs: Structure) -> NoReturn:
+        raise StrategyError("a trainer builds its towers by itself: they cannot be called for once more")
+
+
+def context_of_tower(tower: Tower) -> TowerContext:
+    """Return the strategy's context of a trainer's tower, which is made when it is first asked for.
+
+    Args:
+        tower: the tower, which is current.
+    """
+    context = tower_context_of(Frame(tower))
+    if context is None:
+        is_alone = tower.total == 1 or not tower.is_training
+        strategy = TrainerTowersStrategy(1) if is_alone else _shared_strategy(tower.total)
+        context = MergeCallContext(strategy, 0 if is_alone else tower.index, strategy.arrivals)
+        show_tower(tower, context)
+    return context
+
+
+_strategies: PerGraph[dict[int, TrainerTowersStrategy]] = PerGraph(dict)
+"""The strategies of a graph's sets of towers, by how many there are in a set."""
+
+
+def _shared_strategy(num_towers: int) -> TrainerTowersStrategy:
+    """Return the strategy of all of a graph's sets of this many towers."""
+    known = _strategies.here()
+    if num_towers not in known:
+        known[num_towers] = TrainerTowersStrategy(num_towers)
+    return known[num_towers]

@@ -1,0 +1,235 @@
+"""What the processes of a cluster do together while an Estimator trains.
+
+Each worker builds a graph of its own. Where variables lie on parameter servers, all graphs mean the same ones: the
+chief gives them their values, and the others wait for that. Under a `CollectiveAllReduceStrategy` each worker has
+variables of its own, and begins with copies of the chief's. Workers see each other through `Peers`: one that is lost
+ends all, by an error that says who it was.
+"""
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.distribute.multi_worker import MultiWorkerStrategy
+from tpack.distribute.parameter_server import ParameterServerStrategy
+from tpack.errors import ConfigError
+from tpack.estimator.run_config import RunConfig
+from tpack.multi_worker.all_reduce import WorkerGroup, copy_from_worker
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember
+from tpack.multi_worker.cluster.consistency import check_consistency, program
+from tpack.multi_worker.cluster.cpu_share import share_of_cores
+from tpack.multi_worker.cluster.peer_failure import ended_by_loss
+from tpack.multi_worker.cluster.peers import Peers, connect_peers
+from tpack.multi_worker.optimizer_fingerprint import fingerprint_of_updates
+from tpack.multi_worker.parameter_server import ServerPlacement
+from tpack.multi_worker.servers import LOST_CONNECTION, WorkerSessionCreator, let_calls_to_lost_servers_fail
+from tpack.tfutils.sesscreate import get_default_sess_config
+
+_LONG_SECS = 86400.0
+"""How long workers wait for one that saves, evaluates or has more data; one that is lost is noticed long before."""
+_END_SECS = 120.0
+"""How long one whose data have ended waits for others that exchange gradients with it, which cannot go on."""
+_CLOSE_SECS = 5.0
+"""How long to wait for the end of a session: TensorFlow waits in it for processes that are gone, without a limit."""
+
+
+class ClusterRun:
+    """One training in several processes, as one of the workers takes part in it; made by `join_cluster`.
+
+    Args:
+        config: what to do, and under which strategy.
+        member: the place of this process.
+        peers: the workers.
+        run: the name of the run, which all workers have.
+
+    Attributes:
+        is_chief: whether this process initialises and saves.
+    """
+
+    def __init__(self, config: RunConfig, member: ClusterMember, peers: Peers, run: str) -> None:
+        self.is_chief = member.is_chief
+        self._config = config
+        self._member = member
+        self._peers = peers
+        strategy = config.train_distribute
+        # Whether variables are shared, on parameter servers; else each worker has its own.
+        self._is_shared = strategy is None or isinstance(strategy, ParameterServerStrategy)
+        self._placement = ServerPlacement(member, run) if strategy is None else None
+        self._group = WorkerGroup.of_member(member, run)
+        self._num_cores: int | None = None
+        self._copy: tf.Operation | None = None
+        self._own_values: tf.Operation | None = None
+        if isinstance(strategy, MultiWorkerStrategy):
+            strategy.configure(config.session_config)
+            strategy.join_workers(member, run)
+
+    def building(self) -> AbstractContextManager[None]:
+        """Return the block in which the model is built."""
+        return nullcontext() if self._placement is None else self._placement.scope()
+
+    def follow_chief(self, topic: str, value: Any) -> Any:
+        """Return what the chief says about a topic.
+
+        Args:
+            topic: what it is about.
+            value: what the chief says; that of others is left aside.
+        """
+        return self._peers.broadcast(topic, value)
+
+    def agree(self, fields: dict[str, Any]) -> None:
+        """Compare settings of all workers.
+
+        Args:
+            fields: {name: value}.
+
+        Raises:
+            ClusterError: They differ.
+        """
+        check_consistency(self._peers, fields)
+
+    def prepare(self) -> None:
+        """Compare what the workers are about to train, and add to the current graph how variables get their values.
+
+        Raises:
+            ClusterError: The workers have other variables, updates of other rates, or run other programs.
+        """
+        self._num_cores = share_of_cores(self._peers)
+        variables = tf.global_variables()
+        strategy = self._config.train_distribute
+        self.agree(
+            {
+                **program(),
+                "the strategy": "none" if strategy is None else repr(strategy),
+                "variables": {each.op.name: f"{each.shape} {each.dtype.base_dtype.name}" for each in variables},
+                "the optimizer": fingerprint_of_updates(tf.get_default_graph()),
+            }
+        )
+        parts = [part for each in variables for part in getattr(each, "components", [each])]
+        if self._is_shared:
+            own = [each for each in parts if tf.DeviceSpec.from_string(each.device).job is None]
+            self._own_values = tf.variables_initializer(own, name="init_own_variables")
+        else:
+            self._copy = copy_from_worker(self._group, parts)
+
+    def session_creator(self, config: tf.ConfigProto | None) -> WorkerSessionCreator:
+        """Return what makes the session, on the server of this process.
+
+        Args:
+            config: the settings of the session; None for tpack's own.
+        """
+        settings = tf.ConfigProto()
+        settings.CopyFrom(get_default_sess_config() if config is None else config)
+        if self._is_shared and not settings.device_filters:
+            settings.device_filters.extend(self._shared_filters())
+        return WorkerSessionCreator(
+            self._member, settings, num_cores=self._num_cores, before_connecting=self._wait_for_servers
+        )
+
+    def _wait_for_servers(self) -> None:
+        self._peers.barrier("the start of their servers")
+        let_calls_to_lost_servers_fail()
+
+    def _shared_filters(self) -> tuple[str, ...]:
+        """Return the tasks that a worker has to do with: parameter servers, and itself."""
+        return "/job:ps", f"/job:{self._member.job}/task:{self._member.index}"
+
+    def initialize(self, session: tf.Session, give_values: Callable[[], None]) -> None:
+        """Give variables their first values, which are those of the chief.
+
+        Args:
+            session: the session.
+            give_values: initialises or restores all variables.
+        """
+        if self.is_chief or not self._is_shared:
+            give_values()
+        if self._is_shared:
+            self._peers.barrier("the first values of variables")
+            if not self.is_chief:
+                session.run(self._own_values)
+        else:
+            session.run(self._copy)
+
+    @contextmanager
+    def ended_with_others(self, session: tf.Session) -> Iterator[None]:
+        """Run a block that ends when another process is lost, whatever it waits for.
+
+        Args:
+            session: is closed then.
+
+        Raises:
+            PeerLostError: A process was lost, or failed.
+        """
+        with ended_by_loss(self._peers, session.close, lost_connection=LOST_CONNECTION):
+            yield
+
+    def close(self, session: tf.Session) -> None:
+        """Close a session, or leave it to itself where it does not close.
+
+        Args:
+            session: it is not used any more.
+        """
+        closing = threading.Thread(target=session.close, name="closes the session", daemon=True)
+        closing.start()
+        closing.join(_CLOSE_SECS)
+
+    def begin_step(self, step: int) -> None:
+        """Tell the others, without waiting for them, that a step begins.
+
+        Args:
+            step: its number.
+        """
+        if not self._is_shared:
+            self._peers.note_step(step)
+
+    def meet_at_end(self, step: int, last_step: int | None) -> None:
+        """Wait until all workers have made their steps, as others may need this one's server until then.
+
+        Args:
+            step: the last one of this worker.
+            last_step: the one to end at; None for the end of the data.
+
+        Raises:
+            ClusterError: Others are not done, and cannot go on without this one.
+        """
+        ends_early = not self._is_shared and (last_step is None or step < last_step)
+        self._peers.barrier("the end of training", timeout_secs=_END_SECS if ends_early else _LONG_SECS)
+
+
+@contextmanager
+def join_cluster(config: RunConfig) -> Iterator[ClusterRun | None]:
+    """Train in a block together with the other workers, if there are any.
+
+    Args:
+        config: says where this process stands.
+
+    Raises:
+        ConfigError: This process does not train, or nothing says how several processes are to train together.
+        ClusterError: The others did not come, or one was lost.
+    """
+    if not config.place.has_others and config.place.task_type != "evaluator":
+        yield None
+        return
+    member = config.member()
+    _check_trains(config, member)
+    with connect_peers(member, timeout_secs=config.session_creation_timeout_secs) as peers:
+        yield ClusterRun(config, member, peers, peers.broadcast("the name of the run", uuid.uuid4().hex))
+
+
+def _check_trains(config: RunConfig, member: ClusterMember) -> None:
+    if member.rank is None:
+        raise ConfigError(f"Estimator.train is for those that train, and {member}: call train_and_evaluate in it")
+    strategy = config.train_distribute
+    if strategy is not None and not isinstance(strategy, MultiWorkerStrategy):
+        raise ConfigError(
+            f"{strategy!r} is of one process, and {member}: expected a CollectiveAllReduceStrategy or a "
+            "ParameterServerStrategy as train_distribute"
+        )
+    if strategy is None and not member.cluster.get("ps"):
+        raise ConfigError(
+            f"nothing says how the workers are to train together: {member}. Wanted parameter servers, or a "
+            "CollectiveAllReduceStrategy as train_distribute"
+        )

@@ -1,0 +1,254 @@
+"""What one call of a function built in a tower: operations, variables, names and items of collections."""
+
+from collections import Counter
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tpack.compat import BaseVariable, RandomSeeds, current_device, names_in_use, variables_by_name
+from tpack.tower.collections import CollectionSnapshot
+from tpack.tower.context import TowerContext
+from tpack.tower.devices import VARIABLE_OP_TYPES
+from tpack.tower.names import Scope
+
+COMPOSITE = (tf.IndexedSlices, tf.SparseTensor, tf.RaggedTensor)
+"""What consists of several tensors."""
+
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, tf.DType, tf.TensorShape, np.generic, np.ndarray)
+# Besides these, variables with components on several devices, which towers share, are what they are in all of them.
+_COPYABLE = (*_PLAIN, tf.Tensor, tf.Operation, BaseVariable)
+
+
+class NotReplicable(Exception):
+    """Why a tower cannot be a copy of another one; to be told in the log."""
+
+
+@dataclass
+class Region:
+    """A finished call.
+
+    Attributes:
+        tower: the tower in which it was called.
+        device: the device on which operations are that ask for none.
+        args: its arguments.
+        output: what it returned.
+        ops: the operations that it made, in their order.
+        nodes: how TensorFlow describes them when the call is over, by their names.
+        seeds: the seeds that the graph gave to random operations meanwhile.
+        collections: what it added to collections.
+        variables: what the tower's recorder was given: paths and variables.
+        stored: the variables that ``get_variable`` knows since then, by their names.
+        names: the names that were asked for, each with how often by now.
+        repeated: what is to be called for each copy.
+    """
+
+    tower: TowerContext
+    device: str
+    args: Any
+    output: Any
+    ops: list[tf.Operation]
+    nodes: dict[str, tf.NodeDef]
+    seeds: range
+    collections: dict[str, list[Any]]
+    variables: list[tuple[str, tf.Variable]]
+    stored: dict[str, tf.Variable]
+    names: dict[str, int]
+    repeated: list[tuple[Callable[..., None], tuple[Any, ...]]]
+    by_name: dict[str, tf.Operation] = field(init=False)
+    positions: dict[str, int] = field(init=False)
+    scope: Scope = field(init=False)
+    lower_scope: Scope = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.by_name = {op.name: op for op in self.ops}
+        self.positions = {op.name: position for position, op in enumerate(self.ops)}
+        self.scope = Scope(self.tower.name)
+        self.lower_scope = Scope(self.tower.name.lower())
+
+    @cached_property
+    def names_inside(self) -> dict[str, int]:
+        """The names of the tower that were asked for, by which TensorFlow finds free ones: in small letters."""
+        return {name: count for name, count in self.names.items() if self.lower_scope.is_in(name)}
+
+    def __contains__(self, element: tf.Operation | tf.Tensor) -> bool:
+        op = element.op if isinstance(element, tf.Tensor) else element
+        return self.by_name.get(op.name) is op
+
+
+class RegionRecorder:
+    """Records what is built in a tower from now on, until `finish`.
+
+    Args:
+        tower: the current tower.
+    """
+
+    def __init__(self, tower: TowerContext) -> None:
+        self._tower = tower
+        self._graph = tf.get_default_graph()
+        self._num_ops = len(self._graph.get_operations())
+        self._num_variables = len(tower.recorder.variables)
+        self._num_repeated = len(tower.repeated)
+        self._seeds = RandomSeeds(self._graph).num_given
+        self._collections = {key: list(self._graph.get_collection(key)) for key in _keys(self._graph)}
+        self._snapshot = CollectionSnapshot()
+        self._stored = set(variables_by_name())
+        self._names = dict(names_in_use(self._graph))
+
+    def finish(self, args: Any, output: Any) -> Region:
+        """Return what was built.
+
+        Raises:
+            NotReplicable: Something was taken out of a collection.
+        """
+        graph, recorder = self._graph, self._tower.recorder
+        ops = graph.get_operations()[self._num_ops :]
+        names = names_in_use(graph)
+        return Region(
+            tower=self._tower,
+            device=device_here(self._tower),
+            args=args,
+            output=output,
+            ops=ops,
+            nodes={op.name: op.node_def for op in ops},
+            seeds=range(self._seeds, RandomSeeds(graph).num_given),
+            collections=self._added(),
+            variables=recorder.asked_for[self._num_variables :],
+            stored={name: v for name, v in variables_by_name().items() if name not in self._stored},
+            names={name: count for name, count in names.items() if self._names.get(name) != count},
+            repeated=self._tower.repeated[self._num_repeated :],
+        )
+
+    def _added(self) -> dict[str, list[Any]]:
+        added = {}
+        for key in _keys(self._graph):
+            before, now = self._collections.get(key, []), self._graph.get_collection(key)
+            if len(now) < len(before) or any(a is not b for a, b in zip(before, now, strict=False)):
+                raise NotReplicable(f"it changes what the collection {key!r} held before")
+            if len(now) > len(before):
+                added[key] = self._snapshot.added(key)
+                if len(added[key]) != len(now) - len(before):
+                    raise NotReplicable(f"it adds something to the collection {key!r} that is there already")
+        return added
+
+
+def device_here(tower: TowerContext) -> str:
+    """Return the device on which the operations of a tower, which is the current one, are that ask for none.
+
+    Raises:
+        NotReplicable: It is chosen by a function that does not tell.
+    """
+    if not callable(tower.device):
+        return current_device()
+    worker = getattr(tower.device, "worker_device", None)
+    if not isinstance(worker, str):
+        raise NotReplicable("its devices are chosen by a function")
+    return worker
+
+
+def chooses_devices(tower: TowerContext) -> bool:
+    """Tell whether the devices of a tower's variables are chosen by a function, out of several."""
+    return callable(tower.device) and len(getattr(tower.device, "ps_devices", ("", ""))) > 1
+
+
+def without_first_values(region: Region) -> Region:
+    """Return what was built, less what gives its variables their first values and tells whether they have one.
+
+    That is a third of the operations of a convolutional network with its updates. A first value that something else
+    uses, too, stays.
+    """
+    variables = {node.name for node in region.nodes.values() if is_variable(node)}
+    assignments = {f"{name}/Assign" for name in variables}
+    uses = Counter(leaf.op.name for leaf in tensor_leaves([region.output, region.collections]))
+    for node in region.nodes.values():
+        if node.name not in assignments:
+            uses.update(map(op_of_input, node.input))
+    kept = dict(region.nodes)
+    for name in reversed(region.nodes):
+        if uses[name] == 0 and _serves_first_values(region.nodes[name], variables):
+            uses.subtract(map(op_of_input, kept.pop(name).input))
+    return replace(region, nodes=kept, ops=[op for op in region.ops if op.name in kept])
+
+
+def _serves_first_values(node: tf.NodeDef, variables: Container[str]) -> bool:
+    """Tell whether TensorFlow made a node together with a variable, for nothing but its first value."""
+    variable, found, _ = node.name.rpartition("/Initializer/")
+    return node.op == "VarIsInitializedOp" or (bool(found) and variable in variables)
+
+
+def is_variable(node: tf.NodeDef) -> bool:
+    """Tell whether a node is a variable."""
+    return node.op in VARIABLE_OP_TYPES
+
+
+def external_inputs(nodes: Mapping[str, tf.NodeDef]) -> list[str]:
+    """Return the inputs and control inputs of nodes that are not among them, each once."""
+    names = (name for node in nodes.values() for name in node.input)
+    return list(dict.fromkeys(name for name in names if op_of_input(name) not in nodes))
+
+
+def op_of_input(name: str) -> str:
+    """Return the operation that an input of a node is of."""
+    return name.lstrip("^").partition(":")[0]
+
+
+def tensor_leaves(structure: Any) -> list[tf.Tensor]:
+    """Return the tensors of arguments, those of sparse and sliced ones too, and the handles of variables."""
+    leaves: Sequence[Any] = tf.nest.flatten(structure)
+    parts = [
+        tf.nest.flatten(leaf, expand_composites=True) if isinstance(leaf, COMPOSITE) else [leaf] for leaf in leaves
+    ]
+    values = (leaf.handle if is_plain_variable(leaf) else leaf for part in parts for leaf in part)
+    return [tensor for tensor in values if isinstance(tensor, tf.Tensor)]
+
+
+def variable_leaves(structure: Any) -> list[tf.Variable]:
+    """Return the variables of arguments that are of one device each."""
+    return [leaf for leaf in tf.nest.flatten(structure) if is_plain_variable(leaf)]
+
+
+def is_plain_variable(leaf: Any) -> bool:
+    """Tell whether something is a variable of one device, with a handle."""
+    return isinstance(leaf, BaseVariable) and hasattr(leaf, "handle") and not hasattr(leaf, "components")
+
+
+def are_replicable(args: Any, others: Any) -> bool:
+    """Tell whether arguments of two towers are tensors and variables of the same kinds, and all else is equal."""
+    leaves, other_leaves = tf.nest.flatten(args), tf.nest.flatten(others)
+    if len(leaves) != len(other_leaves):
+        return False
+    return all(map(_is_alike, leaves, other_leaves))
+
+
+def _is_alike(leaf: Any, other: Any) -> bool:
+    if isinstance(leaf, tf.Tensor) and isinstance(other, tf.Tensor):
+        # Shapes are compared as text: unknown dimensions are never equal.
+        return bool(leaf.dtype == other.dtype) and str(leaf.shape) == str(other.shape)
+    if is_plain_variable(leaf) and is_plain_variable(other):
+        return type(leaf) is type(other) and leaf.dtype == other.dtype and str(leaf.shape) == str(other.shape)
+    if isinstance(leaf, COMPOSITE) and type(leaf) is type(other):
+        return are_replicable(*(tf.nest.flatten(each, expand_composites=True) for each in (leaf, other)))
+    is_plain = isinstance(leaf, _PLAIN) and not isinstance(leaf, np.ndarray) and type(leaf) is type(other)
+    return leaf is other or (is_plain and bool(leaf == other))
+
+
+def check_copyable(structure: Any, what: str) -> None:
+    """Refuse a structure that holds something which cannot be told from one tower to another.
+
+    Args:
+        structure: of the second tower.
+        what: what is done with it; for the message.
+
+    Raises:
+        NotReplicable: It does.
+    """
+    for leaf in tf.nest.flatten(structure):
+        if not (isinstance(leaf, (*_COPYABLE, *COMPOSITE)) or hasattr(leaf, "components")):
+            raise NotReplicable(f"{what} a {type(leaf).__name__}, of which nobody knows what it holds")
+
+
+def _keys(graph: tf.Graph) -> list[str]:
+    return [key for key in graph.get_all_collection_keys() if isinstance(key, str)]

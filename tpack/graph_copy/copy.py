@@ -1,0 +1,333 @@
+"""Towers that are copies of the second one: its operations under other names and on another device.
+
+What Python knows of a tower is made anew from what it knows of the second one: variables, and the items of collections.
+"""
+
+import copy
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.compat import BaseVariable, RandomSeeds, add_nodes, names_in_use, variables_by_name
+from tpack.graph_copy.capture import (
+    COMPOSITE,
+    NotReplicable,
+    Region,
+    are_replicable,
+    check_copyable,
+    device_here,
+    external_inputs,
+    is_variable,
+    op_of_input,
+    tensor_leaves,
+    variable_leaves,
+    without_first_values,
+)
+from tpack.graph_copy.diff import GraphDiff
+from tpack.tower.context import TowerContext
+from tpack.tower.keras_values import gives_value, is_keras_loaded
+from tpack.tower.names import Scope
+
+_COLOCATED = b"loc:@"
+# Most attributes of variables are of these; it takes much longer to see that they are no tensors.
+_NEVER_OF_A_TOWER = frozenset({bool, int, tf.DType, tf.TensorShape, type(None)})
+_OF_TF_KERAS = ("_assign_placeholder", "_keras_initialized")
+
+
+class Copier:
+    """Copies the second of several towers.
+
+    Args:
+        region: what was built in it.
+        likeness: how the copies differ from it.
+        with_first_values: whether the variables of a copy get operations that give them their first values. Without,
+            an initialiser, where one is run all the same, sets a copy to the first value of the second tower's.
+
+    Raises:
+        NotReplicable: It returned, collected or made something that cannot be copied.
+    """
+
+    def __init__(self, region: Region, likeness: GraphDiff, with_first_values: bool = True) -> None:
+        _check_region(region)
+        if not with_first_values:
+            region = without_first_values(region)
+        self._region = region
+        self._like = likeness
+        self._external = external_inputs(region.nodes)
+        self._versions = tf.get_default_graph().graph_def_versions
+        self._texts: defaultdict[str, list[str]] = defaultdict(list)
+        for name, key in sorted(likeness.texts):
+            self._texts[name].append(key)
+
+    @property
+    def output(self) -> Any:
+        """What the function returned in the second tower."""
+        return self._region.output
+
+    def takes(self, tower: TowerContext, args: Any) -> bool:
+        """Tell whether another tower's arguments are such as the second one's, its variables also in name and place.
+
+        Args:
+            tower: the other tower, which is the current one.
+            args: its arguments.
+        """
+        if not are_replicable(self._region.args, args):
+            return False
+        region, scope, device = self._region, Scope(tower.name), device_here(tower)
+        pairs = zip(variable_leaves(region.args), variable_leaves(args), strict=True)
+        return all(
+            region.scope.renamed(one.op.name, scope) == other.op.name
+            and (device if one.device == region.device else one.device) == other.device
+            for one, other in pairs
+        )
+
+    def copy_to(self, tower: TowerContext, args: Any) -> "TowerCopy":
+        """Build the copy in another tower, which is the current one.
+
+        Args:
+            tower: the tower.
+            args: the arguments of the call that is spared.
+        """
+        graph, region = tf.get_default_graph(), self._region
+        given = tensor_leaves(args)
+        seeds = RandomSeeds(graph)
+        varying = {name: tensor_of(tower.index, given) for name, tensor_of in self._like.varying.items()}
+        nodes = _Nodes(region, self._like, tower, seeds.num_given - region.seeds.start, self._texts)
+        nodes.given = {name: tensor.op.name for name, tensor in varying.items()}
+        ops = add_nodes(graph, nodes.graph_def(self._versions), *self._inputs(graph, varying))
+        seeds.skip(len(region.seeds))
+        made = TowerCopy(region, tower, ops, self._given(args, given))
+        made.register()
+        return made
+
+    def _inputs(
+        self, graph: tf.Graph, varying: Mapping[str, tf.Tensor]
+    ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Operation]]:
+        """Return what the inputs and control inputs from outside are in another tower."""
+        tensors, operations = {}, {}
+        for name in self._external:
+            plain = name.lstrip("^")
+            tensor = varying.get(plain)
+            if name.startswith("^"):
+                operations[plain] = graph.get_operation_by_name(plain) if tensor is None else tensor.op
+            else:
+                by_name = plain if ":" in plain else f"{plain}:0"
+                tensors[name] = graph.get_tensor_by_name(by_name) if tensor is None else tensor
+        return tensors, operations
+
+    def _given(self, args: Any, tensors: list[tf.Tensor]) -> dict[int, tf.Tensor | tf.Variable]:
+        """Return what another tower is given, by the ids of what the second one was given."""
+        ours = (*tensor_leaves(self._region.args), *variable_leaves(self._region.args))
+        return dict(zip(map(id, ours), (*tensors, *variable_leaves(args)), strict=True))
+
+
+class _Nodes:
+    """The nodes of a copy.
+
+    Attributes:
+        given: the operations of what the tower is given, by those of what the second tower was given.
+    """
+
+    def __init__(
+        self, region: Region, like: GraphDiff, tower: TowerContext, more_seeds: int, texts: dict[str, list[str]]
+    ) -> None:
+        self._region = region
+        self._like = like
+        self._tower = tower
+        self._scopes = (region.scope, Scope(tower.name))
+        self._device = device_here(tower)
+        self._more_seeds = more_seeds
+        self._texts = texts
+        self._inputs: dict[str, str] = {}
+        self.given: dict[str, str] = {}
+
+    def graph_def(self, versions: Any) -> tf.GraphDef:
+        """Return them, with the functions that are the tower's own."""
+        graph_def = tf.GraphDef(versions=versions)
+        for node in self._region.nodes.values():
+            other = graph_def.node.add()
+            other.CopyFrom(node)
+            self._rename(other)
+            self._adapt(other, node.name)
+        for definition in self._like.functions.values():
+            function = graph_def.library.function.add()
+            function.CopyFrom(definition)
+            function.signature.name = self._renamed_function(definition.signature.name)
+            for node in function.node_def:
+                self._rename_functions(node)
+                if node.device == self._region.device:
+                    node.device = self._device
+        return graph_def
+
+    def _rename(self, node: tf.NodeDef) -> None:
+        node.name = self._renamed(node.name)
+        node.input[:] = [self._input(name) for name in node.input]
+        if "_class" in node.attr:
+            groups = node.attr["_class"].list.s
+            names = [group.removeprefix(_COLOCATED).decode() for group in groups]
+            groups[:] = [_COLOCATED + self.given.get(name, self._input(name)).encode() for name in names]
+        self._rename_functions(node)
+
+    def _rename_functions(self, node: tf.NodeDef) -> None:
+        for value in node.attr.values() if self._like.functions else ():
+            if value.WhichOneof("value") == "func":
+                value.func.name = self._renamed_function(value.func.name)
+
+    def _adapt(self, node: tf.NodeDef, name: str) -> None:
+        """Make all else of a node what it is in this tower."""
+        if name in self._like.own_device:
+            node.device = self._device
+        if name in self._like.seeds:
+            node.attr["seed2"].i += self._more_seeds
+        if is_variable(node):
+            for key in ("shared_name", "debug_name"):
+                if key in node.attr:
+                    node.attr[key].s = self._renamed(node.attr[key].s.decode()).encode()
+        if "_gradient_op_type" in node.attr:
+            # The function of this name knows the second tower's tensors: a gradient through the copy must not use it.
+            node.attr["_gradient_op_type"].s += b" of a tower that is a copy"
+        self._adapt_constant(node, name)
+
+    def _adapt_constant(self, node: tf.NodeDef, name: str) -> None:
+        own = self._region.tower.own_constants.get(name)
+        if own is not None:
+            node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(own(self._tower)))
+        for key in () if own is not None else self._texts.get(name, ()):
+            self._rename_text(node.attr[key])
+
+    def _rename_text(self, value: Any) -> None:
+        if value.WhichOneof("value") == "s":
+            value.s = self._renamed_text(value.s)
+        else:
+            value.tensor.string_val[:] = map(self._renamed_text, value.tensor.string_val)
+
+    def _renamed_text(self, text: bytes) -> bytes:
+        # A name may be anywhere in a text, which was found to be that of the first tower but for this.
+        ours, other = (f"{scope.name}/".encode() for scope in self._scopes)
+        return text.replace(ours, other)
+
+    def _renamed(self, name: str) -> str:
+        return self._scopes[0].renamed(name, self._scopes[1])
+
+    def _input(self, name: str) -> str:
+        """Return what an input of a node is called, each looked up once: most are those of several nodes."""
+        renamed = self._inputs.get(name)
+        if renamed is None:
+            is_inside, mark = op_of_input(name) in self._region.nodes, "^" if name.startswith("^") else ""
+            renamed = mark + self._renamed(name.removeprefix("^")) if is_inside else name
+            self._inputs[name] = renamed
+        return renamed
+
+    def _renamed_function(self, name: str) -> str:
+        return f"{name}_{self._scopes[1].name.replace('/', '_')}" if name in self._like.functions else name
+
+
+class TowerCopy:
+    """One copy, and what of the second tower is what in it.
+
+    Args:
+        region: what was built in the second tower.
+        tower: the tower of the copy.
+        ops: the operations of the copy.
+        given: the tensors and variables that this tower is given, by the ids of those that the second one was given.
+    """
+
+    def __init__(
+        self,
+        region: Region,
+        tower: TowerContext,
+        ops: Iterable[tf.Operation],
+        given: dict[int, tf.Tensor | tf.Variable],
+    ) -> None:
+        self._region = region
+        self._tower = tower
+        self._device = device_here(tower)
+        self._scope = Scope(tower.name)
+        self._ops = {op.name: op for op in ops}
+        self._given = given
+        self._variables: dict[int, tf.Variable] = {}
+
+    def of(self, structure: Any) -> Any:
+        """Return what something of the second tower is in the copy."""
+        return tf.nest.map_structure(self._of_leaf, structure)
+
+    def _of_leaf(self, leaf: Any) -> Any:
+        if isinstance(leaf, BaseVariable):
+            return self._variable(leaf)
+        if isinstance(leaf, tf.Tensor):
+            return self._given.get(id(leaf), self._operation(leaf.op).outputs[leaf.value_index])
+        if isinstance(leaf, tf.Operation):
+            return self._operation(leaf)
+        if isinstance(leaf, COMPOSITE):
+            return tf.nest.map_structure(self._of_leaf, leaf, expand_composites=True)
+        return leaf
+
+    def _operation(self, op: tf.Operation) -> tf.Operation:
+        return self._ops[self._renamed(op.name)] if op in self._region else op
+
+    def _variable(self, variable: tf.Variable) -> tf.Variable:
+        if getattr(variable, "op", None) not in self._region:
+            return self._given.get(id(variable), variable)
+        if id(variable) not in self._variables:
+            self._variables[id(variable)] = self._copied_variable(variable)
+        return self._variables[id(variable)]
+
+    def _copied_variable(self, variable: tf.Variable) -> tf.Variable:
+        other: tf.Variable = object.__new__(type(variable))
+        # TensorFlow's bookkeeping of checkpoints is made anew where it is needed.
+        vars(other).update({k: self._attribute(v) for k, v in vars(variable).items() if not k.startswith("_self_")})
+        question = getattr(variable, "_is_initialized_op", None)
+        if question is not None and question.op not in self._region:
+            del other._is_initialized_op  # That of the second tower, which would answer for another variable.
+        return other
+
+    def _attribute(self, value: Any) -> Any:
+        if type(value) in _NEVER_OF_A_TOWER:
+            return value
+        if isinstance(value, (tf.Tensor, tf.Operation)):
+            return self._of_leaf(value)
+        if isinstance(value, str):
+            return self._device if value == self._region.device else self._renamed(value)
+        if isinstance(value, tf.Variable.SaveSliceInfo):
+            value = copy.copy(value)
+            value.full_name = self._renamed(value.full_name)
+        return value
+
+    def _renamed(self, name: str) -> str:
+        return self._region.scope.renamed(name, self._scope)
+
+    def repeat(self) -> None:
+        """Call what is to be called for each copy."""
+        for func, args in self._region.repeated:
+            func(*(self.of(arg) for arg in args))
+
+    def register(self) -> None:
+        """Make the copy known, as if its operations and variables had been made one by one."""
+        graph, region, recorder = tf.get_default_graph(), self._region, self._tower.recorder
+        for path, variable in region.variables:
+            renamed, other = self._renamed(path), self._variable(variable)
+            recorder.record(renamed, other)
+            if other is not variable:
+                recorder.paths.note(renamed, other)
+        variables_by_name().update({self._renamed(name): self._variable(v) for name, v in region.stored.items()})
+        for key, items in region.collections.items():
+            for item in items:
+                graph.add_to_collection(key, self.of(item))
+        other_scope = Scope(self._scope.name.lower())
+        used = {region.lower_scope.renamed(name, other_scope): count for name, count in region.names_inside.items()}
+        names_in_use(graph).update(used)
+
+
+def _check_region(region: Region) -> None:
+    check_copyable(region.output, "it returns")
+    for _, args in region.repeated:
+        check_copyable(args, "a tower function returns")
+    for key, items in region.collections.items():
+        check_copyable(items, f"it adds to the collection {key!r}")
+    for _, variable in region.variables:
+        if any(hasattr(variable, name) for name in _OF_TF_KERAS):
+            raise NotReplicable(f"tf_keras gives {variable.op.name} a value in a session of its own")
+    if is_keras_loaded() and any(map(gives_value, region.ops)):
+        raise NotReplicable("Keras gives its variables values")

@@ -1,0 +1,79 @@
+"""Scripts that say ``import tensorpack`` run unedited: each module of tensorpack is the one of tpack with its path.
+
+They are the same modules, not copies: what a script sets in ``tensorpack.utils.logger`` tpack sees. Modules that
+tensorpack had and tpack has not are those of `tpack.legacy`.
+"""
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+_THEIRS, _OURS = "tensorpack", "tpack"
+
+
+def install_as_tensorpack() -> None:
+    """Let ``import tensorpack`` and imports of its modules give tpack's, from now on and in workers of this process.
+
+    Call it before the first import of ``tensorpack``; or run a script by ``python -m tpack.as_tensorpack train.py``,
+    which then needs no change. A tensorpack that is installed is left aside. ``from tensorpack import *`` gives all the
+    modules that it gave, such as ``summary``, and so does that of tpack from then on. To call it again changes nothing.
+
+    Raises:
+        ImportError: Another ``tensorpack`` was imported already.
+
+    Example:
+        tpack.install_as_tensorpack()
+        from tensorpack.tfutils.summary import add_moving_summary
+    """
+    if is_installed():
+        return
+    loaded = sys.modules.get(_THEIRS)
+    if loaded is not None:
+        raise ImportError(
+            f"tensorpack was imported already, from {getattr(loaded, '__file__', None) or 'somewhere'}: call "
+            "tpack.install_as_tensorpack() before the first import of tensorpack"
+        )
+    # Before all others, so that it also comes before a tensorpack that is installed.
+    sys.meta_path.insert(0, _Finder())
+    # What `from tpack import *` leaves out, scripts of tensorpack's use after a star.
+    ours: Any = importlib.import_module(_OURS)
+    ours.__all__ = [*ours.__all__, *ours.ONLY_BY_NAME]
+
+
+def is_installed() -> bool:
+    """Tell whether ``import tensorpack`` gives tpack in this process."""
+    return any(isinstance(finder, _Finder) for finder in sys.meta_path)
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds tensorpack's modules among tpack's."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Return how to load a module of tensorpack; None for other modules, and for those that tpack does not have."""
+        if fullname != _THEIRS and not fullname.startswith(f"{_THEIRS}."):
+            return None
+        ours = _ours(fullname)
+        if ours not in sys.modules and importlib.util.find_spec(ours) is None:
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        """Return the module of tpack."""
+        module = importlib.import_module(_ours(spec.name))
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Leave the module as it is, but for what Python has written into it: it stays a module of tpack."""
+        module.__spec__ = getattr(module.__spec__, "loader_state", None)
+
+
+def _ours(name: str) -> str:
+    return _OURS + name.removeprefix(_THEIRS)

@@ -1,0 +1,273 @@
+"""Where tensorpack's names of 2017 to 2019 are: its modules, and the names that it has no more.
+
+Nothing here imports what a name stands for until it is used. A module of tensorpack that has another name in tpack is
+an `OlderModule`, which the last finder of `tpack.utils.renames` gives; a name that tensorpack renamed or removed is
+looked up by `load`, to which packages turn for names that they do not have.
+"""
+
+import importlib
+import sys
+from types import ModuleType
+from typing import Any
+
+NAMES: dict[str, tuple[str, ...]] = {
+    "dataflow": (
+        "LMDBDataPoint",
+        "MultiProcessPrefetchData",
+        "MultiThreadPrefetchData",
+        "PrefetchData",
+        "PrefetchDataZMQ",
+        "ThreadedMapData",
+        "dump_dataflow_to_lmdb",
+        "dump_dataflow_to_process_queue",
+        "dump_dataflow_to_tfrecord",
+        "get_tqdm_kwargs",
+        "serve_data",
+    ),
+    "imgaug": ("TransformAugmentorBase",),
+    "models": (
+        "BilinearUpSample",
+        "ImageSample",
+        "LeakyReLU",
+        "SoftMax",
+        "StaticDynamicAxis",
+        "StaticDynamicShape",
+        "convert_to_tflayer_args",
+        "parse_args",
+        "rename_get_variable",
+    ),
+    "training": (
+        "BytePSTrainer",
+        "EnqueueThread",
+        "FeedfreeInferenceRunner",
+        "HorovodTrainer",
+        "InputDesc",
+        "NewSession",
+        "ParamRestore",
+        "QueueInputTrainer",
+        "SimpleFeedfreeTrainer",
+        "StagingInputWrapper",
+        "StatPrinter",
+        "TFSummaryWriter",
+        "TrainingMonitor",
+        "Triggerable",
+        "TryResumeTraining",
+        "dump_chkpt_vars",
+        "get_all_checkpoints",
+        "get_global_step",
+        "get_op_tensor_name",
+        "get_tf_version",
+        "get_tf_version_number",
+    ),
+    "losses": (
+        "center_loss",
+        "class_balanced_cross_entropy",
+        "contrastive_loss",
+        "cosine_loss",
+        "huber_loss",
+        "shapeless_placeholder",
+        "siamese_cosine_loss",
+        "soft_triplet_loss",
+        "triplet_loss",
+    ),
+}
+"""The names that only older scripts use, by the module of ``tpack.legacy.code`` that has them."""
+
+_CALLBACKS_GRAPH = (
+    "CheckNumerics DumpParamAsImage DumpTensor DumpTensorAsImage DumpTensors ProcessTensors RunOp RunUpdateOps"
+)
+_SETTERS = (
+    "GraphVarParam HumanHyperParamSetter HyperParam HyperParamSetter HyperParamSetterWithFunc ObjAttrParam "
+    "ScheduledHyperParamSetter StatMonitorParamSetter"
+)
+_FLOWS = (
+    "BatchData BatchDataByShape CacheData ConcatData FixedSizeData JoinData LocallyShuffleData MapData "
+    "MapDataComponent PrintData RandomChooseData RandomMixData RepeatedData RepeatedDataPoint SelectComponent "
+    "TestDataSpeed"
+)
+_RUNNERS = "MultiProcessRunner MultiProcessRunnerZMQ MultiThreadRunner PrefetchData PrefetchDataZMQ"
+_MAPPERS = "MultiProcessMapAndBatchData MultiProcessMapData MultiProcessMapDataZMQ MultiThreadMapData ThreadedMapData"
+_SOURCES = (
+    "BatchQueueInput DummyConstantInput FeedInput FeedfreeInput InputSource PlaceholderInput QueueInput StagingInput "
+    "StagingInputWrapper TFDatasetInput TensorInput ZMQInput remap_input_source"
+)
+_BUILDERS = (
+    "AsyncMultiGPUBuilder DataParallelBuilder GraphBuilder SyncMultiGPUParameterServerBuilder "
+    "SyncMultiGPUReplicatedBuilder"
+)
+_TRAINERS = (
+    "AsyncMultiGPUTrainer SimpleTrainer SyncMultiGPUTrainer SyncMultiGPUTrainerParameterServer "
+    "SyncMultiGPUTrainerReplicated"
+)
+
+MODULES: dict[str, tuple[str, str]] = {
+    "callbacks.concurrency": ("callbacks", "StartProcOrThread"),
+    "callbacks.graph": ("callbacks", _CALLBACKS_GRAPH),
+    "callbacks.inference_runner": ("callbacks", "DataParallelInferenceRunner InferenceRunner InferenceRunnerBase"),
+    "callbacks.misc": ("callbacks", "EstimatedTimeLeft SendStat"),
+    "callbacks.monitor": (
+        "callbacks",
+        "JSONWriter MonitorBase Monitors ScalarPrinter SendMonitorData TFEventWriter TFSummaryWriter TrainingMonitor",
+    ),
+    "callbacks.param": ("callbacks", _SETTERS),
+    "callbacks.prof": (
+        "callbacks",
+        "GPUMemoryTracker GPUUtilizationTracker GraphProfiler HostMemoryTracker PeakMemoryTracker ThroughputTracker",
+    ),
+    "callbacks.stats": ("callbacks", "DumpParamAsImage SendStat"),
+    "callbacks.steps": ("callbacks", "ProgressBar SessionRunTimeout TensorPrinter"),
+    "dataflow.common": ("dataflow", _FLOWS),
+    "dataflow.dftools": (
+        "legacy.code.dataflow",
+        "dump_dataflow_to_lmdb dump_dataflow_to_process_queue dump_dataflow_to_tfrecord",
+    ),
+    "dataflow.format": ("dataflow", "HDF5Data LMDBData LMDBDataDecoder LMDBDataPoint SVMLightData TFRecordData"),
+    "dataflow.image": (
+        "dataflow",
+        "AugmentImageComponent AugmentImageComponents AugmentImageCoordinates ImageFromFile MapDataComponent",
+    ),
+    "dataflow.imgaug.convert": ("dataflow.imgaug", "ColorSpace Grayscale ToFloat32 ToUint8"),
+    "dataflow.imgaug.deform": ("dataflow.imgaug", ""),
+    "dataflow.imgaug.external": ("dataflow.imgaug", "Albumentations IAAugmentor"),
+    "dataflow.imgaug.imgproc": (
+        "dataflow.imgaug",
+        "Brightness BrightnessScale Clip Contrast Gamma GaussianBlur Hue Lighting MeanVarianceNormalize "
+        "MinMaxNormalize Saturation",
+    ),
+    "dataflow.imgaug.misc": ("dataflow.imgaug", "Flip RandomResize Resize ResizeShortestEdge Transpose"),
+    "dataflow.imgaug.noise": ("dataflow.imgaug", "GaussianNoise JpegNoise SaltPepperNoise"),
+    "dataflow.imgaug.noname": ("dataflow.imgaug", "Flip RandomResize Resize ResizeShortestEdge"),
+    "dataflow.imgaug.transform": (
+        "dataflow.imgaug",
+        "CropTransform FlipTransform ResizeTransform Transform TransformAugmentorBase TransformFactory TransformList",
+    ),
+    "dataflow.parallel_map": ("dataflow", _MAPPERS),
+    "dataflow.prefetch": ("dataflow", f"{_RUNNERS} {_MAPPERS}"),
+    "dataflow.raw": ("dataflow", "DataFromGenerator DataFromIterable DataFromList DataFromQueue FakeData"),
+    "dataflow.serialize": ("dataflow", "HDF5Serializer LMDBSerializer NumpySerializer TFRecordSerializer"),
+    "graph_builder.input_source": ("input_source", _SOURCES),
+    "graph_builder.input_source_base": ("input_source", "InputSource remap_input_source"),
+    "graph_builder.training": ("graph_builder", _BUILDERS),
+    "graph_builder.utils": ("graph_builder", "LeastLoadedDeviceSetter OverrideCachingDevice allreduce_grads"),
+    "input_source.input_source": ("input_source", _SOURCES),
+    "input_source.input_source_base": ("input_source", "InputSource remap_input_source"),
+    "libinfo": ("version", "__version__"),
+    "models.common": ("models", "VariableHolder disable_layer_logging get_registered_layer layer_register"),
+    "models.image_sample": ("models", "ImageSample"),
+    "models.layer_norm": ("models", "InstanceNorm LayerNorm"),
+    "models.shape_utils": ("models", "StaticDynamicAxis StaticDynamicShape"),
+    "models.shapes": ("models", "ConcatWith"),
+    "models.softmax": ("models", "SoftMax"),
+    "models.utils": ("models", "VariableHolder"),
+    "predict.common": ("predict", "OfflinePredictor PredictConfig"),
+    "predict.concurrency": ("predict", "MultiThreadAsyncPredictor"),
+    "predict.multigpu": ("predict", "DataParallelOfflinePredictor MultiTowerOfflinePredictor"),
+    "tfutils.modelutils": ("tfutils.model_utils", "describe_trainable_vars get_shape_str"),
+    "train.base": ("train", "StopTraining TrainLoop Trainer"),
+    "train.feedfree": ("train", "QueueInputTrainer SimpleFeedfreeTrainer"),
+    "train.model_desc": ("train", "InputDesc ModelDesc ModelDescBase"),
+    "train.multigpu": ("train", _TRAINERS),
+    "train.simple": ("train", "QueueInputTrainer SimpleTrainer"),
+    "train.tower": ("train", "SingleCostTrainer TowerTrainer"),
+    "utils.develop": (
+        "legacy.code.utils",
+        "building_rtfd create_dummy_class create_dummy_func deprecated log_deprecated",
+    ),
+    "utils.globvars": ("legacy.code.utils", "globalns use_global_argument"),
+    "utils.loadcaffe": ("legacy.code.utils", ""),
+    "utils.rect": ("legacy.code.rect", "BoxBase FloatBox IntBox"),
+    "utils.stat": ("utils.stats", "Accuracy BinaryStatistics OnlineMoments RatioCounter StatCounter"),
+    "utils.utils": (
+        "utils",
+        "change_env execute_only_once fix_rng_seed get_rng get_tqdm get_tqdm_kwargs humanize_time_delta",
+    ),
+}
+"""For each of tensorpack's modules that has another name here: the module that has its names, and the names."""
+
+# Where names lie that are only in one module of a package, and not in what the package offers.
+_INSIDE = {
+    "get_registered_layer": "models.registry",
+    "get_current_tower_context": "tower.context",
+    "TowerContext": "tower.context",
+    "PredictTowerContext": "tower.context",
+}
+
+_WHOLE_MODULES = {"dftools": "legacy.code.dataflow", "symbolic_functions": "tfutils.symbolic_functions"}
+_HOMES = {name: f"legacy.code.{module}" for module, names in NAMES.items() for name in names}
+# A module of a level above, which is there when a name is used.
+_LOGGER = "tpack.utils.logger"
+_said: set[str] = set()
+
+
+def say(older: str, today: str) -> None:
+    """Write a line to the log, once for each older name, that says how it is spelled today."""
+    if older not in _said:
+        _said.add(older)
+        importlib.import_module(_LOGGER).info(f"tensorpack's older name {older}: today it is {today}")
+
+
+def knows(name: str) -> bool:
+    """Tell whether there is an older name."""
+    return name in _HOMES or name in _WHOLE_MODULES
+
+
+def load(name: str) -> Any:
+    """Return what an older name stands for.
+
+    Raises:
+        AttributeError: There is no such name.
+    """
+    if name in _WHOLE_MODULES:
+        return importlib.import_module(f"tpack.{_WHOLE_MODULES[name]}")
+    if name not in _HOMES:
+        raise AttributeError(f"tensorpack's older names have no {name!r}")
+    return getattr(importlib.import_module(f"tpack.{_HOMES[name]}"), name)
+
+
+def find_in(module: str, name: str) -> Any:
+    """Look up a name that a module of today lacks: among the older names, and in its package.
+
+    Args:
+        module: its ``__name__``.
+        name: the name.
+
+    Raises:
+        AttributeError: Neither has it.
+    """
+    package = module.rpartition(".")[0]
+    if knows(name):
+        return load(name)
+    if name not in sys.modules[package].__all__:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    say(f"{module}.{name}", f"{package}.{name}")
+    return getattr(sys.modules[package], name)
+
+
+class OlderModule(ModuleType):
+    """A module of tensorpack whose names are elsewhere; the first one that is taken from it is said in the log.
+
+    Args:
+        path: its name below ``tpack``.
+    """
+
+    def __init__(self, path: str) -> None:
+        today, names = MODULES[path]
+        super().__init__(f"tpack.{path}", f"tensorpack's module of this name; what it had is in ``tpack.{today}``.")
+        self.__all__ = names.split()
+        self._path, self._today = path, today
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name != "__version__":
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        value = load(name) if knows(name) else self._find(name)
+        say(f"tpack.{self._path}", f"tpack.{self._today}")
+        return value
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.__all__]
+
+    def _find(self, name: str) -> Any:
+        module = importlib.import_module(f"tpack.{_INSIDE.get(name, self._today)}")
+        if not hasattr(module, name):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}; tpack.{self._today} has none")
+        return getattr(module, name)

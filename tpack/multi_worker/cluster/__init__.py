@@ -1,0 +1,20 @@
+"""Several processes that train together: who this one is among them, and where the others are."""
+
+from tpack.utils.lazy import attach
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "cluster_spec": (
+            "ClusterMember",
+            "ClusterRank",
+            "ClusterTask",
+        ),
+        "peers": (
+            "Peers",
+            "connect_peers",
+        ),
+        "resolver": ("resolve_cluster",),
+        "slurm": ("expand_hosts",),
+    },
+)

@@ -1,0 +1,114 @@
+"""What has to be the same in all workers, compared before the first step.
+
+Workers that differ in their code, their variables or the length of an epoch train something that nobody wanted, or wait
+for each other for ever. So each tells what it has, and where two differ, all end with an error that lists it.
+"""
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tpack.errors import ClusterError
+from tpack.multi_worker.cluster.peers import Peers
+from tpack.multi_worker.control.server import workers
+from tpack.utils.validation import check_arguments
+from tpack.version import __version__
+
+_MOST_LINES = 20
+_LONGEST_VALUE = 80
+_NOTHING = object()
+
+
+@check_arguments
+def check_consistency(peers: Peers, fields: Mapping[str, Any]) -> None:
+    """Raise an error in all workers if they do not agree; all call it.
+
+    Args:
+        peers: the workers.
+        fields: {what it is: what this worker has}. Values are what JSON can hold; of a dict, such as that of all
+            variables, only the entries that differ are shown.
+
+    Raises:
+        ClusterError: They differ; the message lists what, and who has what.
+
+    Example:
+        ``check_consistency(peers, {"batch size": 64, "variables": {"w": "(3, 4) float32"}, **program()})``
+    """
+    flat = dict(_entries("", fields))
+    digest = hashlib.sha256(json.dumps(flat, sort_keys=True).encode()).hexdigest()
+    # What is sent is short where all is well, which is nearly always.
+    if len(set(peers.gather("digests of what workers have", digest))) == 1:
+        return
+    told = peers.gather("what workers have", flat)
+    lines = [line for name in sorted(set().union(*told)) if (line := _difference(name, told))]
+    shown = "".join(f"\n    {line}" for line in lines[:_MOST_LINES])
+    more = f"\n    and {len(lines) - _MOST_LINES} more" if len(lines) > _MOST_LINES else ""
+    raise ClusterError(f"the workers do not agree; expected the same in all of them:{shown}{more}")
+
+
+def program() -> dict[str, Any]:
+    """Return what says which program this process runs: versions, and digests of the files of the script.
+
+    The files are the script, and the modules that were loaded from its directory or below.
+    """
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    script = os.path.abspath(main) if main else None
+    return {
+        "versions": {
+            "python": ".".join(platform.python_version_tuple()[:2]),
+            "tpack": __version__,
+            **{name: _version(name) for name in ("numpy", "tensorflow")},
+        },
+        "files": {} if script is None else dict(_files_of(script)),
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _files_of(script: str) -> Iterator[tuple[str, str]]:
+    """Yield the name and the digest of each file of the program that lies beside the script."""
+    directory = os.path.dirname(script)
+    loaded = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    for path in sorted({os.path.abspath(path) for path in loaded if path} | {script}):
+        name = os.path.relpath(path, directory)
+        if name.startswith(os.pardir) or "site-packages" in path or not path.endswith(".py"):
+            continue
+        with open(path, "rb") as file:
+            yield name, hashlib.sha256(file.read()).hexdigest()[:16]
+
+
+def _entries(prefix: str, fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the name and the value, as text, of each entry; those of dicts one by one."""
+    for name, value in fields.items():
+        if isinstance(value, Mapping):
+            yield from _entries(f"{prefix}{name}: ", value)
+        else:
+            yield f"{prefix}{name}", json.dumps(value, sort_keys=True)
+
+
+def _difference(name: str, told: list[dict[str, str]]) -> str:
+    """Return a line that says which workers have what; nothing if all have the same."""
+    ranks: defaultdict[Any, list[int]] = defaultdict(list)
+    for rank, fields in enumerate(told):
+        ranks[fields.get(name, _NOTHING)].append(rank)
+    if len(ranks) == 1:
+        return ""
+    having = [f"{_short(value)} in {workers(those)}" for value, those in ranks.items()]
+    return f"{name}: {', '.join(having)}"
+
+
+def _short(value: Any) -> str:
+    if value is _NOTHING:
+        return "nothing"
+    return value if len(value) <= _LONGEST_VALUE else f"{value[: _LONGEST_VALUE - 3]}..."

@@ -1,0 +1,60 @@
+"""How many cores of its machine a worker has for itself.
+
+Several workers of one machine that may all run on all of its cores, each with as many threads as there are cores, make
+each other wait. A scheduler may also have given each of them cores of its own, which are not to be shared once more. So
+workers tell each other where they run.
+"""
+
+import os
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+from socket import gethostname
+
+from tpack.multi_worker.cluster.peers import Peers
+from tpack.utils import logger
+from tpack.utils.validation import check_arguments
+
+# It is the same in all containers of a machine, which may have different names.
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+@check_arguments
+def share_of_cores(peers: Peers) -> int:
+    """Return how many cores this worker has, if each is divided among the workers that may run on it; all call it.
+
+    Args:
+        peers: the workers.
+
+    Returns:
+        At least 1.
+
+    Raises:
+        PeerLostError: A worker was lost, or did not come.
+        ClusterError: The workers are in different calls.
+    """
+    of_all = peers.gather("the cores of workers", [_machine(), f"{_own_cores():x}"])
+    machine, own = of_all[peers.rank]
+    users = Counter(core for other, cores in of_all if other == machine for core in _numbers(cores))
+    share = max(1, int(sum(Fraction(1, users[core]) for core in _numbers(own))))
+    if share < len(_numbers(own)):
+        logger.info(
+            f"Other workers compute on this machine, too: this one has {share} of the {len(_numbers(own))} cores."
+        )
+    return share
+
+
+def _machine() -> str:
+    return _BOOT_ID.read_text(encoding="ascii").strip() if _BOOT_ID.is_file() else gethostname()
+
+
+def _own_cores() -> int:
+    """Return the cores that this process may run on, a bit for each: short on machines with many of them."""
+    has_affinity = hasattr(os, "sched_getaffinity")
+    cores = os.sched_getaffinity(0) if has_affinity else range(os.cpu_count() or 1)
+    return sum(1 << core for core in cores)
+
+
+def _numbers(cores: str) -> list[int]:
+    bits = int(cores, 16)
+    return [number for number in range(bits.bit_length()) if bits >> number & 1]

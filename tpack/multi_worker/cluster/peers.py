@@ -1,0 +1,354 @@
+"""The workers' own line to each other, beside TensorFlow: small values, and who is missing.
+
+Tensors travel between TensorFlow's servers, which wait for ever for a process that is stopped, and tell of one that was
+killed by an error about a connection. So workers have a line of their own. Each holds a connection to worker 0 and
+says a few times in `heartbeat_secs` that it is there; worker 0 tells all when one is killed, stopped, cut off, or has
+failed, and who it is. On the same line go values that are small and not tensors of a step: checksums, results of an
+evaluation, states of data.
+
+    peers = connect_peers(resolve_cluster())
+    losses = peers.gather("loss", loss)      # in all workers: the losses of all, by rank
+    seed = peers.broadcast("seed", seed)     # that of worker 0, in all
+
+All workers make the same calls in the same order; those that do not are an error that says who is where.
+"""
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tpack.errors import ClusterError, ConfigError, PeerLostError
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember
+from tpack.multi_worker.cluster.exit_codes import end_soon_after_main_thread, end_with_code_of_uncaught
+from tpack.multi_worker.control.client import ControlClient
+from tpack.multi_worker.control.handshake import RendezvousOptions, connect, is_proven, present, receive
+from tpack.multi_worker.control.server import FAREWELL_SECS, ControlServer, Timeouts
+from tpack.utils import serialize
+from tpack.utils.validation import check_arguments, check_count, check_number, check_text
+
+LARGEST_VALUE_BYTES = 1 << 28
+"""The most bytes that one worker may give to one exchange."""
+
+_RETRY_SECS = 0.05
+_LOOK_SECS = 1.0
+
+_LEFT: dict[tuple[str, int], str] = {}
+"""The number of the last line that this process has closed, for each address of a worker 0 and rank."""
+
+
+class Peers:
+    """The workers of a cluster, as one of them sees the others; made by `connect_peers`.
+
+    A process that is alone has peers too, of size 1, and exchanges with itself.
+
+    Args:
+        line: the connection to worker 0; None for a process that is alone.
+        rank: the number of this worker.
+        size: how many there are.
+        limits: how long what may take.
+        hub: what serves all; in worker 0 only.
+
+    Attributes:
+        rank: the number of this worker; that of a parameter server comes after those of the workers.
+        size: how many workers there are.
+    """
+
+    def __init__(
+        self, line: ControlClient | None, rank: int, size: int, limits: Timeouts, *, hub: ControlServer | None = None
+    ) -> None:
+        self.rank = rank
+        self.size = size
+        self._line = line
+        self._hub = hub
+        self._limits = limits
+        self._number = 0
+        self._turn = threading.Lock()
+        self._has_reported = False
+        self._is_closed = False
+
+    def wait_until_complete(self) -> None:
+        """Wait until all workers are connected.
+
+        Raises:
+            PeerLostError: Not all came; the message names those that are missing.
+        """
+        # Worker 0 says who is missing, and may have begun later than this one.
+        if self._line is not None and not self._line.wait_until_heard("complete", 2 * self._limits.timeout_secs):
+            self.check()
+            raise PeerLostError("worker 0 did not say that all have come", (0,))
+
+    def gather(self, topic: str, value: Any, *, timeout_secs: float | None = None) -> list[Any]:
+        """Give a value to all workers, and return the values of all, by rank.
+
+        All workers call it, with the same topic, and wait for each other.
+
+        Args:
+            topic: what it is about; the same in all.
+            value: made of None, numbers, text, bytes, lists, dicts and numpy arrays, in all at most 256 MiB. A tuple
+                becomes a list; arrays keep shape and dtype.
+            timeout_secs: how long to wait for the others; None is as long as `connect_peers` was told.
+
+        Raises:
+            DataPointError: The value cannot be sent.
+            ConfigError: It is too large.
+            PeerLostError: A worker was lost, or did not come; the message names it.
+            ClusterError: The workers are in different calls, or one of them has ended already.
+        """
+        return [serialize.loads(each) for each in self._exchange(topic, serialize.dumps(value), timeout_secs)]
+
+    def broadcast(self, topic: str, value: Any = None, *, root: int = 0, timeout_secs: float | None = None) -> Any:
+        """Return one worker's value, in all.
+
+        Args:
+            topic: what it is about; the same in all.
+            value: that of the root; see `gather`. What the others give is left aside.
+            root: the rank of the worker whose value it is; the same in all.
+            timeout_secs: see `gather`.
+
+        Raises:
+            ClusterError, ConfigError, DataPointError, PeerLostError: As `gather` does.
+        """
+        check_count("Peers.broadcast", "root", root, 0, self.size - 1)
+        data = serialize.dumps(value) if self.rank == root else b""
+        return serialize.loads(self._exchange(f"{topic} from worker {root}", data, timeout_secs)[root])
+
+    def barrier(self, topic: str, *, timeout_secs: float | None = None) -> None:
+        """Wait until all workers have come.
+
+        Args:
+            topic: what for; the same in all.
+            timeout_secs: see `gather`.
+
+        Raises:
+            ClusterError, ConfigError, DataPointError, PeerLostError: As `gather` does.
+        """
+        self._exchange(topic, b"", timeout_secs)
+
+    def note_step(self, step: int) -> None:
+        """Say which step this worker begins; it costs no more than keeping a number.
+
+        A worker that stays in a step for `straggler_secs` while others are further, or wait for it in an exchange, is
+        named in the log of all. One that ends with fewer steps than others make is an error in all.
+
+        Args:
+            step: its number; called before each step.
+        """
+        if self._line is not None:
+            self._line.step = step
+
+    def on_lost(self, function: Callable[[ClusterError], None]) -> None:
+        """Have a function called once, in a thread of its own, when the workers cannot go on together.
+
+        Args:
+            function: is given the error, which says what happened: to end a step that waits for a lost worker.
+        """
+        if self._line is not None:
+            self._line.on_error(function)
+
+    def on_stall(self, whom: Callable[[], Iterable[int]]) -> None:
+        """Have a function asked, in a thread of its own, whom this worker waits for in a step that takes too long.
+
+        In synchronous training all workers are in the same step, and those that wait look like the one that is slow.
+        Who waits for nobody, and is waited for, is named in the log of all.
+
+        Args:
+            whom: returns the ranks of those whose part of the step has not come; none, if it is not waiting.
+        """
+        if self._line is not None:
+            self._line.on_stall(whom)
+
+    def serve_until_end(self) -> None:
+        """Wait until all workers have ended; what a parameter server does while they train.
+
+        Raises:
+            PeerLostError: A worker, or another parameter server, was lost.
+        """
+        while self._line is not None and not self._line.wait_until_heard("over", _LOOK_SECS):
+            self.check()
+
+    def check(self) -> None:
+        """Raise what has gone wrong, if anything has.
+
+        Raises:
+            PeerLostError: A worker was lost, or failed.
+            ClusterError: The workers have made different calls or numbers of steps.
+        """
+        error = self.error
+        if error is not None:
+            raise error
+
+    @property
+    def error(self) -> ClusterError | None:
+        """What has gone wrong, for `check`; a new object each time, since a raised one keeps where it was raised."""
+        error = None if self._line is None else self._line.error
+        return None if error is None else type(error)(*error.args)
+
+    def wait_until_lost(self) -> bool:
+        """Wait as long as it takes to know that another worker was lost; return whether one was."""
+        return self._line is not None and self._line.wait_for_error(1.5 * self._limits.heartbeat_secs)
+
+    def report_failure(self, text: str) -> None:
+        """Tell the others why this process is about to end; nothing, if it ends since another was lost.
+
+        Args:
+            text: what went wrong here.
+        """
+        if self._line is None or self._line.error is not None or self._is_closed:
+            return
+        self._has_reported = True
+        self._line.send({"do": "failed", "text": text})
+        self._line.wait_until_heard("heard", FAREWELL_SECS)
+
+    def close(self) -> None:
+        """End in order: no loss for the others.
+
+        Worker 0 waits until the others have ended too, since it is the one that they are connected to.
+        """
+        if self._line is None or self._is_closed:
+            return
+        self._is_closed = True
+        has_failed = self._line.error is not None or self._has_reported
+        if not has_failed:
+            self._line.send({"do": "bye"})
+            self._line.wait_until_heard("over", self._limits.heartbeat_secs)
+        self._line.close()
+        if self._hub is not None:
+            self._hub.close(FAREWELL_SECS if has_failed else self._limits.timeout_secs)
+
+    def __enter__(self) -> "Peers":
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if error is not None:
+            self.report_failure(f"{type(error).__name__}: {error}")
+        self.close()
+
+    def _exchange(self, topic: str, data: bytes, timeout_secs: float | None) -> list[bytes]:
+        check_text("Peers.gather", "topic", topic)
+        if timeout_secs is not None:
+            check_number("Peers.gather", "timeout_secs", timeout_secs, 0, is_low_allowed=False)
+        if len(data) > LARGEST_VALUE_BYTES:
+            raise ConfigError(
+                f"the value for {topic!r} has {len(data)} bytes: expected at most {LARGEST_VALUE_BYTES}; tensors of a "
+                "step go through TensorFlow, and files through a file system"
+            )
+        if self._line is None:
+            return [data]
+        if self.rank >= self.size:
+            raise ClusterError(f"a parameter server exchanges nothing with the workers: {topic!r}")
+        if self._is_closed:
+            raise ClusterError(f"worker {self.rank} has closed its line to the others: {topic!r} cannot be exchanged")
+        secs = self._limits.timeout_secs if timeout_secs is None else timeout_secs
+        with self._turn:
+            self.check()
+            self._number += 1
+            self._line.send({"do": "gather", "number": self._number, "topic": topic, "limit": secs}, data)
+            values = self._line.wait_for_result(self._number, secs + self._limits.heartbeat_secs)
+        if values is None:
+            self.check()
+            raise PeerLostError(f"worker 0 did not answer to {topic!r} within {secs:g} s", (0,))
+        return values
+
+
+@check_arguments
+def connect_peers(
+    member: ClusterMember,
+    *,
+    heartbeat_secs: float = 10.0,
+    straggler_secs: float = 60.0,
+    timeout_secs: float = 300.0,
+) -> Peers:
+    """Connect this worker to the others; all workers call it, once, and wait for each other.
+
+    A parameter server calls it too, if it is to be watched as the workers are, and to end when they do; see
+    `Peers.serve_until_end`. It exchanges no values, and its rank comes after those of the workers.
+
+    Args:
+        member: this process. One that is alone is connected to nobody.
+        heartbeat_secs: after how long of silence a worker is taken for lost. One that is killed is found at once.
+        straggler_secs: after how long a worker that others wait for is named in the log; at least `heartbeat_secs`.
+        timeout_secs: how long each waits for the others, here and in each exchange.
+
+    Raises:
+        ConfigError: The process is an evaluator, or a number cannot be.
+        ClusterError: Not all came in time, and which; or this one was refused, and why; or the port is in use.
+
+    Example:
+        ``peers = connect_peers(resolve_cluster())``
+    """
+    limits = Timeouts(
+        check_number("connect_peers", "heartbeat_secs", heartbeat_secs, 0, is_low_allowed=False),
+        check_number("connect_peers", "straggler_secs", straggler_secs, heartbeat_secs),
+        check_number("connect_peers", "timeout_secs", timeout_secs, 0, is_low_allowed=False),
+        LARGEST_VALUE_BYTES,
+    )
+    size, point = member.num_workers, member.meeting
+    if member.job == "evaluator":
+        raise ConfigError(f"an evaluator stands beside those that train, and has no peers: {member}")
+    rank = size + member.index if member.rank is None else member.rank
+    if size == 1 and not member.cluster.get("ps"):
+        return Peers(None, 0, 1, limits)
+    if point is None:
+        raise ConfigError(f"nothing says where worker 0 listens: expected a member that resolve_cluster made; {member}")
+    peers = _connected(point, rank, limits)
+    try:
+        peers.wait_until_complete()
+    except BaseException:
+        peers.close()
+        raise
+    end_with_code_of_uncaught(rank)
+    peers.on_lost(lambda error: end_soon_after_main_thread(error, rank))
+    return peers
+
+
+def _connected(point: RendezvousOptions, rank: int, limits: Timeouts) -> Peers:
+    if rank == 0:
+        hub = ControlServer(point, limits)
+        return Peers(ControlClient(hub.start(), point.size, limits), rank, point.size, limits, hub=hub)
+    connection, number = _come(point, rank, limits.timeout_secs)
+
+    def leave() -> None:
+        _LEFT[point.master, rank] = number
+
+    return Peers(ControlClient(connection, point.size, limits, on_closed=leave), rank, point.size, limits)
+
+
+def _come(point: RendezvousOptions, rank: int, timeout_secs: float) -> tuple[socket.socket, str]:
+    """Return a connection to worker 0, which has let this worker in, and the number that it is known by there."""
+    deadline = time.monotonic() + timeout_secs
+    while True:
+        connection = connect(point, rank, deadline)
+        why = "is still in the training before"
+        try:
+            number = _ask(connection, point, rank)
+        except OSError as error:
+            connection.close()
+            why = f"was lost: {error}"
+        except BaseException:
+            connection.close()
+            raise
+        else:
+            if number is not None:
+                return connection, number
+            connection.close()
+        if time.monotonic() > deadline:
+            raise ClusterError(
+                f"worker {rank} was not let in within {timeout_secs:g} s: worker 0 at {point.master} {why}"
+            )
+        # The listener of the rendezvous, or of the training before, was still there.
+        time.sleep(_RETRY_SECS)
+
+
+def _ask(connection: socket.socket, point: RendezvousOptions, rank: int) -> str | None:
+    """Return the number by which worker 0 has let this worker in; None if it is to ask again."""
+    purpose = "line" if rank < point.size else "watch"
+    number, theirs = present(connection, point, rank, purpose, left=_LEFT.get((point.master, rank)))
+    answer = receive(connection)
+    refused = answer.get("refused")
+    if refused is not None and refused != "again":
+        raise ClusterError(f"worker {rank} of {point.size} is told by worker 0 at {point.master}: {refused}")
+    if refused is None and not is_proven(answer.get("proof"), point.secret, "line", number, theirs, {"let_in": rank}):
+        raise ClusterError(f"who answers at {point.master} does not know the secret of worker {rank}")
+    return number if refused is None else None

@@ -1,0 +1,211 @@
+"""A worker's side of the line between workers: its connection to worker 0, and what it has heard there.
+
+A thread says a few times in `heartbeat_secs` that this worker is there, and in which step it is; and it takes worker 0
+for lost when nothing comes from there. Whoever waits for something waits here, and is woken by what goes wrong.
+"""
+
+import math
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tpack.errors import ClusterError, PeerLostError
+from tpack.multi_worker.control.messages import Channel, ControlMessage, Waker
+from tpack.multi_worker.control.server import Timeouts
+from tpack.utils import logger
+
+
+class ControlClient:
+    """The connection of one worker.
+
+    Args:
+        connection: to worker 0, which has let this worker in.
+        size: how many workers there are.
+        limits: how long what may take.
+        on_closed: called when it was closed.
+
+    Attributes:
+        step: the step that this worker is in; written by whoever trains.
+        error: what went wrong first, or None.
+    """
+
+    def __init__(
+        self, connection: socket.socket, size: int, limits: Timeouts, *, on_closed: Callable[[], None] | None = None
+    ) -> None:
+        self.step = 0
+        self.error: ClusterError | None = None
+        self._limits = limits
+        self._on_closed = on_closed
+        self._channel = Channel(connection, size * limits.largest)
+        self._changed = threading.Condition()
+        self._heard: set[str] = set()
+        self._results: dict[int, list[bytes]] = {}
+        self._functions: list[Callable[[ClusterError], None]] = []
+        self._is_closing = False
+        self._whom: Callable[[], Iterable[int]] | None = None
+        self._seen = (0, time.monotonic())
+        self._waker = Waker()
+        self._thread = threading.Thread(target=self._serve, name="peers line", daemon=True)
+        self._thread.start()
+
+    def send(self, header: dict[str, Any], data: bytes = b"") -> None:
+        """Have a message sent."""
+        self._channel.send({**header, "step": self.step}, data)
+        self._waker.wake()
+
+    def wait_until_heard(self, what: str, secs: float) -> bool:
+        """Wait until worker 0 has said something, or something goes wrong; return whether it has.
+
+        Args:
+            what: the word that is waited for.
+            secs: how long to wait.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: what in self._heard or self.error is not None, secs)
+            return what in self._heard
+
+    def wait_for_result(self, number: int, secs: float) -> list[bytes] | None:
+        """Wait for the values of an exchange; None if they did not come.
+
+        Args:
+            number: that of the exchange.
+            secs: how long to wait.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: number in self._results or self.error is not None, secs)
+            return self._results.pop(number, None)
+
+    def wait_for_error(self, secs: float) -> bool:
+        """Wait until something goes wrong; return whether it has."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.error is not None, secs)
+
+    def on_error(self, function: Callable[[ClusterError], None]) -> None:
+        """Have a function called, in a thread of its own, when something goes wrong; at once if it has already."""
+        with self._changed:
+            self._functions.append(function)
+            error = self.error
+        if error is not None:
+            self._call(function, error)
+
+    def on_stall(self, whom: Callable[[], Iterable[int]]) -> None:
+        """Have a function called, in a thread of its own, when a step has not ended for `straggler_secs`.
+
+        Args:
+            whom: returns the ranks of the workers that this one waits for.
+        """
+        self._whom = whom
+
+    def close(self) -> None:
+        """Stop, and close the connection."""
+        self._is_closing = True
+        self._waker.wake()
+        self._thread.join()
+        if self._on_closed is not None:
+            self._on_closed()
+
+    # The thread.
+
+    def _serve(self) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._channel, self._channel.events)
+            selector.register(self._waker, selectors.EVENT_READ)
+            try:
+                self._listen(selector)
+            finally:
+                self._channel.close()
+                self._waker.close()
+
+    def _listen(self, selector: selectors.BaseSelector) -> None:
+        beat_at = looked_at = time.monotonic()
+        while not self._is_closing:
+            selector.modify(self._channel, self._channel.events)
+            ready = {key.fileobj for key, _ in selector.select(max(beat_at - time.monotonic(), 0.0))}
+            if self._waker in ready:
+                self._waker.clear()
+            try:
+                self._take()
+                if time.monotonic() >= beat_at:
+                    beat_at = time.monotonic() + self._limits.beat_secs
+                    self._channel.send({"do": "beat", "step": self.step})
+                    self._look_at_step()
+                self._channel.flush()
+            except (EOFError, OSError, ValueError, KeyError, TypeError) as error:
+                self._lose_worker_0(error)
+                return
+            if time.monotonic() > looked_at + self._limits.heartbeat_secs / 2:
+                # This process itself was stopped, or had no time: it cannot know who was silent.
+                self._channel.heard_at = time.monotonic()
+            looked_at = time.monotonic()
+            if looked_at > self._channel.heard_at + self._limits.heartbeat_secs:
+                self._fail(
+                    PeerLostError(
+                        f"worker 0 was lost: it has said nothing for {self._limits.heartbeat_secs:g} s. It is stopped, "
+                        "or hangs, or is cut off from this worker",
+                        (0,),
+                    )
+                )
+                return
+
+    def _look_at_step(self) -> None:
+        """Ask whom this worker waits for, once in a step that takes too long."""
+        step, since = self._seen
+        if step != self.step:
+            self._seen = (self.step, time.monotonic())
+        elif self._whom is not None and time.monotonic() > since + self._limits.straggler_secs:
+            self._seen = (step, math.inf)
+            threading.Thread(target=self._tell_whom, args=(self._whom,), name="stalled", daemon=True).start()
+
+    def _tell_whom(self, whom: Callable[[], Iterable[int]]) -> None:
+        self.send({"do": "stalled", "ranks": sorted(whom())})
+
+    def _lose_worker_0(self, error: Exception) -> None:
+        if self._is_closing or "over" in self._heard:
+            return
+        what = (
+            "its connection was closed without a word"
+            if isinstance(error, EOFError)
+            else f"its connection broke ({error})"
+        )
+        text = f"worker 0 was lost: {what}. It was killed, or crashed, or ended without closing"
+        self._fail(PeerLostError(text, (0,)))
+
+    def _take(self) -> None:
+        for message in self._channel.receive():
+            self._do(message)
+
+    def _do(self, message: ControlMessage) -> None:
+        said = message.header
+        if said["do"] == "result":
+            values, start = [], 0
+            for size in said["sizes"]:
+                values.append(message.data[start : start + size])
+                start += size
+            with self._changed:
+                self._results[said["number"]] = values
+                self._changed.notify_all()
+        elif said["do"] == "lost":
+            ranks = tuple(said["ranks"])
+            self._fail(PeerLostError(said["text"], ranks) if ranks else ClusterError(said["text"]))
+        elif said["do"] == "slow":
+            logger.warning(f"Cluster: {said['text']}.")
+        else:
+            with self._changed:
+                self._heard.add(said["do"])
+                self._changed.notify_all()
+
+    def _fail(self, error: ClusterError) -> None:
+        with self._changed:
+            if self.error is not None:
+                return
+            self.error = error
+            functions = list(self._functions)
+            self._changed.notify_all()
+        for function in functions:
+            self._call(function, error)
+
+    def _call(self, function: Callable[[ClusterError], None], error: ClusterError) -> None:
+        threading.Thread(target=function, args=(error,), name="peer lost", daemon=True).start()

@@ -1,0 +1,254 @@
+"""How fast each two workers of a cluster reach each other: what a hop takes, and how much goes through in a second.
+
+Workers take turns by pairs, the same in all; those of no pair wait. What is measured is what training uses: queues on
+the workers' servers, and the exchange of gradients.
+"""
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ClusterError
+from tpack.multi_worker.all_reduce import WorkerGroup, all_reduce_between_workers
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember
+from tpack.multi_worker.cluster.cpu_share import share_of_cores
+from tpack.multi_worker.cluster.peers import Peers
+from tpack.multi_worker.servers import WorkerSessionCreator, task_device
+from tpack.reduction.sums import on_device
+from tpack.tfutils.sesscreate import get_default_sess_config
+from tpack.utils.validation import check_arguments, check_count, check_number
+
+_HOPS = 16
+"""One run makes so many hops there and back, so that what a run takes by itself counts little."""
+
+_PIECES = 4
+"""What one worker sends to another goes in so many tensors side by side, as gradients do."""
+
+_WARMUP_RUNS = 2
+
+_WAYS = 4
+"""How many things are measured for each pair."""
+
+
+@check_arguments
+@dataclass(frozen=True)
+class LinkOptions:
+    """How pairs are measured.
+
+    Args:
+        megabytes: how much is sent, and reduced, at a time: millions of bytes.
+        runs: how often each is done; medians count.
+        timeout_secs: how long a worker waits for another one.
+
+    Raises:
+        ConfigError: A number is out of range.
+    """
+
+    megabytes: float = 8.0
+    runs: int = 5
+    timeout_secs: float = 60.0
+
+    def __post_init__(self) -> None:
+        check_number(self, "megabytes", self.megabytes, 0, is_low_allowed=False)
+        check_count(self, "runs", self.runs)
+        check_number(self, "timeout_secs", self.timeout_secs, 0, is_low_allowed=False)
+
+    @property
+    def num_elements(self) -> int:
+        """How many numbers of float32 are sent: whole pieces."""
+        return max(1, round(self.megabytes * 1e6 / 4 / _PIECES)) * _PIECES
+
+    @property
+    def pair_secs(self) -> float:
+        """How long others wait for a pair, which may take so long if each run of it ends at its limit."""
+        return self.timeout_secs * _WAYS * (_WARMUP_RUNS + self.runs + 1)
+
+
+@dataclass(frozen=True)
+class LinkSpeed:
+    """What was measured between two workers.
+
+    Attributes:
+        first: the rank of one.
+        second: that of the other, which is higher.
+        latency_secs: how long a number is on its way from one to the other.
+        there: bytes a second from the first to the second.
+        back: bytes a second from the second to the first.
+        all_reduce: bytes of gradients a second that both exchange.
+    """
+
+    first: int
+    second: int
+    latency_secs: float
+    there: float
+    back: float
+    all_reduce: float
+
+
+@dataclass(frozen=True)
+class ClusterSpeed:
+    """What was measured in a cluster.
+
+    Attributes:
+        pairs: one for each two workers.
+        all_reduce: bytes of gradients a second that all workers exchange.
+    """
+
+    pairs: tuple[LinkSpeed, ...]
+    all_reduce: float
+
+
+@check_arguments
+def measure_links(member: ClusterMember, peers: Peers, options: LinkOptions | None = None) -> ClusterSpeed:
+    """Measure all pairs of workers, one after the other, and all together; all workers call it.
+
+    Args:
+        member: the place of this process.
+        peers: the workers.
+        options: how; None means ``LinkOptions()``.
+
+    Returns:
+        The same in all workers.
+
+    Raises:
+        ClusterError: There is one worker only, or a worker did not answer in time, or was lost; the message names it.
+    """
+    if peers.size < 2:
+        raise ClusterError(f"there is nobody to measure the way to: {member}. Start several: tpack launch -n 2")
+    how = options or LinkOptions()
+    ranks = range(peers.size)
+    pairs = [(first, second) for first in ranks for second in ranks if first < second]
+    probe = _Probe(member, peers, how)
+    with tf.Graph().as_default() as graph:
+        own = {pair: probe.build_pair(pair) for pair in pairs if peers.rank in pair}
+        together = probe.build_all_reduce(list(ranks), "all")
+        with probe.open_session(graph):
+            times: list[Any] = []
+            for pair in pairs:
+                peers.barrier(f"the pair {pair[0]} and {pair[1]}", timeout_secs=how.pair_secs)
+                if pair in own:
+                    times.append([[*pair], probe.measure_pair(pair, own[pair])])
+            peers.barrier("all together", timeout_secs=how.pair_secs)
+            own_secs = probe.median_secs(together, "'all_reduce' with all")
+            of_pairs, of_all = zip(*peers.gather("what the pairs take", [times, own_secs]), strict=True)
+    return ClusterSpeed(tuple(_merged(pairs, of_pairs, how)), how.num_elements * 4 / max(of_all))
+
+
+def _merged(pairs: Sequence[tuple[int, int]], gathered: Sequence[Any], how: LinkOptions) -> Iterator[LinkSpeed]:
+    """Yield the speed of each pair from what both of its workers have measured."""
+    size_bytes = how.num_elements * 4
+    times = [{tuple(pair): secs for pair, secs in each} for each in gathered]
+    for first, second in pairs:
+        here, there = times[first][first, second], times[second][first, second]
+        # Who receives knows how long it took.
+        yield LinkSpeed(
+            first,
+            second,
+            here["hops"] / (2 * _HOPS),
+            size_bytes / there["there"],
+            size_bytes / here["back"],
+            size_bytes / max(here["all_reduce"], there["all_reduce"]),
+        )
+
+
+class _Probe:
+    """What this worker runs with others, to measure."""
+
+    def __init__(self, member: ClusterMember, peers: Peers, how: LinkOptions) -> None:
+        self._member, self._peers, self._how = member, peers, how
+        self._num_cores = share_of_cores(peers)
+        self._run_name = peers.broadcast("the name of the measurement", time.time_ns())
+
+    def open_session(self, graph: tf.Graph) -> tf.Session:
+        """Open a session in which nothing waits longer than it may."""
+        config = get_default_sess_config()
+        config.operation_timeout_in_ms = round(self._how.timeout_secs * 1e3)
+        creator = WorkerSessionCreator(
+            self._member,
+            config,
+            num_cores=self._num_cores,
+            before_connecting=lambda: self._peers.barrier("the start of their servers"),
+        )
+        with graph.as_default():
+            self._session = creator.create_session()
+        return self._session
+
+    def build_pair(self, pair: tuple[int, int]) -> dict[str, tf.Operation]:
+        """Build what this worker does with another one."""
+        first, second = pair
+        name = f"pair{first}_{second}"
+        group = self._group([first, second], name)
+        return {
+            "hops": _hops(group),
+            "there": _stream(group, 0, "there", self._how.num_elements),
+            "back": _stream(group, 1, "back", self._how.num_elements),
+            "all_reduce": self.build_all_reduce([first, second], f"{name}_reduced"),
+        }
+
+    def build_all_reduce(self, ranks: Sequence[int], name: str) -> tf.Operation:
+        """Build what this worker does to add up gradients with others."""
+        group = self._group(ranks, name)
+        with on_device(group.device()):
+            grad = tf.fill([self._how.num_elements], float(self._peers.rank))
+        (reduced,) = all_reduce_between_workers(group, [grad])
+        return reduced.op
+
+    def _group(self, ranks: Sequence[int], name: str) -> WorkerGroup:
+        tasks = [task_device(self._member, rank) for rank in ranks]
+        return WorkerGroup(tasks, list(ranks).index(self._peers.rank), f"check{self._run_name}_{name}")
+
+    def measure_pair(self, pair: tuple[int, int], ops: dict[str, tf.Operation]) -> dict[str, float]:
+        """Return the seconds that each takes, at this end."""
+        (other,) = (rank for rank in pair if rank != self._peers.rank)
+        return {name: self.median_secs(op, f"'{name}' with worker {other}") for name, op in ops.items()}
+
+    def median_secs(self, op: tf.Operation, what: str) -> float:
+        """Return the seconds that running an operation takes."""
+        run: Callable[[], Any] = self._session.make_callable(op)
+        secs = []
+        for _ in range(_WARMUP_RUNS + self._how.runs):
+            start = time.perf_counter()
+            try:
+                run()
+            except tf.errors.OpError as error:
+                # The error of a worker that was lost tells more.
+                self._peers.wait_until_lost()
+                self._peers.check()
+                limit = f"{self._how.timeout_secs:g} s"
+                raise ClusterError(
+                    f"worker {self._peers.rank} could not finish {what} within {limit}: {error.message}"
+                ) from error
+            secs.append(time.perf_counter() - start)
+        return statistics.median(secs[_WARMUP_RUNS:])
+
+
+def _hops(group: WorkerGroup) -> tf.Operation:
+    """Hand a number to the other worker and back again, several times."""
+    other = 1 - group.rank
+    with on_device(group.device()):
+        ball = tf.zeros([])
+    handed_on: list[tf.Operation] = []
+    for hop in range(2 * _HOPS):
+        if hop % 2 == group.rank:
+            handed_on = [group.put("hop", other, [ball])]
+        else:
+            with tf.control_dependencies(handed_on):
+                (ball,) = group.take("hop", other, [tf.float32], [tf.TensorShape([])])
+    with on_device(group.device()):
+        return tf.group(tf.identity(ball), *handed_on)
+
+
+def _stream(group: WorkerGroup, sender: int, name: str, num_elements: int) -> tf.Operation:
+    """Send numbers to the other worker, or wait for them."""
+    pieces = [tf.TensorShape([num_elements // _PIECES])] * _PIECES
+    if group.rank == sender:
+        with on_device(group.device()):
+            tensors = [tf.zeros(shape) for shape in pieces]
+        return group.put(name, 1 - sender, tensors)
+    taken = group.take(name, sender, [tf.float32] * _PIECES, pieces)
+    with on_device(group.device()):
+        return tf.group(*map(tf.identity, taken))

@@ -1,0 +1,119 @@
+"""What an optimizer was told: its learning rate and other constants, for workers that compare theirs.
+
+Workers apply the same gradients, each by an optimizer of its own. If one has another learning rate than the others, its
+variables go another way, and nothing fails. Compared are numbers, truth values, and tensors by the numbers that go into
+them, of the optimizer, of those inside of it and of what processes its gradients. What a variable holds is not: all
+workers take it from worker 0.
+"""
+
+import dataclasses
+import numbers
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tpack.compat import BaseVariable
+from tpack.tfutils.dependency import ancestors
+from tpack.tfutils.gradproc import GradientProcessor
+
+# What TensorFlow makes of the others while it builds, what it notes for itself, and what says which worker this is.
+_LEFT_OUT_BEGIN, _LEFT_OUT_ENDS = "_self_", ("_t", "_tensor")
+_LEFT_OUT_WORDS = ("rank", "worker", "replica", "task", "slots", "non_slot")
+# What updates of variables take besides variables and gradients.
+_SETTINGS_OF_UPDATES = {
+    "alpha",
+    "beta1",
+    "beta2",
+    "epsilon",
+    "l1",
+    "l2",
+    "l2_shrinkage",
+    "lr",
+    "lr_power",
+    "momentum",
+    "rho",
+}
+
+
+def fingerprint_of_updates(graph: tf.Graph) -> dict[str, str]:
+    """Return what the optimizers of a graph were told, by the kind of update and the name of each setting.
+
+    Args:
+        graph: with operations that update variables.
+
+    Returns:
+        Texts that are equal where the settings are, whatever the number of variables and of towers.
+
+    Example:
+        ``{"ApplyMomentum.lr": "computed from 0.1", "ApplyMomentum.momentum": "computed from 0.9"}``
+    """
+    found: dict[str, set[str]] = {}
+    for op in graph.get_operations():
+        _, is_update, kind = op.type.rpartition("Apply")
+        if is_update:
+            for argument, tensor in zip(op.op_def.input_arg, op.inputs, strict=False):
+                if argument.name in _SETTINGS_OF_UPDATES:
+                    found.setdefault(f"Apply{kind}.{argument.name}", set()).add(_numbers_into(tensor))
+    return {name: " or ".join(sorted(texts)) for name, texts in found.items()}
+
+
+def fingerprint_of_optimizer(optimizer: tf.train.Optimizer) -> dict[str, Any]:
+    """Return what an optimizer was told, by the class and the name of each setting.
+
+    Args:
+        optimizer: any.
+
+    Returns:
+        Numbers and texts that are equal where the settings are.
+
+    Example:
+        ``{"MomentumOptimizer.learning_rate": 0.1, "MomentumOptimizer.momentum": 0.9, ...}``
+    """
+    return dict(_settings(type(optimizer).__name__, optimizer, set()))
+
+
+def _settings(name: str, value: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    """Yield the settings of something that was set under a name."""
+    if isinstance(value, BaseVariable):
+        return
+    if isinstance(value, numbers.Real | np.generic | np.ndarray):
+        yield name, _shown(value)
+    elif isinstance(value, tf.Tensor):
+        yield name, _numbers_into(value)
+    elif isinstance(value, list | tuple):
+        for index, each in enumerate(value):
+            yield from _settings(f"{name}[{index}]", each, seen)
+    elif _has_settings(value) and id(value) not in seen:
+        seen.add(id(value))
+        for inside, each in _attributes(value):
+            yield from _settings(f"{name}.{inside}", each, seen)
+
+
+def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what may be a setting of an optimizer, by its class or else its name."""
+    for name, each in vars(value).items():
+        is_noted = name.startswith(_LEFT_OUT_BEGIN) or name.endswith(_LEFT_OUT_ENDS)
+        if not is_noted and not any(word in name for word in _LEFT_OUT_WORDS):
+            yield type(each).__name__ if _has_settings(each) else name.strip("_"), each
+
+
+def _has_settings(value: Any) -> bool:
+    is_data = dataclasses.is_dataclass(value) and not isinstance(value, type)
+    return isinstance(value, tf.train.Optimizer | GradientProcessor) or is_data
+
+
+def _shown(value: Any) -> Any:
+    array = np.asarray(value)
+    return array.item() if array.ndim == 0 else f"{array.dtype} {array.shape}, sum {array.sum()}"
+
+
+def _numbers_into(tensor: tf.Tensor) -> str:
+    """Return the numbers that a tensor is computed from, in words."""
+    # Sorted by value, since the order of operations is that of their creation and no matter here.
+    constants = [op for op in ancestors([tensor]) if op.type == "Const"]
+    values = [tf.make_ndarray(op.get_attr("value")) for op in constants]
+    single = sorted(str(_shown(value)) for value in values if value.ndim == 0 and value.dtype.kind in "fiub")
+    arrays = len(values) - len(single)
+    return f"computed from {', '.join([*single, *([f'{arrays} arrays'] if arrays else [])]) or 'no numbers'}"

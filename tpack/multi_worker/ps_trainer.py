@@ -1,0 +1,414 @@
+"""Trainers of several workers and parameter servers: tensorpack's two, on ``tpack launch --ps`` and other launchers.
+
+Each process runs the same script. In one that is a parameter server the trainer trains nothing: what would launch the
+training serves instead, until the workers have ended.
+"""
+
+import socket
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.callbacks.base import Callback
+from tpack.callbacks.monitors.base import MonitorBase
+from tpack.callbacks.run_op import RunUpdateOps
+from tpack.errors import ClusterError, ConfigError
+from tpack.graph_builder.base import GraphBuilder, OptimizerFn
+from tpack.graph_builder.compiled import Compile
+from tpack.graph_builder.precision import PrecisionPolicy, as_precision_policy
+from tpack.graph_copy.towers import TowerBuilding
+from tpack.input_source.base import InputSource
+from tpack.multi_worker.all_reduce import WorkerGroup
+from tpack.multi_worker.callbacks import PushBeforeEpoch, StepHeartbeat
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember, ClusterTask
+from tpack.multi_worker.cluster.peers import Peers, connect_peers
+from tpack.multi_worker.cluster.ports import parse_address
+from tpack.multi_worker.cluster.resolver import resolve_cluster
+from tpack.multi_worker.epoch_barrier import BoundedStaleness, EpochBarrier
+from tpack.multi_worker.parameter_server import ParameterServerBuilder, ServerPlacement, SharingOptions
+from tpack.multi_worker.ps_replicated import ReplicatedParameterServerBuilder
+from tpack.multi_worker.servers import WorkerSessionCreator, start_server, use_server
+from tpack.multi_worker.staleness import Progress
+from tpack.multi_worker.trainer import MultiWorkerTrainer, WaitLimits
+from tpack.tfutils.graph_lookup import get_global_step_var
+from tpack.tfutils.sesscreate import NewSessionCreator, ServerSessionCreator, SessionCreator
+from tpack.tfutils.sessinit import SessionInit
+from tpack.train.loop import StepCounter
+from tpack.train.single_cost import SingleCostTrainer
+from tpack.utils import logger
+from tpack.utils.validation import check_arguments, check_count
+
+_POLL_SECS = 0.05
+
+
+class DistributedTrainer(MultiWorkerTrainer):
+    """Base of trainers whose cluster has parameter servers.
+
+    Args:
+        make_builder: makes the builder of a worker.
+        server: the TensorFlow server of this process, if the script has started one; else one is started.
+        cluster: the place of this process, unless the server tells it; None is found out by `resolve_cluster`.
+        waits: how long workers wait for each other.
+        precision: ``"float32"``, ``"bfloat16"`` or a `PrecisionPolicy` that does not scale the cost.
+        compile: see `SingleCostTrainer`; what the servers do is not compiled.
+
+    Attributes:
+        placement: where shared variables lie; of a worker.
+
+    Raises:
+        ConfigError: There is no parameter server, or the cost is to be scaled.
+        ClusterError: The workers do not find each other.
+    """
+
+    def __init__(
+        self,
+        make_builder: Callable[[WorkerGroup], GraphBuilder],
+        server: tf.train.Server | None = None,
+        *,
+        cluster: ClusterMember | ClusterTask | None = None,
+        waits: WaitLimits | None = None,
+        precision: str | PrecisionPolicy = "float32",
+        compile: Compile = None,
+    ) -> None:
+        waits = waits or WaitLimits()
+        if as_precision_policy(precision).loss_scaling is not None:
+            raise ConfigError(f"{type(self).__name__} cannot scale the cost, as precision={precision!r} does")
+        member = _member(server, cluster, waits)
+        if not member.cluster.get("ps"):
+            raise ConfigError(
+                f"{type(self).__name__} keeps variables on parameter servers, and there is none: {member}. Start "
+                "one, as by tpack launch --ps 1"
+            )
+        self.server = server
+        if member.job == "ps":
+            self.member, self._waits, self.is_chief = member, waits, False
+            SingleCostTrainer.__init__(self, precision=precision, compile=compile)
+            return
+
+        def make(group: WorkerGroup) -> GraphBuilder:
+            self.placement = ServerPlacement(member, group.run)
+            return make_builder(group)
+
+        super().__init__(make, member, waits=waits, precision=precision, compile=compile)
+        self._waits = waits
+
+    @property
+    def serves(self) -> bool:
+        """Whether this process is a parameter server, in which nothing is trained."""
+        return self.member.job == "ps"
+
+    @property
+    def is_alone(self) -> bool:
+        """False: a single worker has its variables in another process too."""
+        return False
+
+    def join(self) -> None:
+        """Serve until the workers have ended.
+
+        Raises:
+            ConfigError: This process is a worker.
+            PeerLostError: A worker was lost, or another parameter server.
+            ClusterError: The workers did not come in time.
+        """
+        if not self.serves:
+            raise ConfigError(f"join is for parameter servers: {self.member}")
+        if self.server is None:
+            start_server(self.member)
+        logger.info(f"Serving as parameter server {self.member.index} at {self.member.address}.")
+        with _connected(self.member, self._waits) as peers:
+            peers.serve_until_end()
+        logger.info("The workers have ended: this parameter server does too.")
+
+    def setup_graph(
+        self,
+        input_signature: Sequence[tf.TensorSpec | tf.Tensor],
+        input: InputSource,
+        get_cost_fn: Callable[..., Any],
+        get_opt_fn: OptimizerFn,
+    ) -> None:
+        """Do as `MultiWorkerTrainer.setup_graph`, with shared variables on servers.
+
+        Raises:
+            ConfigError: This process is a parameter server; or as `MultiWorkerTrainer.setup_graph`, as for the rest.
+            ClusterError: Another worker has other variables or settings.
+            GraphBuildError: The model cannot be trained.
+            TowerMismatchError: The towers differ.
+        """
+        if self.serves:
+            raise ConfigError(f"{type(self).__name__} builds nothing in a parameter server: call its join()")
+        with self._scope():
+            super().setup_graph(input_signature, input, get_cost_fn, get_opt_fn)
+
+    def setup_callbacks(self, callbacks: Sequence[Callback], monitors: Sequence[MonitorBase]) -> None:
+        """Do as `MultiWorkerTrainer.setup_callbacks`, with shared variables on servers.
+
+        Raises:
+            ConfigError: Several steps are to be one call.
+        """
+        if self.steps_per_call != 1:
+            raise ConfigError(f"{type(self).__name__} makes one step per call, got {self.steps_per_call}")
+        with self._scope():
+            super().setup_callbacks(callbacks, monitors)
+
+    def _scope(self) -> ExitStack:
+        """Return the block in which the graph is built."""
+        return ExitStack()
+
+    def _facts(self) -> dict[str, Any]:
+        return {**super()._facts(), "parameter servers": len(self.member.cluster["ps"])}
+
+    def _on_server(self, session_creator: SessionCreator) -> WorkerSessionCreator:
+        if isinstance(session_creator, ServerSessionCreator):
+            # It waits for worker 0 by looking at all variables, which is done by the peers here.
+            session_creator = NewSessionCreator()
+        elif isinstance(session_creator, WorkerSessionCreator):
+            # It does not wait for parameter servers.
+            session_creator = NewSessionCreator(config=session_creator.config, grappler=session_creator.grappler)
+        if self.server is not None:
+            use_server(self.member, self.server)
+        return super()._on_server(session_creator)
+
+    def _wait_for_servers(self) -> None:
+        """Wait until all servers can be reached, since a session waits for them without a limit."""
+        wait_for_parameter_servers(self.member, self._waits.timeout_secs)
+        super()._wait_for_servers()
+
+    def _initialize_session(self, session_init: SessionInit, *, is_new: bool) -> None:
+        if self.is_chief:
+            self.sess.run([variable.initializer for variable in self._only_on_servers()])
+            super()._initialize_session(session_init, is_new=is_new)
+            self.peers.barrier("the first values on parameter servers")
+        else:
+            # What lies on the servers has its values from worker 0.
+            self._set_by_init_ops.extend(v for v in tf.global_variables() if self.placement.is_shared(v))
+            self.peers.barrier("the first values on parameter servers")
+            super()._initialize_session(session_init, is_new=is_new)
+
+    def _only_on_servers(self) -> Sequence[tf.Variable]:
+        """Return variables on servers that worker 0 initialises besides the global ones."""
+        return ()
+
+
+@check_arguments
+class DistributedTrainerParameterServer(DistributedTrainer):
+    """Trains K towers in each of W workers, which share variables that lie on parameter servers.
+
+    Asynchronously, each worker averages its towers' gradients and applies them by itself, so a gradient may come from
+    older values than those that it changes; with `max_staleness`, of at most so many steps before. Two runs differ.
+    Synchronously, worker 0 applies the average of all workers' gradients, and a run that is repeated gives the same
+    numbers. In both, a step is one of every worker and is counted once, and workers meet when an epoch is over.
+
+    Args:
+        gpus: how many towers each worker has, or the numbers of their GPUs.
+        server: the TensorFlow server of this process, if the script has started one.
+        caching_device: where a worker keeps the variables that it has read in a step: ``"cpu"``, ``"gpu"``, or None to
+            read them wherever they are used.
+        synchronous: average the gradients of all workers.
+        max_staleness: how many steps a worker may be ahead of the slowest, where they are asynchronous; None for any.
+        partitioner: cuts the variables of ``tf.get_variable`` that it wants to cut, such as
+            ``tf.min_max_variable_partitioner(num_ps)`` does with large ones.
+        cluster: the place of this process; None is found out by `resolve_cluster`.
+        waits: how long workers wait for each other.
+        precision: as for `DistributedTrainer`.
+        compile: as for `DistributedTrainer`.
+        tower_building: as for `DataParallelBuilder`.
+
+    Raises:
+        ConfigError: An argument cannot be, or there is no parameter server.
+        ClusterError: The workers do not find each other.
+
+    Example:
+        launch_train_with_config(config, DistributedTrainerParameterServer(1))  # tpack launch -n 2 --ps 1 train.py
+    """
+
+    def __init__(
+        self,
+        gpus: int | Sequence[int],
+        server: tf.train.Server | None = None,
+        caching_device: str | None = "cpu",
+        *,
+        synchronous: bool = False,
+        max_staleness: int | None = None,
+        partitioner: Callable[..., Sequence[int]] | None = None,
+        cluster: ClusterMember | ClusterTask | None = None,
+        waits: WaitLimits | None = None,
+        precision: str | PrecisionPolicy = "float32",
+        compile: Compile = None,
+        tower_building: TowerBuilding = "auto",
+    ) -> None:
+        if max_staleness is not None:
+            check_count(self, "max_staleness", max_staleness, 0)
+            if synchronous:
+                raise ConfigError(f"synchronous workers are never ahead: max_staleness={max_staleness} has no meaning")
+        options = SharingOptions(caching_device, partitioner)
+        self._max_staleness = max_staleness
+        self._progress: Progress | None = None
+
+        def make_builder(group: WorkerGroup) -> GraphBuilder:
+            self._progress = None if synchronous else Progress(group.rank, group.size)
+            return ParameterServerBuilder(
+                gpus,
+                self.placement,
+                end_signal=self.end_signal,
+                options=options,
+                progress=self._progress,
+                tower_building=tower_building,
+            )
+
+        self._settings = {"synchronous": synchronous, "max_staleness": max_staleness, "caching_device": caching_device}
+        super().__init__(make_builder, server, cluster=cluster, waits=waits, precision=precision, compile=compile)
+        if not self.serves and (synchronous or not self.is_chief):
+            self._step_counter = StepCounter(self.loop, increments=False)
+
+    def _facts(self) -> dict[str, Any]:
+        return {**super()._facts(), **self._settings}
+
+    def _scope(self) -> ExitStack:
+        scopes = ExitStack()
+        scopes.enter_context(self.graph.as_default())
+        scopes.enter_context(self.placement.scope())
+        # Before what not all workers have, so that all look for it in the same place.
+        get_global_step_var()
+        return scopes
+
+    def _variables_of_all(self) -> list[tf.Variable]:
+        return [*tf.trainable_variables(), get_global_step_var()]
+
+    def _callbacks_of_several(self) -> list[Callback]:
+        if self._progress is None:
+            self._notes = StepHeartbeat(self.peers, self.end_signal, self._ending)
+            return [self._notes]
+        # They are at different steps, which says nothing.
+        self._notes = StepHeartbeat(self.peers, self.end_signal, self._ending, says_steps=False)
+        meeting = EpochBarrier(self.peers)
+        if self._max_staleness is None or self.peers.size == 1:
+            return [self._notes, meeting]
+        bound = BoundedStaleness(self._progress, self._max_staleness, self.peers.rank, self._waits.timeout_secs)
+        return [self._notes, bound, meeting]
+
+    def register_callback(self, cb: Callback | Sequence[Callback]) -> bool:
+        """Do as `Trainer.register_callback`; update operations of shared variables are run by the chief alone."""
+        if isinstance(cb, RunUpdateOps) and not self.is_chief:
+            return False
+        return super().register_callback(cb)
+
+    def _share_values(self) -> None:
+        """Do nothing: there is one of each variable."""
+
+    def _compare_values(self) -> None:
+        """Do nothing: there is one of each variable."""
+
+    def _only_on_servers(self) -> Sequence[tf.Variable]:
+        return () if self._progress is None else self._progress.variables
+
+
+@check_arguments
+class DistributedTrainerReplicated(DistributedTrainer):
+    """Trains K towers with their own variables in each of W workers, whose gradients meet on parameter servers.
+
+    The servers have a shadow of each variable that is trained. Worker 0 applies the average of all workers' gradients
+    to the shadows, and every worker copies them to its towers when it has. A run that is repeated gives the same
+    numbers.
+
+    Args:
+        gpus: how many towers each worker has, or the numbers of their GPUs.
+        server: the TensorFlow server of this process, if the script has started one.
+        cluster: the place of this process; None is found out by `resolve_cluster`.
+        waits: how long workers wait for each other.
+        precision: as for `DistributedTrainer`.
+        compile: as for `DistributedTrainer`.
+        tower_building: as for `DataParallelBuilder`.
+
+    Raises:
+        ConfigError: An argument cannot be, or there is no parameter server.
+        ClusterError: The workers do not find each other.
+
+    Example:
+        launch_train_with_config(config, DistributedTrainerReplicated(4))  # tpack launch -n 2 --ps 2 train.py
+    """
+
+    _shadow_builder: ReplicatedParameterServerBuilder
+
+    def __init__(
+        self,
+        gpus: int | Sequence[int],
+        server: tf.train.Server | None = None,
+        *,
+        cluster: ClusterMember | ClusterTask | None = None,
+        waits: WaitLimits | None = None,
+        precision: str | PrecisionPolicy = "float32",
+        compile: Compile = None,
+        tower_building: TowerBuilding = "auto",
+    ) -> None:
+        def make_builder(group: WorkerGroup) -> GraphBuilder:
+            self._shadow_builder = ReplicatedParameterServerBuilder(
+                gpus, self.placement, end_signal=self.end_signal, tower_building=tower_building
+            )
+            return self._shadow_builder
+
+        super().__init__(make_builder, server, cluster=cluster, waits=waits, precision=precision, compile=compile)
+
+    def _variables_of_all(self) -> list[tf.Variable]:
+        return [*tf.trainable_variables(), get_global_step_var()]
+
+    def _callbacks_of_several(self) -> list[Callback]:
+        push = self._shadow_builder.push
+        return [*super()._callbacks_of_several(), *([] if push is None else [PushBeforeEpoch(push)])]
+
+    def _share_values(self) -> None:
+        super()._share_values()
+        if self._shadow_builder.push is not None:
+            self._init_ops.append(self._shadow_builder.push)
+
+    def _only_on_servers(self) -> Sequence[tf.Variable]:
+        return self._shadow_builder.shadows
+
+
+def wait_for_parameter_servers(member: ClusterMember, timeout_secs: float) -> None:
+    """Wait until something listens where the parameter servers are to be.
+
+    Raises:
+        ClusterError: It did not come in time; the message names them.
+    """
+    deadline = time.monotonic() + timeout_secs
+    missing = dict(enumerate(member.cluster["ps"]))
+    while missing:
+        missing = {index: address for index, address in missing.items() if not _listens(address)}
+        if missing and time.monotonic() > deadline:
+            named = ", ".join(f"ps {index} at {address}" for index, address in missing.items())
+            raise ClusterError(f"of {len(member.cluster['ps'])} parameter servers {named} did not start in time")
+        if missing:
+            time.sleep(_POLL_SECS)
+
+
+def _listens(address: str) -> bool:
+    try:
+        with socket.create_connection(parse_address(address, "the address of a parameter server"), timeout=1.0):
+            return True
+    except OSError:
+        return False
+
+
+def _connected(member: ClusterMember, waits: WaitLimits) -> Peers:
+    return connect_peers(
+        member,
+        heartbeat_secs=waits.heartbeat_secs,
+        straggler_secs=waits.straggler_secs,
+        timeout_secs=waits.timeout_secs,
+    )
+
+
+def _member(
+    server: tf.train.Server | None, cluster: ClusterMember | ClusterTask | None, waits: WaitLimits
+) -> ClusterMember:
+    """Return the place of this process, which a server tells as well."""
+    if isinstance(cluster, ClusterMember):
+        return cluster
+    if server is None or cluster is not None:
+        return resolve_cluster(cluster, timeout_secs=waits.timeout_secs)
+    told = server.server_def
+    jobs = {job.name: [job.tasks[index] for index in sorted(job.tasks)] for job in told.cluster.job}
+    return resolve_cluster(ClusterTask(jobs, told.job_name, told.task_index), timeout_secs=waits.timeout_secs)

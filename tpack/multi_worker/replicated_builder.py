@@ -1,0 +1,122 @@
+"""K towers in each of W workers that all have variables of their own: gradients are all-reduced over all W * K of them.
+
+Inside a worker it is what `SyncMultiGPUReplicatedBuilder` does, with any of its reducers. One copy of what came out is
+exchanged between the workers and goes back to the K towers.
+"""
+
+from collections.abc import Sequence
+
+import tensorflow.compat.v1 as tf
+
+from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn, SyncOp
+from tpack.graph_builder.replicated import (
+    SyncMultiGPUReplicatedBuilder,
+    apply_in_replicas,
+    build_replicas,
+    copy_to_replicas,
+)
+from tpack.graph_copy.towers import TowerBuilding
+from tpack.multi_worker.all_reduce import Exchange, WorkerGroup, all_reduce_between_workers
+from tpack.multi_worker.gradient_buckets import creation_order
+from tpack.multi_worker.stop_flag import StopFlag
+from tpack.reduction.base import Reducer
+from tpack.reduction.functions import merge_grad_list, split_grad_list
+from tpack.reduction.gradients import transposed
+from tpack.reduction.sums import copy_slices_to_each, copy_to_each
+from tpack.tfutils.optimizer_clone import check_optimizer
+from tpack.tower.grads import Column, Gradient, ReduceOp, is_sparse
+from tpack.utils.validation import check_arguments
+
+
+@check_arguments
+class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
+    """Gives each tower of each worker its own variables and optimizer, and reduces gradients over all of them.
+
+    Every worker builds its own towers, with as many of them as the others. They must begin with the same values: see
+    `copy_from_worker`.
+
+    Args:
+        towers: how many towers this worker has, or the numbers of their GPUs.
+        group: the workers.
+        average: average the gradients, or sum them.
+        reducer: as for `SyncMultiGPUReplicatedBuilder`, inside a worker.
+        exchange: how gradients travel between workers; None means ``Exchange()``.
+        end_signal: travels with the gradients, if it is given.
+        tower_building: as for `DataParallelBuilder`.
+
+    Raises:
+        ConfigError: ``reducer`` is something else, or the towers cannot be understood.
+        DeviceError: A GPU that the machine, having GPUs, does not have.
+    """
+
+    def __init__(
+        self,
+        towers: int | Sequence[int],
+        group: WorkerGroup,
+        *,
+        average: bool = True,
+        reducer: Reducer | None = None,
+        exchange: Exchange | None = None,
+        end_signal: StopFlag | None = None,
+        tower_building: TowerBuilding = "auto",
+    ) -> None:
+        super().__init__(towers, average, reducer, tower_building=tower_building)
+        self._group = group
+        self._exchange = exchange
+        self._end_signal = end_signal
+
+    def build(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> BuildResult:
+        """Build the towers, the reduction, the exchange, and one update for each tower.
+
+        Args:
+            grad_fn: see `GraphBuilder.build`.
+            optimizer_fn: see `GraphBuilder.build`.
+
+        Returns:
+            The train op, the towers, and ops that copy the main tower's state to the others of this worker: once, and
+            before each epoch.
+
+        Shapes:
+            K x N gradients in, N between workers, K x N reduced gradients applied.
+
+        Creates:
+            What `SyncMultiGPUReplicatedBuilder` does, and queues in the tasks of the workers.
+
+        Raises:
+            TowerMismatchError: The towers created or trained different variables.
+            GraphBuildError: The optimizer is not a ``tf.train.Optimizer``.
+            ReductionError: The reducer or the exchange cannot serve these gradients.
+        """
+        towers = build_replicas(grad_fn, self.devices, tower_building=self._tower_building, copies_are_set=True)
+        optimizer = check_optimizer(optimizer_fn())
+        grads, variables = split_grad_list(towers.outputs)
+        with tf.name_scope("reduce_gradients"):
+            reduced = self._reduce(grads)
+        train_op = apply_in_replicas(
+            towers.contexts,
+            merge_grad_list(reduced, variables),
+            optimizer,
+            tower_building=self._tower_building,
+            copies_are_set=True,
+        )
+        copying = copy_to_replicas(towers.contexts)
+        return BuildResult(train_op, towers.contexts, copying.op, SyncOp(copying.op), copying.copies)
+
+    def _reduce(self, grads: list[list[Gradient]]) -> list[list[Gradient]]:
+        own = self._reducer.reduce(grads, self._op)
+        if self._group.size == 1 or not own[0]:
+            return own
+        sent, order = list(own[0]), creation_order(grads[0])
+        if self._end_signal is not None:
+            # First, so that it never keeps gradients waiting.
+            order = [len(sent), *order]
+            sent.append(self._end_signal.build())
+        of_all = all_reduce_between_workers(self._group, sent, self._op, exchange=self._exchange, ready_order=order)
+        if self._end_signal is not None:
+            self._end_signal.told = of_all.pop() * (self._group.size if self._op is ReduceOp.MEAN else 1)
+        return transposed([_copied(grad, column) for grad, column in zip(of_all, transposed(grads), strict=True)])
+
+
+def _copied(grad: Gradient, column: Column) -> Column:
+    """Copy a gradient to where each tower has its own."""
+    return copy_slices_to_each(grad, column) if is_sparse(grad) else copy_to_each(grad, column)

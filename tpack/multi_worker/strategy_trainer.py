@@ -1,0 +1,59 @@
+"""The trainer of a distribution strategy over several workers."""
+
+from typing import Any
+
+from tpack.distribute.mirrored import CollectiveAllReduceStrategy
+from tpack.graph_builder.base import GraphBuilder
+from tpack.graph_builder.compiled import Compile
+from tpack.graph_builder.precision import PrecisionPolicy
+from tpack.multi_worker.all_reduce import WorkerGroup
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember, ClusterRank, ClusterTask
+from tpack.multi_worker.trainer import MultiWorkerTrainer, WaitLimits
+from tpack.train.trainers import StrategyBuilder
+from tpack.utils.validation import check_arguments
+
+
+@check_arguments
+class MultiWorkerStrategyTrainer(MultiWorkerTrainer):
+    """Trains a model with one cost under a `CollectiveAllReduceStrategy`, whose towers are in all of W workers.
+
+    It is to `MultiWorkerTrainerReplicated` what `StrategyTrainer` is to `SyncMultiGPUTrainerReplicated`. A process that
+    is alone trains as `StrategyTrainer` does. Variables on parameter servers have trainers of their own
+    (`DistributedTrainerParameterServer`), and an `Estimator` takes a `ParameterServerStrategy`.
+
+    Args:
+        strategy: the strategy; each worker has its own, with as many devices as the others'.
+        cluster: the place of this process; None is found out by `resolve_cluster`.
+        waits: how long workers wait for each other.
+        precision: see `SingleCostTrainer`.
+        compile: see `SingleCostTrainer`; None where there are several workers.
+
+    Raises:
+        ConfigError: ``strategy`` is something else, or the process is no worker.
+        ClusterError: The workers do not find each other.
+
+    Example:
+        launch_train_with_config(config, MultiWorkerStrategyTrainer(CollectiveAllReduceStrategy(num_gpus_per_worker=8)))
+    """
+
+    def __init__(
+        self,
+        strategy: CollectiveAllReduceStrategy,
+        *,
+        cluster: ClusterMember | ClusterTask | ClusterRank | None = None,
+        waits: WaitLimits | None = None,
+        precision: str | PrecisionPolicy = "float32",
+        compile: Compile = None,
+    ) -> None:
+        self.strategy = strategy
+
+        def make_builder(group: WorkerGroup) -> GraphBuilder:
+            if group.size == 1:
+                return StrategyBuilder(strategy)
+            strategy.join_workers(self.member, group.run)
+            return StrategyBuilder(strategy, self.end_signal)
+
+        super().__init__(make_builder, cluster, waits=waits, precision=precision, compile=compile)
+
+    def _facts(self) -> dict[str, Any]:
+        return {**super()._facts(), "the strategy": repr(self.strategy)}

@@ -1,0 +1,463 @@
+"""Trainers of several workers: each process builds a graph of its own, and they meet at each step.
+
+What a trainer of one machine does is done in each worker. Here is what they do together: they compare what they are
+about to train, begin with the values of worker 0, which alone restores a checkpoint, and end together: none is left
+waiting in a step for one that is lost, failed or was told to end.
+"""
+
+import dataclasses
+import functools
+import os
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.callbacks.base import Callback
+from tpack.callbacks.monitors.base import MonitorBase
+from tpack.errors import ConfigError, StopTraining
+from tpack.graph_builder.base import GradFn, GraphBuilder, OptimizerFn
+from tpack.graph_builder.compiled import Compile
+from tpack.graph_builder.precision import PrecisionPolicy
+from tpack.graph_copy.towers import TowerBuilding
+from tpack.input_source.base import InputSource
+from tpack.multi_worker.all_reduce import Arrivals, Exchange, WorkerGroup, copy_from_worker
+from tpack.multi_worker.callbacks import BroadcastFromChief, ReplicaCheck, StepHeartbeat, compare_values
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember, ClusterRank, ClusterTask
+from tpack.multi_worker.cluster.consistency import check_consistency, program
+from tpack.multi_worker.cluster.cpu_share import share_of_cores
+from tpack.multi_worker.cluster.peer_failure import ended_by_loss
+from tpack.multi_worker.cluster.peers import Peers, connect_peers
+from tpack.multi_worker.cluster.resolver import resolve_cluster
+from tpack.multi_worker.coordinated_stop import LONG_SECS, CoordinatedStop
+from tpack.multi_worker.optimizer_fingerprint import fingerprint_of_optimizer
+from tpack.multi_worker.replicated_builder import MultiWorkerReplicatedBuilder
+from tpack.multi_worker.servers import LOST_CONNECTION, WorkerSessionCreator, let_calls_to_lost_servers_fail
+from tpack.multi_worker.stop_flag import StopFlag
+from tpack.reduction.modes import ReductionMode, reducer_for_towers
+from tpack.step.multi_step import MultiStepRunner
+from tpack.step.step_seeds import differ_by_worker
+from tpack.tfutils.graph_lookup import get_global_step_var
+from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator
+from tpack.tfutils.sessinit import SessionInit
+from tpack.train.config import TrainConfig
+from tpack.train.interruption import Interrupted, Interruption
+from tpack.train.single_cost import BuilderTrainer
+from tpack.utils.validation import check_arguments, check_number
+
+
+@check_arguments
+@dataclasses.dataclass(frozen=True)
+class WaitLimits:
+    """How long the workers of a training wait for each other.
+
+    Args:
+        heartbeat_secs: after how long of silence a worker is taken for lost. One that is killed is found at once.
+        straggler_secs: after how long a worker that others wait for is named in the log; no less than that.
+        timeout_secs: how long workers wait for each other before the first step.
+
+    Raises:
+        ConfigError: A number is not positive, or the second is less than the first.
+    """
+
+    heartbeat_secs: float = 10.0
+    straggler_secs: float = 60.0
+    timeout_secs: float = 300.0
+
+    def __post_init__(self) -> None:
+        for name in ("heartbeat_secs", "timeout_secs"):
+            check_number(self, name, getattr(self, name), 0, is_low_allowed=False)
+        check_number(self, "straggler_secs", self.straggler_secs, self.heartbeat_secs)
+
+
+class MultiWorkerTrainer(BuilderTrainer):
+    """Base of trainers of several workers, each of which has variables of its own, equal to those of the others.
+
+    A process that is alone trains as a trainer of one machine does.
+
+    Args:
+        make_builder: makes the builder, for a group of workers.
+        cluster: the place of this process; None is found out by `resolve_cluster`, as is one that is not yet a member.
+        waits: how long workers wait for each other.
+        precision: see `SingleCostTrainer`.
+        compile: see `SingleCostTrainer`.
+
+    Attributes:
+        member: the place of this process.
+        group: the workers, as what they exchange in the graph needs them.
+        peers: the workers, for small values between steps.
+        end_signal: by which a worker tells the others, in a step, that it wants to end.
+        arrivals: whose part of the current step has come.
+
+    Raises:
+        ConfigError: The process is no worker, or from `resolve_cluster`.
+        ClusterError: The workers do not find each other.
+    """
+
+    peers: Peers
+
+    def __init__(
+        self,
+        make_builder: Callable[[WorkerGroup], GraphBuilder],
+        cluster: ClusterMember | ClusterTask | ClusterRank | None = None,
+        *,
+        waits: "WaitLimits | None" = None,
+        precision: str | PrecisionPolicy = "float32",
+        compile: Compile = None,
+    ) -> None:
+        waits = waits or WaitLimits()
+        if cluster is None:
+            cluster = _place_of(os.getpid())
+        self.member = cluster if isinstance(cluster, ClusterMember) else resolve_cluster(cluster)
+        if self.member.rank is None:
+            raise ConfigError(f"{type(self).__name__} is for those that train, and {self.member}")
+        self.peers = connect_peers(
+            self.member,
+            heartbeat_secs=waits.heartbeat_secs,
+            straggler_secs=waits.straggler_secs,
+            timeout_secs=waits.timeout_secs,
+        )
+        self.is_chief = self.peers.rank == 0
+        self.end_signal = StopFlag()
+        self.arrivals = Arrivals()
+        self._ending = CoordinatedStop(self.peers, self.end_signal)
+        self._notes: StepHeartbeat | None = None
+        self._has_differing_seed = False
+        self._optimizer_settings: dict[str, Any] = {}
+        with self._telling_others():
+            run = self.peers.broadcast("the name of the run", uuid.uuid4().hex)
+            self.group = WorkerGroup(("",), 0, run) if self.is_alone else WorkerGroup.of_member(self.member, run)
+            super().__init__(make_builder(self.group), precision=precision, compile=compile)
+        if self.compiler is not None:
+            self.compiler.is_on_server = not self.is_alone
+
+    def _check_processes(self) -> None:
+        """Be one of several processes."""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is no other process to train with."""
+        return self.peers.size == 1
+
+    def follow_chief(self, config: TrainConfig) -> None:
+        """Let a config begin where the chief's does, which has looked for checkpoints, and draw other numbers than it.
+
+        Args:
+            config: this worker's.
+        """
+        with self._telling_others():
+            start = self.peers.broadcast("where training begins", config.start())
+            if not self.is_chief:
+                config.begin_at(start)
+            self._differ_from_others()
+
+    def _differ_from_others(self) -> None:
+        if not self._has_differing_seed:
+            self._has_differing_seed = True
+            with self.graph.as_default():
+                differ_by_worker(self.peers.rank)
+
+    def setup_graph(
+        self,
+        input_signature: Sequence[tf.TensorSpec | tf.Tensor],
+        input: InputSource,
+        get_cost_fn: Callable[..., Any],
+        get_opt_fn: OptimizerFn,
+    ) -> None:
+        """Build the training graph of this worker, and compare it with those of the others.
+
+        Args:
+            input_signature: as for `SingleCostTrainer.setup_graph`.
+            input: where this worker's data come from.
+            get_cost_fn: as for `SingleCostTrainer.setup_graph`.
+            get_opt_fn: as for `SingleCostTrainer.setup_graph`.
+
+        Raises:
+            ClusterError: Another worker has other variables or settings; all raise it.
+            ConfigError: As `SingleCostTrainer.setup_graph`, as for the rest.
+            GraphBuildError: The model cannot be trained.
+            TowerMismatchError: The towers differ.
+        """
+        with self._telling_others():
+            self._differ_from_others()
+            super().setup_graph(input_signature, input, get_cost_fn, get_opt_fn)
+            with self.graph.as_default():
+                get_global_step_var()
+                variables = self._variables_of_all()
+                facts = {**program(), **self._facts(), "variables": _kinds(variables)}
+                facts["the optimizer"] = self._optimizer_settings
+            check_consistency(self.peers, facts)
+            self._shared = variables
+
+    def _facts(self) -> dict[str, Any]:
+        """Return the settings that all workers must share, besides the program and the variables."""
+        return {"the trainer": type(self).__name__, "towers": len(self.devices), "precision": repr(self.precision)}
+
+    def _variables_of_all(self) -> list[tf.Variable]:
+        """Return the variables that all workers have when the graph was set up."""
+        return list(tf.global_variables())
+
+    def _setup_graph(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> list[Callback]:
+        def noted_optimizer() -> tf.train.Optimizer:
+            optimizer = optimizer_fn()
+            # Before it is used, which not all workers do.
+            self._optimizer_settings = self._optimizer_settings or fingerprint_of_optimizer(optimizer)
+            return optimizer
+
+        callbacks = super()._setup_graph(grad_fn, noted_optimizer)
+        return callbacks if self.is_alone else [*self._callbacks_of_several(), *callbacks]
+
+    def _callbacks_of_several(self) -> list[Callback]:
+        """Return what is to be done in each of several workers."""
+        self._notes = StepHeartbeat(self.peers, self.end_signal, self._ending)
+        self._compare, self._copy_to_all = ReplicaCheck(self.peers), BroadcastFromChief()
+        return [self._notes, self._compare, self._copy_to_all]
+
+    def setup_callbacks(self, callbacks: Sequence[Callback], monitors: Sequence[MonitorBase]) -> None:
+        """Do as `Trainer.setup_callbacks`, and let variables that callbacks have made on all workers be shared."""
+        super().setup_callbacks(callbacks, monitors)
+        if not self.is_alone:
+            self._share_values()
+
+    def _share_values(self) -> None:
+        """Let all workers begin with the values that worker 0 has, and begin and end each epoch with them."""
+        with self.graph.as_default():
+            made = _kinds(tf.global_variables())
+            of_all = self.peers.gather("the variables of callbacks", made)
+            in_all = {name for name, fact in made.items() if all(each.get(name) == fact for each in of_all)}
+            self._shared = [v for v in tf.global_variables() if v.op.name in in_all]
+            trained = {variable.op.name for variable in tf.trainable_variables()}
+            untrained = [variable for variable in self._shared if variable.op.name not in trained]
+            self._copy_to_all.of_all = copy_from_worker(self.group, self._shared)
+            self._copy_to_all.of_untrained = copy_from_worker(self.group, untrained, name="untrained")
+        self._compare.variables = [variable for variable in self._shared if variable.op.name in trained]
+        self._init_ops.insert(0, self._copy_to_all.of_all)
+        if not self.is_chief:
+            self._set_by_init_ops.extend(self._shared)
+
+    def initialize(self, session_creator: SessionCreator, session_init: SessionInit | None = None) -> None:
+        """Create the session on the server of this process, and begin with the values of worker 0.
+
+        Args:
+            session_creator: a `NewSessionCreator`, whose settings the session gets.
+            session_init: gives worker 0 its values; the others have no use for it.
+
+        Raises:
+            ConfigError: ``session_creator`` is another one; or as `Trainer.initialize`, as for the rest.
+            ClusterError: The workers are to make different numbers of steps, a port is in use, or a worker was lost.
+            DeviceError: The session lacks a device that the graph asks for.
+            CheckpointError: What is to be restored is missing, damaged or of other shapes.
+        """
+        if self.is_alone:
+            super().initialize(session_creator, session_init)
+            return
+        loop = self.loop
+        facts = {
+            "steps of an epoch": loop.steps_per_epoch,
+            "the first epoch": loop.starting_epoch,
+            "the last epoch": loop.max_epoch,
+            "steps made of the first epoch": loop.starting_step,
+            "steps of a call": self.steps_per_call,
+        }
+        check_consistency(self.peers, facts)
+        creator = self._on_server(session_creator)
+        with self.graph.as_default(), tf.device(self.group.tasks[self.group.rank]):
+            super().initialize(creator, session_init if self.is_chief else None)
+        self._compare_values()
+        self.peers.on_stall(self._awaited)
+
+    def _awaited(self) -> list[int]:
+        """Return whom this worker waits for in its step; called from another thread."""
+        try:
+            return self.arrivals.missing(self.sess)
+        except (RuntimeError, tf.errors.OpError):
+            # The session is closed, or about to be.
+            return []
+
+    def _on_server(self, session_creator: SessionCreator) -> WorkerSessionCreator:
+        num_cores = share_of_cores(self.peers)
+        if isinstance(session_creator, WorkerSessionCreator):
+            return session_creator
+        if type(session_creator) is not NewSessionCreator or session_creator.target:
+            raise ConfigError(
+                f"{type(self).__name__} has its session on the server of its own process, and got {session_creator!r} "
+                "to create it: expected a NewSessionCreator, which may have a config, or a WorkerSessionCreator"
+            )
+        return WorkerSessionCreator(
+            self.member,
+            session_creator.config,
+            grappler=session_creator.grappler,
+            num_cores=num_cores,
+            before_connecting=self._wait_for_servers,
+        )
+
+    def _wait_for_servers(self) -> None:
+        self.peers.barrier("the start of their servers")
+        let_calls_to_lost_servers_fail()
+
+    def _compare_values(self) -> None:
+        """Compare what all workers begin with: a copy that went wrong would never show."""
+        compare_values(self.peers, self.sess, self._shared, "checksums of first values")
+
+    def _fixed_executor(self) -> str:
+        # Another process than the one that asks runs the kernels, as far as TensorFlow is concerned.
+        return super()._fixed_executor() if self.is_alone else "pool"
+
+    def train(self, *args: Any, **kwargs: Any) -> None:
+        """Do as `Trainer.train`, on all workers together, and end what they have in common.
+
+        Args:
+            *args: as for `Trainer.train`.
+            **kwargs: as for `Trainer.train`.
+
+        Raises:
+            ClusterError: Another worker was lost, or failed; the message names it.
+        """
+        try:
+            with ended_by_loss(self.peers, self._break_off, lost_connection=LOST_CONNECTION):
+                super().train(*args, **kwargs)
+        finally:
+            self.peers.close()
+
+    def _meet_before(self, epoch_num: int) -> None:
+        """Go on with the next epoch if all do."""
+        self._ending.before_epoch(epoch_num)
+
+    def _train(self, interruption: Interruption) -> None:
+        try:
+            super()._train(interruption)
+        except (StopTraining, Interrupted) as request:
+            # After the last step of an epoch, the others do not know of it yet.
+            if self.loop.epoch_finished and self.loop.epoch_num < self.loop.max_epoch:
+                self._ending.end_after_epoch(self.loop.epoch_num + 1, request)
+            raise
+
+    def _finish(self, *, has_failed: bool) -> None:
+        if not has_failed:
+            # The last sums that others take lie on this process's server.
+            self.peers.barrier("the end of training", timeout_secs=LONG_SECS)
+        super()._finish(has_failed=has_failed)
+
+    # What is done when one of them fails, or wants to end.
+
+    def _break_off(self) -> None:
+        """Let what this worker waits for return, since it cannot go on without another; in a thread of its own."""
+        error = self.peers.error
+        if self.interruption is not None and error is not None:
+            self.interruption.fail(error)
+        else:
+            self._close_session()
+
+    @contextmanager
+    def _telling_others(self) -> Iterator[None]:
+        """Tell the others of an error that ends this worker before it trains."""
+        try:
+            yield
+        except BaseException as error:
+            self.peers.report_failure(f"{type(error).__name__}: {error}")
+            self.peers.close()
+            raise
+
+    def _end_if_asked(self, interruption: Interruption, trigger_step: Callable[[], None] | None = None) -> None:
+        """End after the step after which all workers do: who is asked to end says so, and makes one more."""
+        request: BaseException | None = None
+        try:
+            super()._end_if_asked(interruption, trigger_step)
+        except (StopTraining, Interrupted) as error:
+            if self.is_alone:
+                raise
+            request = error
+        self._ending.after_step(self.sess, request)
+
+    def _make_steps(self, calls: MultiStepRunner) -> int:
+        num_made = super()._make_steps(calls)
+        if self._notes is not None and num_made < self.loop.num_coming:
+            self._notes.ended_early()
+        return num_made
+
+    def _ask_to_end(self) -> None:
+        if self._calls is None or self.is_alone:
+            super()._ask_to_end()
+        else:
+            self._ending.ask_at_once(self.sess)
+
+    def _may_be_interrupted(self, interruption: Interruption) -> bool:
+        # A step that was not begun is not left out either, since the others wait in it.
+        return super()._may_be_interrupted(interruption) if self.is_alone else interruption.is_late
+
+
+@check_arguments
+class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
+    """Trains K towers with their own variables in each of W workers, and all-reduces the gradients over all of them.
+
+    Every worker runs the same script, which a launcher has started as several processes (``tpack launch``, ``srun``,
+    ``mpirun``, a Job of Kubernetes); alone, it trains as `SyncMultiGPUTrainerReplicated` does.
+
+    Args:
+        gpus: how many towers each worker has, or the numbers of their GPUs; all workers have as many.
+        average: average the gradients, or sum them.
+        mode: as for `SyncMultiGPUTrainerReplicated`, inside a worker.
+        wire_dtype: ``"bfloat16"`` or ``"float16"`` rounds gradients for their way between workers; see `Exchange`.
+        cluster: the place of this process; None is found out by `resolve_cluster`.
+        waits: how long workers wait for each other.
+        precision: see `SingleCostTrainer`.
+        compile: see `SingleCostTrainer`.
+        tower_building: as for `DataParallelBuilder`.
+
+    Raises:
+        ConfigError: An argument cannot be, or the process is no worker.
+        ClusterError: The workers do not find each other.
+
+    Example:
+        launch_train_with_config(config, MultiWorkerTrainerReplicated(8))
+    """
+
+    def __init__(
+        self,
+        gpus: int | Sequence[int],
+        average: bool = True,
+        mode: ReductionMode = None,
+        *,
+        wire_dtype: str | tf.DType | None = None,
+        cluster: ClusterMember | ClusterTask | ClusterRank | None = None,
+        waits: WaitLimits | None = None,
+        precision: str | PrecisionPolicy = "float32",
+        compile: Compile = None,
+        tower_building: TowerBuilding = "auto",
+    ) -> None:
+        wanted, choice = Exchange(wire_dtype), reducer_for_towers(gpus, mode)
+        self.reduction = str(choice)
+
+        def make_builder(group: WorkerGroup) -> GraphBuilder:
+            return MultiWorkerReplicatedBuilder(
+                gpus,
+                group,
+                average=average,
+                reducer=choice.reducer,
+                exchange=dataclasses.replace(wanted, arrivals=self.arrivals),
+                end_signal=self.end_signal,
+                tower_building=tower_building,
+            )
+
+        self._settings = {"average": average, "the reducer": choice.reducer.name, "the exchange": repr(wanted)}
+        super().__init__(make_builder, cluster, waits=waits, precision=precision, compile=compile)
+
+    def _facts(self) -> dict[str, Any]:
+        return {**super()._facts(), **self._settings}
+
+
+def _kinds(variables: Sequence[tf.Variable]) -> dict[str, str]:
+    """Return what kind of variable each is, by name."""
+    trained = {variable.op.name for variable in tf.trainable_variables()}
+    return {
+        v.op.name: f"{v.dtype.base_dtype.name} {v.shape}{', trained' if v.op.name in trained else ''}"
+        for v in variables
+    }
+
+
+@functools.cache
+def _place_of(pid: int) -> ClusterMember:
+    """Return the place of this process, which is found out once: workers meet, and nobody can come a second time."""
+    return resolve_cluster()

@@ -1,0 +1,420 @@
+"""A session whose runs carry along what callbacks want of each step, at the cost of a bare callable.
+
+Each run asks the callbacks what they want to fetch, adds it to the fetches of the run and hands everybody their own
+values. One callable is compiled for each distinct set of fetches and kept, so that the usual step pays for the kernels
+and little else. What TensorFlow says when input threads die ("queue is closed") is replaced by the error of the thread,
+and what it says of data that ended or failed by what that means for who trains.
+"""
+
+import re
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError, DataExhaustedError, InputError, StepTimeoutError, TpackError
+from tpack.step.compile_choice import CompileChoice
+from tpack.step.compiled_copy import CompiledCopy
+from tpack.step.executor_choice import ExecutorChoice
+from tpack.step.fetch_plan import (
+    NO_VALUES,
+    FetchPlan,
+    RememberedStep,
+    fetch_key,
+    graph_element,
+    is_composite,
+    is_constant,
+    timeout_alone,
+)
+from tpack.step.loop_graph import LoopGraph, LoopPlan
+from tpack.step.op_traceback import with_origin
+from tpack.types import Fetches
+
+_Feeds = dict[int, tuple[tf.Tensor, Any]]
+
+MAX_PLANS = 128
+"""How many distinct sets of fetches are kept; a loop that makes new ones all the time drops the oldest."""
+
+# The message of an error ends with the operations it came through, the innermost first.
+_OPERATION = re.compile(r"\[\[(?:\{\{node )?([^\]}]+)")
+
+
+class StepCallback(Protocol):
+    """What a `HookedSession` asks of a callback: a `tpack.callbacks.base.Callback`, or a `HookAdapter`."""
+
+    def implements(self, hook: str) -> bool:
+        """Tell whether the method of this name, such as ``"before_run"``, does anything."""
+
+    def bound(self, hook: str) -> Callable[..., Any]:
+        """Return what to call for the method of this name at each step."""
+
+    def failure(self) -> BaseException | None:
+        """Return the error that ended a thread or process which the callback owns, if there is one."""
+
+
+class HookedSession:
+    """Runs fetches in a session together with what callbacks ask for.
+
+    Args:
+        session: an open session.
+        callbacks: the callbacks to ask, in this order: those with a ``before_run`` or ``after_run`` of their own, and
+            those with a ``failure`` to tell.
+        executor: who runs the kernels: ``"pool"``, ``"caller"`` or ``"auto"``, which measures both (see
+            `tpack.step.executor_choice`).
+        compiled: a compiled copy of what is run, to be used where that is faster (see
+            `tpack.step.compile_choice`); None where there is none.
+
+    Attributes:
+        has_begun: whether a run has begun, since somebody set it to False; what callbacks do before it does not count.
+
+    Raises:
+        ConfigError: ``executor`` is something else.
+    """
+
+    def __init__(
+        self,
+        session: tf.Session,
+        callbacks: Sequence[StepCallback],
+        *,
+        executor: str = "pool",
+        compiled: CompiledCopy | None = None,
+    ) -> None:
+        self._session = session
+        self._callbacks = list(callbacks)
+        asked = [callback for callback in callbacks if callback.implements("before_run")]
+        self._asked = [callback.bound("before_run") for callback in asked]
+        # Who is told, and which of the answers to `before_run` is theirs, if they gave one.
+        position = {id(callback): index for index, callback in enumerate(asked)}
+        self._told = [(cb.bound("after_run"), position.get(id(cb))) for cb in callbacks if cb.implements("after_run")]
+        choice = ExecutorChoice(executor)
+        self._choice = choice if compiled is None else CompileChoice(compiled, choice)
+        self._plans: dict[Hashable, FetchPlan] = {}
+        self._steps: dict[tuple[int, ...], RememberedStep] = {}
+        self._context: tf.train.SessionRunContext | None = None
+        self._stop_requested = False
+        self.has_begun = False
+
+    @property
+    def session(self) -> tf.Session:
+        """The session itself."""
+        return self._session
+
+    @property
+    def graph(self) -> tf.Graph:
+        """The session's graph."""
+        return self._session.graph
+
+    def run(
+        self,
+        fetches: Fetches,
+        feed_dict: Mapping[Any, Any] | None = None,
+        options: tf.RunOptions | None = None,
+        run_metadata: tf.RunMetadata | None = None,
+    ) -> Any:
+        """Run ``fetches`` and what the callbacks want, once.
+
+        Args:
+            fetches: what ``session.run`` takes.
+            feed_dict: values for tensors.
+            options: ``tf.RunOptions``; the run then goes through ``session.run``, unless a timeout is all they ask for.
+            run_metadata: filled in when given.
+
+        Returns:
+            The values of ``fetches``, in the same structure.
+
+        Raises:
+            DataExhaustedError: The input ended.
+            InputError: A ``tf.data`` pipeline failed.
+            StepTimeoutError: The run took longer than the options, or a callback's, allow.
+            ConfigError: A tensor is fed twice or with a wrong shape, or something cannot be fetched or fed.
+        """
+        context = self._run_context(fetches, feed_dict, options)
+        requests = [before_run(context) for before_run in self._asked]
+        is_bare = feed_dict is None and options is None and run_metadata is None
+        # Most steps ask for the very objects that an earlier one asked for: then nothing is left to be looked at.
+        key = (id(fetches), *map(id, requests))
+        step = self._steps.get(key) if is_bare else None
+        self.has_begun = True
+        try:
+            if step is not None:
+                return self._tell_remembered(step, self._choice.run(step.plan), context)
+            wanted, feeds, options = self._merge(requests, feed_dict, options)
+            if options is not None and run_metadata is None and not timeout_alone(options):
+                run_metadata = tf.RunMetadata()
+            everything = [fetches, *([] if item is None else item for item in wanted)]
+            results = self._run(everything, feeds, options, run_metadata)
+        except tf.errors.OpError as error:
+            self._raise_cause(error, [options, *_options_of(requests)])
+            raise
+        if is_bare and all(map(is_constant, (fetches, *requests))):
+            plan = self._plan(everything, feeds, options)
+            if plan is not None:
+                self._remember(key, RememberedStep(plan, self._told, fetches, requests))
+        self._tell(context, wanted, results, (options, run_metadata))
+        return results[0]
+
+    def _merge(
+        self, requests: Sequence[Any], feed_dict: Mapping[Any, Any] | None, options: tf.RunOptions | None
+    ) -> tuple[list[Any], _Feeds, tf.RunOptions | None]:
+        """Return what each callback wants to fetch, and everybody's feeds and options."""
+        arguments = [request for request in requests if isinstance(request, tf.train.SessionRunArgs)]
+        wanted = [request.fetches if isinstance(request, tf.train.SessionRunArgs) else request for request in requests]
+        feeds = self._merge_feeds([feed_dict, *(item.feed_dict for item in arguments)])
+        options = _merge_options([options, *_options_of(requests)])
+        return wanted, feeds, options
+
+    def run_several(self, fetches: Fetches, several: LoopGraph, num_steps: int) -> int:
+        """Make several steps in one run; callbacks are asked before and told after it, once.
+
+        Args:
+            fetches: what a step runs by itself; callbacks see it as what is run.
+            several: the steps.
+            num_steps: how many.
+
+        Returns:
+            How many steps were made: fewer than were wanted only where something stopped them.
+
+        Raises:
+            DataExhaustedError: The input ended.
+            InputError: A ``tf.data`` pipeline failed.
+            ConfigError: A callback asks for something that it did not announce, feeds something, or gives options
+                other than to trace the run.
+        """
+        context = self._run_context(fetches, None, None)
+        requests = [before_run(context) for before_run in self._asked]
+        key = (id(several), *map(id, requests))
+        step = self._steps.get(key)
+        self.has_begun = True
+        try:
+            if step is None:
+                wanted, options = self._wanted_of_several(requests)
+                plan = LoopPlan(self._session, several, [[] if item is None else item for item in wanted])
+                if options is not None:
+                    return self._run_traced(plan, num_steps, (context, wanted, options))
+                step = RememberedStep(plan, self._told, several, requests)
+                if all(map(is_constant, requests)):
+                    self._remember(key, step)
+            return int(self._tell_remembered(step, step.plan.run(self._choice, num_steps), context))
+        except tf.errors.OpError as error:
+            self._raise_cause(error, [])
+            raise
+
+    def _wanted_of_several(self, requests: Sequence[Any]) -> tuple[list[Any], tf.RunOptions | None]:
+        """Return what each callback wants to fetch, and the options of a run that is to be traced."""
+        wanted, feeds, options = self._merge(requests, None, None)
+        if feeds or (options is not None and options != tf.RunOptions(trace_level=options.trace_level)):
+            raise ConfigError(
+                "a callback feeds data or gives options to a run of several steps, which can only be traced"
+            )
+        return wanted, options
+
+    def _run_traced(
+        self, plan: LoopPlan, num_steps: int, run: tuple[tf.train.SessionRunContext, list[Any], tf.RunOptions]
+    ) -> int:
+        context, wanted, options = run
+        run_metadata = tf.RunMetadata()
+        results = plan.run_traced(num_steps, options, run_metadata)
+        self._tell(context, wanted, results, (options, run_metadata))
+        return int(results[0])
+
+    def _tell_remembered(self, step: RememberedStep, results: list[Any], context: tf.train.SessionRunContext) -> Any:
+        """Give callbacks their values of a step that can come again, and return those of the run's own fetches."""
+        for after_run, position in step.told:
+            after_run(
+                context, NO_VALUES if position is None else tf.train.SessionRunValues(results[position], None, None)
+            )
+        if context.stop_requested:
+            self._stop_requested = True
+        return results[0]
+
+    def _remember(self, key: tuple[int, ...], step: RememberedStep) -> None:
+        if len(self._steps) >= MAX_PLANS:
+            self._steps.clear()
+        self._steps[key] = step
+
+    def should_stop(self) -> bool:
+        """Whether a callback has asked for a stop, in whichever run."""
+        return self._stop_requested
+
+    def close(self) -> None:
+        """Close the session."""
+        self._steps.clear()
+        self._plans.clear()
+        self._session.close()
+
+    def _run_context(
+        self, fetches: Fetches, feed_dict: Mapping[Any, Any] | None, options: tf.RunOptions | None
+    ) -> tf.train.SessionRunContext:
+        if feed_dict or options is not None:
+            return self._new_context(fetches, feed_dict, options)
+        if self._context is None or self._context.original_args.fetches is not fetches:
+            self._context = self._new_context(fetches, None, None)
+        return self._context
+
+    def _new_context(
+        self, fetches: Fetches, feed_dict: Mapping[Any, Any] | None, options: tf.RunOptions | None
+    ) -> tf.train.SessionRunContext:
+        arguments = tf.train.SessionRunArgs(fetches, feed_dict=feed_dict, options=options)
+        return tf.train.SessionRunContext(arguments, self._session)
+
+    def _run(
+        self,
+        everything: list[Any],
+        feeds: _Feeds,
+        options: tf.RunOptions | None,
+        run_metadata: tf.RunMetadata | None,
+    ) -> list[Any]:
+        plan = self._plan(everything, feeds, options) if run_metadata is None else None
+        if plan is None:
+            feed_dict = dict(feeds.values())
+            return self._session.run(everything, feed_dict=feed_dict, options=options, run_metadata=run_metadata)
+        return self._choice.run(plan, *(_as_feed(tensor, value) for tensor, value in feeds.values()))
+
+    def _plan(self, everything: list[Any], feeds: _Feeds, options: tf.RunOptions | None) -> FetchPlan | None:
+        """Return the plan for these fetches and feeds, or None if there are composite tensors among them."""
+        timeout_in_ms = timeout_alone(options)
+        key = (fetch_key(everything), timeout_in_ms, *feeds)
+        plan = self._plans.get(key)
+        if plan is None:
+            fed = [tensor for tensor, _ in feeds.values()]
+            if is_composite(everything) or is_composite(fed):
+                return None
+            if len(self._plans) >= MAX_PLANS:
+                del self._plans[next(iter(self._plans))]
+            plan = self._plans[key] = FetchPlan(self._session, everything, fed, timeout_in_ms=timeout_in_ms)
+        return plan
+
+    def _tell(
+        self,
+        context: tf.train.SessionRunContext,
+        wanted: list[Any],
+        results: list[Any],
+        run: tuple[tf.RunOptions | None, tf.RunMetadata | None],
+    ) -> None:
+        for after_run, position in self._told:
+            value = None if position is None or wanted[position] is None else results[position + 1]
+            after_run(context, tf.train.SessionRunValues(value, *run))
+        self._stop_requested = self._stop_requested or context.stop_requested
+
+    def _merge_feeds(self, feed_dicts: Sequence[Mapping[Any, Any] | None]) -> _Feeds:
+        """Return {id(tensor): (tensor, value)} of the run's own feeds and of those that callbacks ask for."""
+        feeds: _Feeds = {}
+        for feed_dict in filter(None, feed_dicts):
+            for name, value in feed_dict.items():
+                tensor = self._feed_target(name)
+                if id(tensor) in feeds:
+                    raise ConfigError(f"{tensor!r} is fed twice in one run")
+                feeds[id(tensor)] = (tensor, value)
+        return feeds
+
+    def _feed_target(self, name: str | tf.Tensor | tf.SparseTensor) -> tf.Tensor | tf.SparseTensor:
+        target = name if is_composite(name) else graph_element(self._session.graph, name)
+        if isinstance(target, tf.Operation):
+            raise ConfigError(f"{target.name!r} is an operation: only tensors can be fed")
+        return target
+
+    def _raise_cause(self, error: tf.errors.OpError, options: Sequence[tf.RunOptions | None]) -> None:
+        """Raise what made a run fail: a callback's failure, the data, a short timeout, or an operation."""
+        for callback in self._callbacks:
+            failure = callback.failure()
+            if failure is not None:
+                raise failure
+        merged = _merge_options(options)
+        explanation = explain_failure(error, self.graph, 0 if merged is None else merged.timeout_in_ms)
+        if explanation is not None:
+            raise explanation from error
+        if (located := with_origin(error, self.graph)) is not error:
+            raise located from None
+
+
+class HookAdapter:
+    """A ``tf.train.SessionRunHook`` as a `StepCallback`: what it does around a run.
+
+    Whoever owns the session calls the hook's other methods.
+
+    Args:
+        hook: the hook.
+    """
+
+    def __init__(self, hook: tf.train.SessionRunHook) -> None:
+        self._hook = hook
+
+    def implements(self, hook: str) -> bool:
+        """Tell whether the hook does anything in its method of this name."""
+        return getattr(type(self._hook), hook, None) is not getattr(tf.train.SessionRunHook, hook, None)
+
+    def bound(self, hook: str) -> Callable[..., Any]:
+        """Return the hook's method of this name."""
+        method: Callable[..., Any] = getattr(self._hook, hook)
+        return method
+
+    def failure(self) -> BaseException | None:
+        """Return nothing: hooks own no threads."""
+        return None
+
+
+def _options_of(requests: Sequence[Any]) -> list[tf.RunOptions | None]:
+    return [request.options for request in requests if isinstance(request, tf.train.SessionRunArgs)]
+
+
+def _merge_options(options: Sequence[tf.RunOptions | None]) -> tf.RunOptions | None:
+    """Return new options that ask for all that these ask for; None when nobody asks for anything."""
+    wanted = [item for item in options if item is not None]
+    if not wanted:
+        return None
+    merged = tf.RunOptions()
+    for item in wanted:
+        merged.MergeFrom(item)
+    # Merging keeps the last of several numbers. The most detailed trace and the longest time serve everybody.
+    merged.trace_level = max(item.trace_level for item in wanted)
+    merged.timeout_in_ms = max(item.timeout_in_ms for item in wanted)
+    return merged
+
+
+def _as_feed(tensor: tf.Tensor, value: object) -> np.ndarray:
+    array = np.asarray(value, dtype=tensor.dtype.as_numpy_dtype)
+    if not tensor.shape.is_compatible_with(array.shape):
+        raise ConfigError(
+            f"cannot feed an array of shape {array.shape} for {tensor.name}, whose shape is {tensor.shape}"
+        )
+    return array
+
+
+def explain_failure(error: tf.errors.OpError, graph: tf.Graph, timeout_in_ms: int = 0) -> TpackError | None:
+    """Return the error to raise from ``error``, or None when TensorFlow's own says best what happened.
+
+    TensorFlow names the operation that gave up, which for data is never the place where things went wrong.
+
+    Args:
+        error: what a run raised.
+        graph: the graph that was run.
+        timeout_in_ms: how long the run was allowed to take; 0 for no limit.
+    """
+    if isinstance(error, tf.errors.OutOfRangeError):
+        return DataExhaustedError(
+            "a step found no more data: its input ended before training did. Repeat the data, or train fewer steps"
+        )
+    # An operation with a time limit of its own names itself.
+    if timeout_in_ms and isinstance(error, tf.errors.DeadlineExceededError) and not _OPERATION.search(error.message):
+        return StepTimeoutError(
+            f"a run took longer than the {timeout_in_ms} ms that its options allow. The callback Watchdog finds out "
+            "what a step waits for"
+        )
+    for name in _OPERATION.findall(error.message):
+        if _is_next_element(graph, name):
+            return InputError(f"the dataset of {name} failed: {_reason(error.message)}")
+    return None
+
+
+def _reason(message: str) -> str:
+    """Return the line before the operations: before that there may be tracebacks, of Python or of the graph."""
+    return message.partition("[[")[0].strip().splitlines()[-1].strip()
+
+
+def _is_next_element(graph: tf.Graph, name: str) -> bool:
+    try:
+        return bool(graph.get_operation_by_name(name).type == "IteratorGetNext")
+    except (KeyError, ValueError):
+        # Operations inside the functions of a dataset are not the graph's own.
+        return False

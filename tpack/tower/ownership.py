@@ -1,0 +1,466 @@
+"""Whose the variables of a tower are, and which of them it made.
+
+A variable of one tower is the copy of that which the main tower calls by the same name inside of it. The order says
+nothing: a function that goes over a set may create ``b`` before ``a`` in the second tower. Nor does the name that
+TensorFlow makes of the one that was asked for, to have each once in a graph: it depends on what else was built.
+
+``tf.get_variable`` shares variables by their names; ``tf.Variable``, and with it Keras, always makes a new one. Where a
+tower takes the variables of another one, such as for prediction, a variable that is about to be made is looked up by
+its path instead: the name scopes inside the tower, its name, and how many were made there before.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from typing import Any, TypeAlias
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tpack.compat import is_in_variable_store
+from tpack.errors import TowerMismatchError
+from tpack.tower.collections import KEEP_ALL, KEEP_UPDATES, KEEP_VARIABLES, CollectionPolicy
+from tpack.tower.names import join_scope
+from tpack.tower.per_graph import PerGraph
+
+InitialValue: TypeAlias = tf.Tensor | np.ndarray | Sequence[Any] | complex | Callable[[], Any] | None
+"""What a variable is made with: a value, or a function that returns it."""
+
+Creator: TypeAlias = Callable[..., tf.Variable]
+"""The next of TensorFlow's variable creators, which makes the variable."""
+
+_MOST_NAMES = 10
+"""How many variables a message names."""
+
+
+class VariableRecorder:
+    """Records the variables created inside its scopes, and always makes them resource variables.
+
+    Args:
+        owner: who creates them, for messages.
+        ownership: whose they are; by default its own, as they are made.
+        unnamed_scope: a name scope that is left out of the variables' names.
+        own_scope: a scope that other recorders have under another name, such as the tower's; its name may be anywhere
+            in names that are made of others, such as those of averages.
+
+    Attributes:
+        variables: what was recorded.
+        paths: where in the tower function the variables were made.
+        own_scope: see above.
+    """
+
+    def __init__(
+        self, owner: str, ownership: "Ownership | None" = None, *, unnamed_scope: str = "", own_scope: str = ""
+    ) -> None:
+        self.owner = owner
+        self.own_scope = own_scope
+        self.variables: list[tf.Variable] = []
+        self.paths = VariablePaths()
+        self._asked_for: list[tuple[str, str]] = []
+        self._ownership = Own() if ownership is None else ownership
+        self._unnamed_scope = unnamed_scope
+        self._paused = False
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Record in this block; may be entered several times."""
+        self.paths.begin()
+        with tf.variable_creator_scope(self._create):
+            yield
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether a variable made now is shared by all towers."""
+        return self._paused
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Record nothing in this block: what it creates is shared by all towers."""
+        before, self._paused = self._paused, True
+        try:
+            yield
+        finally:
+            self._paused = before
+
+    def make(self, creator: Creator, kwargs: dict[str, Any]) -> tf.Variable:
+        """Make the variable that these arguments of a creator ask for, and record it."""
+        path = self.paths.path(kwargs.get("name"))
+        variable = self._made(creator, kwargs)
+        self.record(path, variable)
+        self.paths.note(path, variable)
+        return variable
+
+    @property
+    def asked_for(self) -> list[tuple[str, tf.Variable]]:
+        """The variables, each with the path that it was asked for on."""
+        return [(path, variable) for (path, _), variable in zip(self._asked_for, self.variables, strict=True)]
+
+    def record(self, path: str, variable: tf.Variable) -> None:
+        """Record a variable that was asked for on a path."""
+        self.variables.append(variable)
+        self._asked_for.append((path, self.paths.variable_scope))
+
+    def by_name(self) -> dict[str, tf.Variable]:
+        """Return the variables, each by what it is called inside the tower; the second of a name as ``name:1``."""
+        named: dict[str, tf.Variable] = {}
+        numbers: Counter[str] = Counter()
+        inner_names: dict[str, str] = {}
+        for (path, scope), variable in zip(self._asked_for, self.variables, strict=True):
+            name = _inner_name(variable, path, scope, inner_names)
+            number = numbers[name]
+            numbers[name] += 1
+            name = f"{name}:{number}" if number else name
+            inner_names[_without_empty(variable.op.name)] = name
+            named[name] = variable
+        return named
+
+    def take(self, kwargs: dict[str, Any], made_by: "VariableRecorder | None" = None) -> tf.Variable:
+        """Return the variable that another tower made where these arguments of a creator ask for one.
+
+        Args:
+            kwargs: the arguments.
+            made_by: the other tower's recorder; None for that of any tower in the same variable scope.
+
+        Raises:
+            TowerMismatchError: There is none, or it has another shape.
+        """
+        among = None if made_by is None else [made_by.paths]
+        return self.paths.take(kwargs.get("name"), kwargs.get("initial_value"), self.owner, made_by=among)
+
+    def _create(self, next_creator: Creator, **kwargs: Any) -> tf.Variable:
+        if self._paused:
+            return self._made(next_creator, kwargs)
+        return self._ownership.create(self, next_creator, kwargs)
+
+    def _made(self, creator: Creator, kwargs: dict[str, Any]) -> tf.Variable:
+        # Keras variables come without this argument and are resource variables anyway.
+        if "use_resource" in kwargs:
+            kwargs["use_resource"] = True
+        with _without_scope(self._unnamed_scope):
+            return creator(**kwargs)
+
+
+def pair_variables(main: VariableRecorder, copy: VariableRecorder) -> list[tuple[tf.Variable, tf.Variable]]:
+    """Pair each variable of the main tower with its copy in another tower, which has the same name inside the tower.
+
+    Args:
+        main: what the main tower created.
+        copy: what the other tower created.
+
+    Returns:
+        (main, copy) pairs in the order in which the main tower created them.
+
+    Raises:
+        TowerMismatchError: One tower created variables of names that the other has none of, or a pair differs in shape
+            or dtype.
+    """
+    mains, copies = main.by_name(), copy.by_name()
+    extra = (
+        _without_own_scope(main, mains.keys() - copies.keys()),
+        _without_own_scope(copy, copies.keys() - mains.keys()),
+    )
+    if extra[0].keys() != extra[1].keys():
+        raise TowerMismatchError(
+            f"{main.owner} and {copy.owner} must create variables of the same names, by which they are paired: "
+            f"{_only_in(main, mains, extra)}, {_only_in(copy, copies, extra[::-1])}"
+        )
+    renamed = {name: extra[1][plain] for plain, name in extra[0].items()}
+    pairs = [(variable, copies[renamed.get(name, name)]) for name, variable in mains.items()]
+    for a, b in pairs:
+        # Shapes are compared as text: one of unknown rank has no list, and unknown dimensions are never equal.
+        if str(a.shape) != str(b.shape) or a.dtype.base_dtype != b.dtype.base_dtype:
+            raise TowerMismatchError(
+                f"{main.owner} created {a.op.name} with shape {a.shape} and dtype {a.dtype.base_dtype.name} where "
+                f"{copy.owner} created {b.op.name} with shape {b.shape} and dtype {b.dtype.base_dtype.name}"
+            )
+    return pairs
+
+
+class Ownership(ABC):
+    """Whose the variables of a tower are: how each comes about, and what becomes of the tower's collections.
+
+    Args:
+        policy: what becomes of the tower's part of the collections.
+    """
+
+    def __init__(self, policy: CollectionPolicy) -> None:
+        self.policy = policy
+
+    @property
+    def updates_variables(self) -> bool:
+        """Whether layers update variables such as moving averages: in training, once for each set of variables."""
+        return self.policy.keeps_updates
+
+    @abstractmethod
+    def create(self, recorder: VariableRecorder, creator: Creator, kwargs: dict[str, Any]) -> tf.Variable:
+        """Return the variable that a tower asks for.
+
+        Args:
+            recorder: the tower's.
+            creator: makes a variable.
+            kwargs: its arguments.
+        """
+
+
+class Own(Ownership):
+    """A tower makes its variables as they are asked for: the first one, or one for prediction in a new graph."""
+
+    def __init__(self, policy: CollectionPolicy = KEEP_ALL) -> None:
+        super().__init__(policy)
+
+    def create(self, recorder: VariableRecorder, creator: Creator, kwargs: dict[str, Any]) -> tf.Variable:
+        """Make it."""
+        return recorder.make(creator, kwargs)
+
+
+class Copies(Ownership):
+    """A training tower makes copies of the first one's variables, in LOCAL_VARIABLES in place of GLOBAL_VARIABLES.
+
+    A copy is not saved: a checkpoint holds the main tower's variables and loads into any number of towers.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(KEEP_UPDATES.with_own_variables())
+
+    def create(self, recorder: VariableRecorder, creator: Creator, kwargs: dict[str, Any]) -> tf.Variable:
+        """Make it, as a local one if it would be global."""
+        variable = recorder.make(creator, kwargs)
+        _move_to_local(variable)
+        return variable
+
+
+class Shared(Ownership):
+    """A tower makes no variable but local ones, and takes the others that were made in the same variable scope.
+
+    Those it takes are not its own, and are not recorded.
+    """
+
+    def __init__(self, policy: CollectionPolicy = KEEP_VARIABLES) -> None:
+        super().__init__(policy)
+
+    def create(self, recorder: VariableRecorder, creator: Creator, kwargs: dict[str, Any]) -> tf.Variable:
+        """Take it, or make it if it is a local one."""
+        return recorder.take(kwargs) if _will_be_global(kwargs) else recorder.make(creator, kwargs)
+
+
+class MirroredOwnership(Ownership):
+    """A tower takes all variables, local ones too, from the first tower, which made each for all devices.
+
+    They are its own as well, since it has a part of each. So its update operations are kept.
+
+    Args:
+        main: the first tower's recorder.
+    """
+
+    def __init__(self, main: VariableRecorder) -> None:
+        super().__init__(KEEP_UPDATES)
+        self._main = main
+
+    def create(self, recorder: VariableRecorder, creator: Creator, kwargs: dict[str, Any]) -> tf.Variable:
+        """Take it, and record it."""
+        path = recorder.paths.path(kwargs.get("name"))
+        variable = recorder.take(kwargs, self._main)
+        recorder.record(path, variable)
+        return variable
+
+
+def ownership_of(*, is_training: bool, is_main: bool, has_own_variables: bool, reuse: bool) -> Ownership:
+    """Choose whose the variables of a tower are by what `TowerContext` is told.
+
+    Args:
+        is_training: whether it is built for training.
+        is_main: whether it is the first one.
+        has_own_variables: whether it has variables apart from the first one's.
+        reuse: whether it takes the variables that exist.
+    """
+    policy = KEEP_VARIABLES
+    if is_training and is_main:
+        policy = KEEP_ALL
+    elif is_training and has_own_variables:
+        policy = KEEP_UPDATES
+    if is_training and has_own_variables:
+        policy = policy.with_own_variables()
+    if reuse:
+        return Shared(policy)
+    return Copies() if is_training and has_own_variables and not is_main else Own(policy)
+
+
+class VariablePaths:
+    """Where in the tower function the variables are that one tower makes or takes: their names inside the tower.
+
+    Attributes:
+        variable_scope: that of the tower, which is part of a path that ``get_variable`` asks for.
+    """
+
+    def __init__(self) -> None:
+        self._made: list[tuple[str, tf.Variable]] = []
+        self._taken: Counter[str] = Counter()
+        self._name_scope = ""
+        self.variable_scope = ""
+
+    def begin(self) -> None:
+        """Note the scopes of the tower, which are the current ones: paths are relative to them."""
+        self._name_scope = tf.get_default_graph().get_name_scope()
+        self.variable_scope = tf.get_variable_scope().name
+        known = _paths.here()
+        if not any(paths is self for paths in known):
+            known.append(self)
+
+    def path(self, name: str | None) -> str:
+        """Return the path of a variable of this name that is made now."""
+        current = tf.get_default_graph().get_name_scope()
+        if f"{current}/".startswith(f"{self._name_scope}/"):
+            current = current[len(self._name_scope) :].lstrip("/")
+        return join_scope(current, name or "Variable")
+
+    def note(self, path: str, variable: tf.Variable) -> None:
+        """Remember a variable that this tower made."""
+        self._made.append((path, variable))
+
+    def take(
+        self,
+        name: str | None,
+        initial_value: InitialValue,
+        owner: str,
+        made_by: "Sequence[VariablePaths] | None" = None,
+    ) -> tf.Variable:
+        """Return the variable that another tower made on the path where this one is.
+
+        Args:
+            name: what the variable would be called.
+            initial_value: what it would hold; its shape is compared if that is known without computing it.
+            owner: this tower, for messages.
+            made_by: the paths of the other tower, or of several to look through; None for all of the graph that are in
+                the same variable scope. In one that is given, a path that differs in numbers, such as that of the
+                tower in ``w_1``, is as good where there is no other.
+
+        Raises:
+            TowerMismatchError: There is none, or it has another shape. The message lists near names.
+        """
+        path = self.path(name)
+        # A script may call a variable after a tensor, such as the average of a loss, whose name has the tower's scope.
+        after_tensor = path.replace(f"{self._name_scope}/", "") if self._name_scope else None
+        is_alike_enough = made_by is not None
+        if made_by is None:
+            made_by = [paths for paths in _paths.here() if paths.variable_scope == self.variable_scope]
+        towers = [[(where, made) for where, made in paths._made if not is_in_variable_store(made)] for paths in made_by]
+        for made in towers:
+            for where in (path, after_tensor, self._only_alike(path, made) if is_alike_enough else None):
+                here = [variable for each, variable in made if each == where]
+                if where is not None and self._taken[where] < len(here):
+                    variable = here[self._taken[where]]
+                    _check_shape(variable, initial_value, owner)
+                    self._taken[where] += 1
+                    return variable
+        near = get_close_matches(path, {where for made in towers for where, _ in made}, n=5)
+        hint = f"; near names: {', '.join(near)}" if near else ""
+        raise TowerMismatchError(
+            f"{owner} creates the variable {path!r}, which the main training tower did not: a tower function must use "
+            "the same variables in every tower, in training and in prediction. What tf.Variable and Keras layers make "
+            f"is found by its name and its name scopes{hint}"
+        )
+
+    def _only_alike(self, path: str, made: Sequence[tuple[str, tf.Variable]]) -> str | None:
+        """Return the path of the one variable, not taken yet, whose path differs in numbers alone, or None."""
+        counts = Counter(where for where, _ in made if _without_numbers(where) == _without_numbers(path))
+        left = [where for where, count in counts.items() if self._taken[where] < count]
+        return left[0] if len(left) == 1 else None
+
+
+def _without_numbers(path: str) -> str:
+    return re.sub(r"_\d+(?=/|$)", "_#", path)
+
+
+_paths: PerGraph[list[VariablePaths]] = PerGraph(list)
+"""Those of all towers of a graph."""
+
+
+@contextmanager
+def _without_scope(unnamed: str) -> Iterator[None]:
+    """Leave a name scope, and stay in those that were opened inside it."""
+    current = tf.get_default_graph().get_name_scope()
+    if not unnamed or not f"{current}/".startswith(f"{unnamed}/"):
+        yield
+        return
+    inner = current[len(unnamed) + 1 :]
+    with tf.name_scope(f"{inner}/" if inner else None):
+        yield
+
+
+def _inner_name(variable: tf.Variable, path: str, scope: str, known: Mapping[str, str]) -> str:
+    """Return what a variable is called inside its tower.
+
+    Args:
+        variable: the variable.
+        path: what it was asked for by.
+        scope: the variable scope of the tower.
+        known: the inner names of earlier variables by the names of their operations, of which others are called, such
+            as an optimizer's slots.
+    """
+    path, scope = _without_empty(path), _without_empty(scope)
+    inside = path[len(scope) + 1 :] if scope and path.startswith(f"{scope}/") else path
+    for candidate in (path, inside):
+        parts = candidate.split("/")
+        for end in range(len(parts) - 1, 0, -1):
+            original = known.get("/".join(parts[:end]))
+            if original is not None:
+                return "/".join([original, *parts[end:]])
+    return inside if is_in_variable_store(variable) else path
+
+
+def _without_empty(path: str) -> str:
+    """Return a path without the empty parts that a variable scope without a name leaves in it."""
+    return "/".join(part for part in path.split("/") if part)
+
+
+def _without_own_scope(recorder: VariableRecorder, names: Iterable[str]) -> dict[str, str]:
+    """Return names by what is left of them without the tower's own; two of which the same is left, by themselves."""
+    scope = f"/{recorder.own_scope}/"
+    plain: dict[str, list[str]] = {}
+    for name in names:
+        left = f"/{name}"
+        while recorder.own_scope and scope in left:
+            left = left.replace(scope, "/")
+        plain.setdefault(left[1:], []).append(name)
+    return {name: name for some in plain.values() if len(some) > 1 for name in some} | {
+        left: some[0] for left, some in plain.items() if len(some) == 1
+    }
+
+
+def _only_in(recorder: VariableRecorder, named: Mapping[str, tf.Variable], extra: Sequence[Mapping[str, str]]) -> str:
+    """Say which variables another tower has not, in the order of their creation."""
+    only = {extra[0][plain] for plain in extra[0].keys() - extra[1].keys()}
+    names = [variable.op.name for name, variable in named.items() if name in only]
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"only {recorder.owner} has [{', '.join(names[:_MOST_NAMES])}]{more}"
+
+
+def _will_be_global(kwargs: dict[str, Any]) -> bool:
+    """Tell whether a creator's arguments put the variable into GLOBAL_VARIABLES, as TensorFlow does by default."""
+    collections = kwargs.get("collections")
+    return collections is None or tf.GraphKeys.GLOBAL_VARIABLES in collections
+
+
+def _move_to_local(variable: tf.Variable) -> None:
+    global_variables = variable.graph.get_collection_ref(tf.GraphKeys.GLOBAL_VARIABLES)
+    for position in range(len(global_variables) - 1, -1, -1):
+        if global_variables[position] is variable:
+            del global_variables[position]
+            variable.graph.add_to_collection(tf.GraphKeys.LOCAL_VARIABLES, variable)
+            return
+
+
+def _check_shape(variable: tf.Variable, initial_value: InitialValue, owner: str) -> None:
+    if initial_value is None or callable(initial_value):
+        return
+    shape = initial_value.shape if hasattr(initial_value, "shape") else np.shape(initial_value)
+    # A creator of the user's may have returned anything.
+    made = getattr(variable, "shape", None)
+    if isinstance(made, tf.TensorShape) and not made.is_compatible_with(shape):
+        raise TowerMismatchError(
+            f"{owner} wants a variable of shape {tf.TensorShape(shape)} where the main training tower made "
+            f"{variable.op.name} of shape {variable.shape}"
+        )

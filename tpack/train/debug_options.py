@@ -1,0 +1,105 @@
+"""Runs that are shorter than what a config says: to see that everything works, or that a model can learn at all."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tpack.callbacks.base import Callback
+from tpack.callbacks.group import Callbacks
+from tpack.callbacks.inference.runners import InferenceRunnerBase, limited
+from tpack.callbacks.monitors.writers import ScalarPrinter
+from tpack.errors import ConfigError
+from tpack.input_source.repeated import RepeatedBatches
+from tpack.train.config import TrainConfig
+from tpack.utils import logger
+from tpack.utils.validation import check_count, check_number
+
+_OWNER = "launch_train_with_config"
+
+
+@dataclass(frozen=True)
+class DebugOptions:
+    """In what a run differs from what its config says; in nothing unless something is given.
+
+    Args:
+        fast_dev_run: a number of steps, after which everything else is tried as well; True means 1.
+        overfit_batches: the steps whose data all others use again.
+        limit_batches: the most steps of an epoch, and the most batches of an evaluation; a fraction is one of what
+            there is, so 1 is one batch and 1.0 is all of them.
+
+    Raises:
+        WrongTypeError: One is no number.
+        ConfigError: A number is too small or too large, or ``fast_dev_run`` is given with another.
+    """
+
+    fast_dev_run: bool | int = False
+    overfit_batches: int | None = None
+    limit_batches: float | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.fast_dev_run, (bool, np.bool_)):
+            check_count(_OWNER, "fast_dev_run", self.fast_dev_run)
+        if self.overfit_batches is not None:
+            check_count(_OWNER, "overfit_batches", self.overfit_batches)
+        limit = self.limit_batches
+        if isinstance(limit, (float, np.floating)):
+            check_number(_OWNER, "limit_batches", limit, 0, 1, is_low_allowed=False)
+        elif limit is not None:
+            check_count(_OWNER, "limit_batches", limit)
+        if self.fast_dev_run and (self.overfit_batches is not None or limit is not None):
+            raise ConfigError(
+                f"{_OWNER} got fast_dev_run={self.fast_dev_run!r} and another limit: expected one of them, since a "
+                "fast_dev_run limits all batches itself"
+            )
+
+    def apply(self, config: TrainConfig, num_towers: int) -> None:
+        """Change a config accordingly, and say so; before its data are set up.
+
+        Args:
+            config: it knows how long an epoch of so many towers is.
+            num_towers: K.
+        """
+        if self.overfit_batches is not None:
+            self._overfit(config, self.overfit_batches, num_towers)
+        if self.limit_batches is not None:
+            self._limit(config, self.limit_batches)
+        if self.fast_dev_run:
+            self._try_everything(config, int(self.fast_dev_run))
+
+    def _overfit(self, config: TrainConfig, num_steps: int, num_towers: int) -> None:
+        config.repeat_batches(RepeatedBatches(config.data, num_steps, num_towers), num_towers)
+        logger.info(
+            f"overfit_batches={num_steps}: all steps use the data of the first {num_steps}, over and over, and an "
+            f"epoch has {config.steps_per_epoch} steps; evaluations are as they were."
+        )
+
+    def _limit(self, config: TrainConfig, limit: float) -> None:
+        before = config.steps_per_epoch
+        config.limit_steps(limited(before, limit))
+        runners = [runner.limit_batches(limit) for runner in _runners(config)]
+        evaluations = f", an evaluation at most {' or '.join(map(str, runners))} batches" if runners else ""
+        logger.info(f"limit_batches={limit}: an epoch has {config.steps_per_epoch} of {before} steps{evaluations}.")
+
+    def _try_everything(self, config: TrainConfig, num_steps: int) -> None:
+        config.limit_steps(limited(config.steps_per_epoch, num_steps))
+        config.starting_step, config.max_epoch = 0, config.starting_epoch
+        for runner in _runners(config):
+            runner.limit_batches(num_steps)
+        given: list[Callback] = [*config.callbacks, *config.extra_callbacks, *config.monitors]
+        printing = [monitor for monitor in config.monitors if isinstance(monitor, ScalarPrinter)]
+        config.callbacks = [callback for callback in config.callbacks if not callback.saves_training]
+        config.extra_callbacks = [callback for callback in config.extra_callbacks if not callback.saves_training]
+        config.monitors = list(printing)
+        left = [*config.callbacks, *config.extra_callbacks, *config.monitors]
+        left_out = [callback for callback in given if not any(callback is other for other in left)]
+        names = ", ".join(map(str, left_out))
+        logger.info(
+            f"fast_dev_run={self.fast_dev_run}: one epoch of {config.steps_per_epoch} step(s), evaluations of at most "
+            f"{num_steps} batch(es), and nothing is saved{f': without {names}' if names else ''}."
+        )
+
+
+def _runners(config: TrainConfig) -> Iterator[InferenceRunnerBase]:
+    callbacks: list[Callback] = Callbacks([*config.callbacks, *config.extra_callbacks]).all_callbacks()
+    return (callback for callback in callbacks if isinstance(callback, InferenceRunnerBase))

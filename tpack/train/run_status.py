@@ -1,0 +1,131 @@
+"""Tells in ``run.json`` what a run is and how far it is, so that others need not ask the process.
+
+The file is written when training begins and ends, after each epoch, and in an epoch when the last time is long enough
+ago. What that costs is bounded: a step looks at the clock, and a file that takes long to write is written less often.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tpack.callbacks.base import Callback, WithSteps
+from tpack.callbacks.monitors.run_status import FILENAME, NO_END, write_run
+from tpack.utils import logger
+from tpack.utils.fs import why_not_written
+from tpack.version import __version__
+
+WRITE_SECS = 2.0
+"""How long the file stays as it is within an epoch."""
+
+_MOST_OF_TIME = 0.01
+"""The part of the time that writing may take."""
+
+
+class RunFile(Callback):
+    """Write ``run.json`` into a directory; only the chief does.
+
+    A file that cannot be written is one warning, and training goes on.
+
+    Args:
+        directory: the log directory.
+        config: what the file says on how the run is set up.
+    """
+
+    def __init__(self, directory: str, config: Mapping[str, Any]) -> None:
+        self._directory = directory
+        self._config = dict(config)
+        self._told: dict[str, Any] = {}
+        self._first: tuple[float, int] | None = None
+        self._due_at = 0.0
+        self._has_failed = False
+
+    def _before_train(self) -> None:
+        self._told = {
+            "state": "running",
+            "began": _now(),
+            "command": shlex.join([sys.executable, *sys.argv]),
+            "directory": os.getcwd(),
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "versions": _versions(),
+            "config": {"trainer": type(self.trainer).__name__, **self._config},
+        }
+        self._write()
+
+    def _trigger_step(self) -> None:
+        now = time.perf_counter()
+        if now >= self._due_at:
+            if self._first is None:
+                # The first step takes longer than those that come.
+                self._first = now, self.global_step
+            self._write()
+
+    def _with_several_steps(self) -> WithSteps:
+        return WithSteps()
+
+    def _trigger_epoch(self) -> None:
+        self._write()
+
+    def _after_train(self) -> None:
+        if not self._told:
+            return
+        trainer = self.trainer
+        self._told["state"] = "failed" if trainer.has_failed else "interrupted" if trainer.interrupted else "finished"
+        self._write()
+
+    def _write(self) -> None:
+        began = time.perf_counter()
+        try:
+            write_run(self._directory, {**self._told, "updated": _now(), "progress": self._progress(began)})
+        except OSError as error:
+            if not self._has_failed:
+                path = os.path.join(self._directory, FILENAME)
+                logger.warning(f"{path} does not tell how far this run is: {why_not_written(path, error)}")
+            self._has_failed = True
+        ended = time.perf_counter()
+        self._due_at = ended + max(WRITE_SECS, (ended - began) / _MOST_OF_TIME) if self._first else began
+
+    def _progress(self, now: float) -> dict[str, Any]:
+        trainer = self.trainer
+        told: dict[str, Any] = {
+            "epoch": self.epoch_num,
+            "max_epoch": trainer.max_epoch,
+            "step": self.local_step,
+            "steps_per_epoch": trainer.steps_per_epoch,
+            "global_step": self.global_step,
+        }
+        secs, num_steps = (now - self._first[0], self.global_step - self._first[1]) if self._first else (0.0, 0)
+        if secs > 0 and num_steps > 0:
+            speed = num_steps / secs
+            num_left = (trainer.max_epoch - self.epoch_num + 1) * trainer.steps_per_epoch - self.local_step
+            told["steps_per_sec"] = speed
+            told |= {} if trainer.max_epoch >= NO_END else {"secs_left": max(0, num_left) / speed}
+        return told
+
+
+def _now() -> str:
+    return datetime.now().astimezone().isoformat(timespec="seconds")
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions of what a result can depend on; of Keras only if the program uses it."""
+    keras = sys.modules.get("keras")
+    return {
+        "tpack": __version__,
+        "tensorflow": str(tf.__version__),
+        **({} if keras is None else {"keras": str(getattr(keras, "__version__", "unknown"))}),
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+    }
