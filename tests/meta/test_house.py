@@ -81,9 +81,6 @@ BANNED_NAMES = """
     measuring_process meeting mixing over_towers pairs places seen_by_tensorflow several_steps shadow shared shorter
     sorted_table stages survivors taking telling trainer_towers
 """
-BANNED_BUT_THERE = BANNED_NAMES
-"""Those that files still have; empty once all are renamed."""
-
 MODULES = modules_under("tpack")
 ROOMS = [module for module in MODULES if not module.is_package]
 NAMES = {module.name for module in MODULES}
@@ -284,11 +281,9 @@ def test_packages_import_none_of_their_modules():
 
 
 def test_modules_have_names_of_the_field():
-    banned, there = set(BANNED_NAMES.split()), set(BANNED_BUT_THERE.split())
-    found = {room.name.rpartition(".")[2] for room in ROOMS} & banned
+    banned = set(BANNED_NAMES.split())
     assert len(banned) >= 40
-    assert_none(found - there)
-    assert there <= found, "renamed: take it out of BANNED_BUT_THERE"
+    assert_none(room.name for room in ROOMS if room.name.rpartition(".")[2] in banned)
 
 
 def test_a_pending_limit_ends_with_its_goal(monkeypatch):

@@ -116,6 +116,11 @@ MODULES: dict[str, tuple[str, str]] = {
     ),
     "callbacks.stats": ("callbacks", "DumpParamAsImage SendStat"),
     "callbacks.steps": ("callbacks", "ProgressBar SessionRunTimeout TensorPrinter"),
+    "cluster": (
+        "multi_worker.cluster",
+        "ClusterMember ClusterRank ClusterTask Peers connect_peers expand_hosts resolve_cluster",
+    ),
+    "copying": ("graph_copy", "TowerBuilding alike_in_towers call_in_alike_towers"),
     "dataflow.common": ("dataflow", _FLOWS),
     "dataflow.dftools": (
         "legacy.code.dataflow",
@@ -184,6 +189,8 @@ MODULES: dict[str, tuple[str, str]] = {
 }
 """For each of tensorpack's modules that has another name here: the module that has its names, and the names."""
 
+# tpack's own names of before 0.1, in modules that moved.
+_RENAMED = {"alike_in_towers": "replicate_by_copy", "call_in_alike_towers": "call_in_replicated_towers"}
 # Where names lie that are only in one module of a package, and not in what the package offers.
 _INSIDE = {
     "get_registered_layer": "models.registry",
@@ -268,6 +275,7 @@ class OlderModule(ModuleType):
 
     def _find(self, name: str) -> Any:
         module = importlib.import_module(f"tpack.{_INSIDE.get(name, self._today)}")
-        if not hasattr(module, name):
+        today = _RENAMED.get(name, name)
+        if not hasattr(module, today):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}; tpack.{self._today} has none")
-        return getattr(module, name)
+        return getattr(module, today)

@@ -37,13 +37,13 @@ from tpack.multi_worker.replicated_builder import MultiWorkerReplicatedBuilder
 from tpack.multi_worker.servers import LOST_CONNECTION, WorkerSessionCreator, let_calls_to_lost_servers_fail
 from tpack.multi_worker.stop_flag import StopFlag
 from tpack.reduction.modes import ReductionMode, reducer_for_towers
-from tpack.step.multi_step import MultiStepRunner
 from tpack.step.step_seeds import differ_by_worker
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator
 from tpack.tfutils.sessinit import SessionInit
 from tpack.train.config import TrainConfig
 from tpack.train.interruption import Interrupted, Interruption
+from tpack.train.multi_step import MultiStepRunner
 from tpack.train.single_cost import BuilderTrainer
 from tpack.utils.validation import check_arguments, check_number
 

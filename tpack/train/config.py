@@ -57,7 +57,7 @@ class TrainConfig:
         max_epoch: the number of the last epoch.
         check_cost: end training with a `NumericsError` when the cost, in the last step of an epoch, or a trainable
             variable is NaN or infinite; False trains on.
-        steps_per_call: so many steps are one run of the session, without Python in between: see `tpack.step.multi_step`.
+        steps_per_call: so many steps are one run of the session, without Python in between: see `tpack.train.multi_step`.
         batch_size: how many examples a step takes, over all towers, where ``dataflow`` has examples; None where each
             of its points is what one tower takes in a step.
         log_dir: the directory of the run, for its log, statistics and checkpoints, set right here by

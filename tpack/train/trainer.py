@@ -24,7 +24,6 @@ from tpack.multi_worker.cluster.resolver import check_only_process
 from tpack.step.compiled_copy import CompiledCopy
 from tpack.step.failure import data_taken_by
 from tpack.step.hooked_session import HookedSession
-from tpack.step.multi_step import MultiStepRunner
 from tpack.step.step_seeds import let_seeds_follow_steps
 from tpack.tfutils.determinism import initialize_variables, order_sums
 from tpack.tfutils.graph_lookup import get_global_step_value
@@ -36,6 +35,7 @@ from tpack.train.added_callbacks import added_callbacks
 from tpack.train.config import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from tpack.train.interruption import Interrupted, Interruption, ended_by_signals
 from tpack.train.loop import EpochEnd, StepCounter, TrainLoop
+from tpack.train.multi_step import MultiStepRunner
 from tpack.train.run_status import RunFile
 from tpack.types import DataSource, Fetches, Peers, Session
 from tpack.utils import logger
@@ -94,7 +94,7 @@ class Trainer(metaclass=InOwnGraph):
         checks_cost: end training with an error when a cost, in the last step of an epoch, or a trainable variable is
             not finite.
         is_compiled: whether XLA compiles steps, so that all of them should fetch the same.
-        steps_per_call: so many steps are one run of the session, without Python in between: see `tpack.step.multi_step`.
+        steps_per_call: so many steps are one run of the session, without Python in between: see `tpack.train.multi_step`.
         told: what ``run.json`` in the log directory says on how the run is set up; None writes no such file.
 
     Raises:
