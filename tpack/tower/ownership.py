@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -63,6 +63,7 @@ class VariableRecorder:
         self._ownership = Own() if ownership is None else ownership
         self._unnamed_scope = unnamed_scope
         self._paused = False
+        self._pairs: _Pairs | None = None
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -146,6 +147,8 @@ class VariableRecorder:
 def pair_variables(main: VariableRecorder, copy: VariableRecorder) -> list[tuple[tf.Variable, tf.Variable]]:
     """Pair each variable of the main tower with its copy in another tower, which has the same name inside the tower.
 
+    The pairs are kept, and worked out again only when one of the towers has more variables, such as slots.
+
     Args:
         main: what the main tower created.
         copy: what the other tower created.
@@ -157,6 +160,21 @@ def pair_variables(main: VariableRecorder, copy: VariableRecorder) -> list[tuple
         TowerMismatchError: One tower created variables of names that the other has none of, or a pair differs in shape
             or dtype.
     """
+    sizes = len(main.variables), len(copy.variables)
+    if copy._pairs is None or copy._pairs.main is not main or copy._pairs.sizes != sizes:
+        copy._pairs = _Pairs(main, sizes, _paired(main, copy))
+    return list(copy._pairs.pairs)
+
+
+class _Pairs(NamedTuple):
+    """The pairs of a tower with the main one, as long as neither has more variables."""
+
+    main: VariableRecorder
+    sizes: tuple[int, int]
+    pairs: list[tuple[tf.Variable, tf.Variable]]
+
+
+def _paired(main: VariableRecorder, copy: VariableRecorder) -> list[tuple[tf.Variable, tf.Variable]]:
     mains, copies = main.by_name(), copy.by_name()
     extra = (
         _without_own_scope(main, mains.keys() - copies.keys()),
