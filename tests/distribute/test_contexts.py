@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.strategies import in_scope, mirrored
 from tpack.distribute.contexts import (
     UpdateContext,
+    get_tower_context,
     get_update_device,
     require_cross_tower_context,
     require_distribution_strategy_scope,
@@ -17,7 +18,7 @@ from tpack.distribute.contexts import (
     strategy_of,
     tower_context_of,
 )
-from tpack.distribute.current import DEFAULT_STRATEGY, DEFAULT_TOWER_CONTEXT, get_tower_context
+from tpack.distribute.default_strategy import DEFAULT_STRATEGY, DEFAULT_TOWER_CONTEXT
 from tpack.errors import StrategyError
 from tpack.tower.context import Frame, TrainTowerContext
 

@@ -5,8 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import mirrored
-from tpack.distribute.contexts import across_towers, current_strategy, with_resource
-from tpack.distribute.current import get_cross_tower_context
+from tpack.distribute.contexts import across_towers, current_strategy, get_cross_tower_context, with_resource
 from tpack.distribute.variables.distributed import DistributedVariable
 from tpack.errors import StrategyError
 from tpack.tfutils.summary import MOVING_SUMMARY_OPS_KEY, add_moving_summary

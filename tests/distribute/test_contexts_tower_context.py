@@ -6,8 +6,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import in_scope
-from tpack.distribute.contexts import TowerContext
-from tpack.distribute.current import DEFAULT_STRATEGY, DEFAULT_TOWER_CONTEXT, get_cross_tower_context, get_tower_context
+from tpack.distribute.contexts import TowerContext, get_cross_tower_context, get_tower_context
+from tpack.distribute.default_strategy import DEFAULT_STRATEGY, DEFAULT_TOWER_CONTEXT
 from tpack.errors import StrategyError
 
 

@@ -4,8 +4,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import MEAN, ON_READ, SUM, devices_of, started, tower_number
-from tpack.distribute.contexts import get_update_device
-from tpack.distribute.current import get_cross_tower_context, get_tower_context
+from tpack.distribute.contexts import get_cross_tower_context, get_tower_context, get_update_device
 from tpack.distribute.mirrored import CollectiveAllReduceStrategy, MirroredStrategy
 from tpack.distribute.multi_device import MultiDeviceStrategy
 from tpack.distribute.one_device import OneDeviceStrategy

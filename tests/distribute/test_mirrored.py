@@ -8,8 +8,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import MEAN, ON_READ, SUM, devices_of, in_scope, mirrored, started, tower_number, values
+from tpack.distribute.contexts import get_distribution_strategy, get_tower_context
 from tpack.distribute.cross_tower_ops import ReductionToOneDeviceCrossTowerOps
-from tpack.distribute.current import get_distribution_strategy, get_tower_context
 from tpack.distribute.mirrored import MirroredStrategy
 from tpack.distribute.values import PerDevice
 from tpack.errors import ConfigError, DeviceError, TowerMismatchError

@@ -5,7 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import MEAN, SUM, devices_of, started
-from tpack.distribute.current import get_tower_context
+from tpack.distribute.contexts import get_tower_context
 from tpack.distribute.one_device import OneDeviceStrategy
 from tpack.distribute.values import MapOutput, Mirrored, PerDevice
 from tpack.errors import ConfigError

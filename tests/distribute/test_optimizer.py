@@ -9,7 +9,8 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.device_values import start
 from tests.helpers.tower_grads import cpu_devices
-from tpack.distribute.current import DEFAULT_STRATEGY, get_tower_context
+from tpack.distribute.contexts import get_tower_context
+from tpack.distribute.default_strategy import DEFAULT_STRATEGY
 from tpack.distribute.mirrored import MirroredStrategy
 from tpack.distribute.one_device import OneDeviceStrategy
 from tpack.distribute.optimizer import DistributedOptimizer

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.device_values import MEAN, SUM, assert_mirrored, start
 from tests.helpers.partition_graphs import placed_devices
 from tests.helpers.tower_grads import cpu_devices
-from tpack.distribute.current import get_tower_context
+from tpack.distribute.contexts import get_tower_context
 from tpack.distribute.parameter_server import ParameterServerStrategy
 from tpack.distribute.values import PerDevice
 from tpack.distribute.variables.mirrored import MirroredVariable

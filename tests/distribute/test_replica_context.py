@@ -6,7 +6,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import SUM, devices_of, in_scope, tower_number, values
-from tpack.distribute.current import get_cross_tower_context, get_tower_context
+from tpack.distribute.contexts import get_cross_tower_context, get_tower_context
 from tpack.distribute.values import MirroredOwnership, PerDevice
 from tpack.errors import StrategyError, TowerError, TowerMismatchError
 from tpack.graph_builder.towers import build_towers

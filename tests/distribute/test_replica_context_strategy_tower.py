@@ -4,7 +4,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import devices_of, in_scope
-from tpack.distribute.current import get_tower_context
+from tpack.distribute.contexts import get_tower_context
 from tpack.distribute.replica_context import StrategyTower, call_in_strategy_towers
 from tpack.distribute.values import PerDevice
 from tpack.errors import StrategyError, TowerMismatchError

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.optimizers import OPTIMIZERS
 from tests.helpers.sessions import cpu_session
 from tests.helpers.strategies import NONE, ON_READ, devices_of, in_scope, mirrored, started, tower_number
-from tpack.distribute.current import get_tower_context
+from tpack.distribute.contexts import get_tower_context
 from tpack.distribute.one_device import OneDeviceStrategy
 from tpack.distribute.optimizer import DistributedOptimizer
 from tpack.distribute.parameter_server import ParameterServerStrategy

@@ -5,7 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import MEAN, SUM, devices_of, started, tower_number
-from tpack.distribute.current import get_distribution_strategy, get_tower_context
+from tpack.distribute.contexts import get_distribution_strategy, get_tower_context
 from tpack.distribute.optimizer import DistributedOptimizer
 from tpack.distribute.trainer_strategy import TrainerTowersStrategy, context_of_tower
 from tpack.distribute.values import PerDevice

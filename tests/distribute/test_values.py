@@ -6,8 +6,8 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.sessions import cpu_session
 from tests.helpers.strategies import devices_of, in_scope
-from tpack.distribute.contexts import UpdateContext
-from tpack.distribute.current import DEFAULT_STRATEGY, get_tower_context
+from tpack.distribute.contexts import UpdateContext, get_tower_context
+from tpack.distribute.default_strategy import DEFAULT_STRATEGY
 from tpack.distribute.values import DistributedValues, MapOutput, Mirrored, PerDevice, with_operators
 from tpack.errors import ConfigError, StrategyError
 

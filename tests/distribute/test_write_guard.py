@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.optimizers import OPTIMIZERS
 from tests.helpers.strategies import NONE, ON_READ, SUM, devices_of, in_scope, started, values
-from tpack.distribute.current import get_tower_context
+from tpack.distribute.contexts import get_tower_context
 from tpack.distribute.optimizer import DistributedOptimizer
 from tpack.distribute.write_guard import protect, refuse_lone_change, refuse_partial_change
 from tpack.errors import StrategyError

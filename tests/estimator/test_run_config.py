@@ -5,7 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import mirrored
-from tpack.distribute.current import DEFAULT_STRATEGY
+from tpack.distribute.default_strategy import DEFAULT_STRATEGY
 from tpack.distribute.strategy import DistributeConfig
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.estimator.run_config import RunConfig, number_of_steps

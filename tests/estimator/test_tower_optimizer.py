@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers import replicated_models
 from tests.helpers.sessions import cpu_session
 from tests.helpers.strategies import started
-from tpack.distribute.current import get_tower_context
+from tpack.distribute.contexts import get_tower_context
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.estimator.replicate_model_fn import replicate_model_fn
 from tpack.estimator.spec import EstimatorSpec, ModeKeys

@@ -6,8 +6,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.distribute.contexts import get_tower_context
 from tpack.distribute.cross_tower_ops import ReductionToOneDeviceCrossTowerOps
-from tpack.distribute.current import get_tower_context
 from tpack.distribute.mirrored import MirroredStrategy
 from tpack.distribute.values import DistributedValues
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.distribute.current import DEFAULT_STRATEGY
+from tpack.distribute.default_strategy import DEFAULT_STRATEGY
 from tpack.distribute.variables.mirrored import MirroredVariable
 from tpack.distribute.variables.tower_local import TowerLocalVariable
 from tpack.estimator.replicate_model_fn import replicate_model_fn

@@ -12,18 +12,16 @@ __getattr__, __dir__, __all__ = attach(
         "contexts": (
             "TowerContext",
             "UpdateContext",
+            "get_cross_tower_context",
+            "get_distribution_strategy",
+            "get_tower_context",
             "get_update_device",
+            "has_distribution_strategy",
             "require_tower_context",
         ),
         "cross_tower_ops": (
             "CrossTowerOps",
             "ReductionToOneDeviceCrossTowerOps",
-        ),
-        "current": (
-            "get_cross_tower_context",
-            "get_distribution_strategy",
-            "get_tower_context",
-            "has_distribution_strategy",
         ),
         "mirrored": (
             "CollectiveAllReduceStrategy",

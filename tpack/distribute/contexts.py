@@ -3,9 +3,10 @@
 In a *tower context* code builds one tower; in a *cross-tower context* it builds what all towers of a strategy share.
 Which of the two is current is told by the frame of `tpack.tower.context`, where the towers of trainers are as well:
 outside of everything it is the tower of the default strategy. Here are a strategy's own blocks and the checks of where
-a method may be called; `tpack.distribute.current` is what users ask.
+a method may be called; `tpack.distribute.contexts` is what users ask.
 """
 
+import importlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -26,6 +27,61 @@ from tpack.utils.argtools import log_once
 from tpack.utils.validation import check_arguments
 
 S = TypeVar("S", bound=Strategy)
+
+# Both build on this module, and are loaded where code is outside of all strategies, or in a trainer's tower.
+_DEFAULT_STRATEGY = "tpack.distribute.default_strategy"
+_TRAINER_TOWERS = "tpack.distribute.trainer_strategy"
+
+
+def get_tower_context() -> "TowerContext | None":
+    """Return the current tower context.
+
+    Returns:
+        None in a cross-tower context. Exactly one of this and `get_cross_tower_context` is not None.
+
+    Source:
+        The seed ``distribute``.
+    """
+    frame = current_frame()
+    if frame.is_outside:
+        return importlib.import_module(_DEFAULT_STRATEGY).DEFAULT_TOWER_CONTEXT
+    if frame.tower is None:
+        return tower_context_of(frame)
+    return tower_context_of(frame) or importlib.import_module(_TRAINER_TOWERS).context_of_tower(frame.tower)
+
+
+def get_cross_tower_context() -> Any:
+    """Return the strategy whose cross-tower context is current.
+
+    Returns:
+        None in a tower context.
+
+    Source:
+        The seed ``distribute``.
+    """
+    return current_frame().strategy
+
+
+def get_distribution_strategy() -> Any:
+    """Return the current strategy, in either kind of context.
+
+    Returns:
+        The default strategy outside of all others.
+
+    Source:
+        The seed ``distribute``.
+    """
+    context = get_tower_context()
+    return current_frame().strategy if context is None else context.distribution_strategy
+
+
+def has_distribution_strategy() -> bool:
+    """Tell whether a strategy other than the default one is current; a trainer's towers count as one.
+
+    Source:
+        The seed ``distribute``.
+    """
+    return not get_distribution_strategy().is_default
 
 
 def strategy_of(frame: Frame) -> Any:

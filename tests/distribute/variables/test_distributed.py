@@ -6,8 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.sessions import cpu_session
 from tests.helpers.strategies import FIRST, MEAN, ON_READ, SUM, devices_of, in_scope, started, values
-from tpack.distribute.contexts import UpdateContext
-from tpack.distribute.current import get_tower_context
+from tpack.distribute.contexts import UpdateContext, get_tower_context
 from tpack.distribute.variables.distributed import DistributedVariable, assign_to_components
 from tpack.errors import StrategyError
 from tpack.tower.context import PredictTowerContext

@@ -4,7 +4,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import FIRST, MEAN, NONE, ON_READ, SUM, devices_of, in_scope, started, values
-from tpack.distribute.current import get_tower_context
+from tpack.distribute.contexts import get_tower_context
 from tpack.distribute.variables.distributed import TO_AGGREGATE, ChangingMethods
 from tpack.errors import StrategyError
 

@@ -4,7 +4,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import FIRST, MEAN, NONE, SUM, devices_of, in_scope, ops_on, started, tower_number, values
-from tpack.distribute.current import get_tower_context
+from tpack.distribute.contexts import get_tower_context
 from tpack.distribute.values import Mirrored, PerDevice
 from tpack.errors import StrategyError, TowerMismatchError
 from tpack.graph_builder.towers import build_towers

@@ -5,7 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import FIRST, MEAN, NONE, ON_READ, SUM, in_scope, started, tower_number, values
-from tpack.distribute.current import get_tower_context
+from tpack.distribute.contexts import get_tower_context
 from tpack.distribute.values import PerDevice
 from tpack.errors import ConfigError, StrategyError
 

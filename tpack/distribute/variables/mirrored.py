@@ -5,8 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import BaseVariable, keep_watching
-from tpack.distribute.contexts import TowerContext, get_update_device
-from tpack.distribute.current import get_cross_tower_context, get_tower_context, has_distribution_strategy
+from tpack.distribute.contexts import (
+    TowerContext,
+    get_cross_tower_context,
+    get_tower_context,
+    get_update_device,
+    has_distribution_strategy,
+)
 from tpack.distribute.strategy import DistributionStrategy
 from tpack.distribute.values import Mirrored, PlainValue, TensorOrSlices, Value, tie_together, update_on_devices
 from tpack.distribute.variables.distributed import TO_AGGREGATE, Change, DistributedVariable

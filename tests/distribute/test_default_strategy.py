@@ -4,13 +4,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import MEAN, SUM, devices_of, in_scope, mirrored, started
-from tpack.distribute.contexts import get_update_device
-from tpack.distribute.current import (
-    DEFAULT_STRATEGY,
-    DEFAULT_TOWER_CONTEXT,
-    get_tower_context,
-    has_distribution_strategy,
-)
+from tpack.distribute.contexts import get_tower_context, get_update_device, has_distribution_strategy
+from tpack.distribute.default_strategy import DEFAULT_STRATEGY, DEFAULT_TOWER_CONTEXT
 from tpack.distribute.optimizer import increment_var
 from tpack.errors import ConfigError, StrategyError
 from tpack.tower.context import TrainTowerContext

@@ -1,14 +1,11 @@
-"""What is current: the strategy, and the tower context or the cross-tower context of it.
+"""The default strategy, which is current outside of all others and changes nothing.
 
-Code starts in the tower context of the default strategy, which builds one tower as it is written. So layers and
-optimizers can ask for the current tower or strategy anywhere and always get one. ``with strategy.scope():`` switches to
-the cross-tower context of a strategy, `call_for_each_tower` to a tower context of it, and `merge_call` back to the
-cross-tower context. A trainer's tower is a tower context too.
+Layers and optimizers can therefore ask for the current tower or strategy anywhere.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 import tensorflow.compat.v1 as tf
 
@@ -18,11 +15,9 @@ from tpack.distribute.contexts import (
     current_strategy,
     require_distribution_strategy_scope,
     strategy_of,
-    tower_context_of,
 )
 from tpack.distribute.multi_step import MultiStepContext, run_steps
 from tpack.distribute.strategy import DatasetFn, DistributionStrategy, StepFn, VariableCreator
-from tpack.distribute.trainer_strategy import context_of_tower
 from tpack.distribute.values import (
     Aggregation,
     Destinations,
@@ -34,55 +29,6 @@ from tpack.distribute.values import (
 )
 from tpack.errors import StrategyError
 from tpack.tower.context import current_frame
-
-
-def get_tower_context() -> TowerContext | None:
-    """Return the current tower context.
-
-    Returns:
-        None in a cross-tower context. Exactly one of this and `get_cross_tower_context` is not None.
-
-    Source:
-        The seed ``distribute``.
-    """
-    frame = current_frame()
-    if frame.is_outside:
-        return DEFAULT_TOWER_CONTEXT
-    return tower_context_of(frame) if frame.tower is None else context_of_tower(frame.tower)
-
-
-def get_cross_tower_context() -> DistributionStrategy | None:
-    """Return the strategy whose cross-tower context is current.
-
-    Returns:
-        None in a tower context.
-
-    Source:
-        The seed ``distribute``.
-    """
-    return cast("DistributionStrategy | None", current_frame().strategy)
-
-
-def get_distribution_strategy() -> DistributionStrategy:
-    """Return the current strategy, in either kind of context.
-
-    Returns:
-        The default strategy outside of all others.
-
-    Source:
-        The seed ``distribute``.
-    """
-    context = get_tower_context()
-    return cast(DistributionStrategy, current_frame().strategy if context is None else context.distribution_strategy)
-
-
-def has_distribution_strategy() -> bool:
-    """Tell whether a strategy other than the default one is current; a trainer's towers count as one.
-
-    Source:
-        The seed ``distribute``.
-    """
-    return get_distribution_strategy() is not DEFAULT_STRATEGY
 
 
 class DefaultStrategy(DistributionStrategy):

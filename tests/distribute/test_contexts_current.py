@@ -5,14 +5,13 @@ import threading
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import in_scope, mirrored
-from tpack.distribute.current import (
-    DEFAULT_STRATEGY,
-    DEFAULT_TOWER_CONTEXT,
+from tpack.distribute.contexts import (
     get_cross_tower_context,
     get_distribution_strategy,
     get_tower_context,
     has_distribution_strategy,
 )
+from tpack.distribute.default_strategy import DEFAULT_STRATEGY, DEFAULT_TOWER_CONTEXT
 from tpack.tower.context import PredictTowerContext, TrainTowerContext, get_current_tower_context
 
 
