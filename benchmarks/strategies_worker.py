@@ -17,10 +17,11 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.trainer import StrategyTrainer
 from tpack.errors import StopTraining
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.tensors import TensorInput
-from tpack.train.trainers import StrategyTrainer, SyncMultiGPUTrainerReplicated
+from tpack.train.trainers import SyncMultiGPUTrainerReplicated
 from tpack.utils.concurrency import usable_cores
 
 RATE = 0.01

@@ -8,6 +8,7 @@ from tests.helpers.copied_graphs import build, described
 from tests.helpers.log_lines import captured_log
 from tests.helpers.sessions import cpu_session
 from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.trainer import StrategyBuilder
 from tpack.errors import ConfigError, GraphBuildError
 from tpack.graph_builder.parameter_server import SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
@@ -17,7 +18,6 @@ from tpack.models.batch_norm import BatchNorm
 from tpack.models.fc import FullyConnected
 from tpack.models.regularize import Dropout
 from tpack.tower.context import current_tower_context
-from tpack.train.trainers import StrategyBuilder
 
 DEVICES = [f"/device:CPU:{k}" for k in range(4)]
 BUILDERS = {

@@ -14,6 +14,7 @@ from html import escape
 from tests.helpers.source import ROOT
 from tests.helpers.step_graphs import ADDS, NAMES, Part, StepGraph, step_graph
 from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.trainer import StrategyBuilder
 from tpack.graph_builder.base import GraphBuilder
 from tpack.graph_builder.parameter_server import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
@@ -26,7 +27,6 @@ from tpack.multi_worker.replicated_builder import MultiWorkerReplicatedBuilder
 from tpack.multi_worker.staleness import Progress
 from tpack.multi_worker.stop_flag import StopFlag
 from tpack.reduction.modes import reducer_for_towers
-from tpack.train.trainers import StrategyBuilder
 
 FOLDER = ROOT / "docs" / "images"
 KINDS = {

@@ -21,9 +21,9 @@ from tpack import (
     launch_train_with_config,
 )
 from tpack.distribute import MirroredStrategy, OneDeviceStrategy, ParameterServerStrategy
+from tpack.distribute.trainer import StrategyTrainer
 from tpack.errors import GraphBuildError
 from tpack.estimator import Estimator, EstimatorSpec
-from tpack.train.trainers import StrategyTrainer
 
 TRAINERS = {
     "simple": SimpleTrainer,

@@ -19,8 +19,8 @@ from tpack import (
     launch_train_with_config,
 )
 from tpack.distribute import MirroredStrategy
+from tpack.distribute.trainer import StrategyTrainer
 from tpack.tower.context import current_tower_context
-from tpack.train.trainers import StrategyTrainer
 
 TRAINERS = {
     "replicated": lambda: SyncMultiGPUTrainerReplicated(2),

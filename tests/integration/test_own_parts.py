@@ -17,6 +17,7 @@ from tpack.callbacks.base import Callback
 from tpack.callbacks.saver import ModelSaver
 from tpack.distribute.mirrored import MirroredStrategy
 from tpack.distribute.reducer_ops import ReducerCrossTowerOps
+from tpack.distribute.trainer import StrategyTrainer
 from tpack.multi_worker.trainer import MultiWorkerTrainerReplicated
 from tpack.reduction.algorithms.one_device import RoundRobinReducer
 from tpack.reduction.base import Column, ReduceOp, ReducerWrapper
@@ -25,7 +26,7 @@ from tpack.tfutils.checkpoint import latest_checkpoint
 from tpack.tfutils.sessinit import SaverRestore
 from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config
-from tpack.train.trainers import SimpleTrainer, StrategyTrainer, SyncMultiGPUTrainerReplicated
+from tpack.train.trainers import SimpleTrainer, SyncMultiGPUTrainerReplicated
 
 PAST = 0.5
 

@@ -13,9 +13,9 @@ from tests.helpers.equivalence import OPTIMIZERS, STEPS, batches, build_cost, on
 from tests.helpers.sessions import cpu_session
 from tests.helpers.tower_grads import cpu_devices
 from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.trainer import StrategyBuilder
 from tpack.estimator import EstimatorSpec, TowerOptimizer, replicate_model_fn
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.train.trainers import StrategyBuilder
 
 
 def _train_model_fn(num_towers: int, optimizer: str) -> dict[str, np.ndarray]:

@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.equivalence import one_tower, train
 from tests.helpers.sessions import cpu_session
 from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.trainer import StrategyBuilder
 from tpack.graph_builder.parameter_server import SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.optimizers.adamw import AdamW
@@ -19,7 +20,6 @@ from tpack.optimizers.lamb import LAMB
 from tpack.optimizers.lars import LARS
 from tpack.optimizers.lion import Lion
 from tpack.tfutils.optimizer_clone import clone_optimizer
-from tpack.train.trainers import StrategyBuilder
 
 STEPS = 30
 RATE = 0.03

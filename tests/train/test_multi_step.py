@@ -21,6 +21,7 @@ from tpack.callbacks.weight_averages.ema import EMA
 from tpack.dataflow.repeat import FixedSizeData
 from tpack.dataflow.sources import DataFromList
 from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.trainer import StrategyTrainer
 from tpack.errors import ConfigError, DataExhaustedError, StopTraining
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.dataset import TFDatasetInput
@@ -36,7 +37,6 @@ from tpack.train.resume import AutoResumeTrainConfig
 from tpack.train.trainers import (
     NoOpTrainer,
     SimpleTrainer,
-    StrategyTrainer,
     SyncMultiGPUTrainerParameterServer,
     SyncMultiGPUTrainerReplicated,
 )

@@ -9,6 +9,7 @@ from tpack.callbacks.base import Callback, CallbackFactory
 from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.trigger import PeriodicTrigger
 from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.trainer import StrategyTrainer
 from tpack.errors import StopTraining
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.models.dropout import Dropout
@@ -17,7 +18,6 @@ from tpack.train.resume import AutoResumeTrainConfig
 from tpack.train.trainers import (
     AsyncMultiGPUTrainer,
     SimpleTrainer,
-    StrategyTrainer,
     SyncMultiGPUTrainerParameterServer,
     SyncMultiGPUTrainerReplicated,
 )

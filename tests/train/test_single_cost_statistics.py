@@ -10,6 +10,7 @@ from tests.helpers.log_lines import captured_log
 from tpack.callbacks.summary import MergeAllSummaries
 from tpack.dataflow.sources import DataFromList
 from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.trainer import StrategyTrainer
 from tpack.errors import CallbackError
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.tfutils.summary import add_moving_summary
@@ -21,7 +22,6 @@ from tpack.train.trainers import (
     AsyncMultiGPUTrainer,
     NoOpTrainer,
     SimpleTrainer,
-    StrategyTrainer,
     SyncMultiGPUTrainerParameterServer,
     SyncMultiGPUTrainerReplicated,
 )

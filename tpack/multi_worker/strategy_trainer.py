@@ -3,13 +3,13 @@
 from typing import Any
 
 from tpack.distribute.mirrored import CollectiveAllReduceStrategy
+from tpack.distribute.trainer import StrategyBuilder
 from tpack.graph_builder.base import GraphBuilder
 from tpack.graph_builder.compiled import Compile
 from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.multi_worker.all_reduce import WorkerGroup
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember, ClusterRank, ClusterTask
 from tpack.multi_worker.trainer import MultiWorkerTrainer, WaitLimits
-from tpack.train.trainers import StrategyBuilder
 from tpack.utils.validation import check_arguments
 
 

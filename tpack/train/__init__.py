@@ -25,15 +25,17 @@ __getattr__, __dir__, __all__ = attach(
         "single_cost": (
             "BuilderTrainer",
             "SingleCostTrainer",
+            "TowerTrainer",
         ),
-        "tower_trainer": ("TowerTrainer",),
+        "tpack.distribute.trainer": (
+            "StrategyBuilder",
+            "StrategyTrainer",
+        ),
         "trainer": ("Trainer",),
         "trainers": (
             "AsyncMultiGPUTrainer",
             "NoOpTrainer",
             "SimpleTrainer",
-            "StrategyBuilder",
-            "StrategyTrainer",
             "SyncMultiGPUTrainer",
             "SyncMultiGPUTrainerHierarchical",
             "SyncMultiGPUTrainerParameterServer",

@@ -12,6 +12,7 @@ from tpack.callbacks.weight_averages.ema import EMA
 from tpack.callbacks.weight_averages.swa import SWA
 from tpack.dataflow.sources import DataFromList
 from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.trainer import StrategyBuilder
 from tpack.errors import CallbackError, InputError
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.queue_input import QueueInput
@@ -21,7 +22,6 @@ from tpack.tf1.layers.normalization import batch_normalization
 from tpack.train.single_cost import BuilderTrainer
 from tpack.train.trainers import (
     SimpleTrainer,
-    StrategyBuilder,
     SyncMultiGPUTrainerParameterServer,
     SyncMultiGPUTrainerReplicated,
 )

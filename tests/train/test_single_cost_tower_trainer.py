@@ -7,7 +7,7 @@ from tpack.callbacks.base import Callback
 from tpack.errors import ConfigError, TowerError
 from tpack.tower.context import TowerContext
 from tpack.tower.tower_func import TowerFunc
-from tpack.train.tower_trainer import TowerTrainer
+from tpack.train.single_cost import TowerTrainer
 from tpack.train.trainers import SimpleTrainer, SyncMultiGPUTrainerReplicated
 
 

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers import mixed_precision
 from tests.helpers.tower_grads import cpu_devices
-from tests.helpers.toy_training import ControlClient, Recorder, line_input
+from tests.helpers.toy_training import Line, Recorder, line_input
 from tpack.callbacks.base import CallbackFactory
 from tpack.callbacks.param_setters import ScheduledHyperParamSetter
 from tpack.callbacks.saver import ModelSaver
@@ -18,11 +18,12 @@ from tpack.distribute.mirrored import MirroredStrategy
 from tpack.distribute.one_device import OneDeviceStrategy
 from tpack.distribute.parameter_server import ParameterServerStrategy
 from tpack.distribute.strategy import DistributionStrategy
+from tpack.distribute.trainer import StrategyTrainer
 from tpack.errors import ConfigError
 from tpack.tfutils.sessinit import SaverRestore
 from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config
-from tpack.train.trainers import SimpleTrainer, StrategyTrainer
+from tpack.train.trainers import SimpleTrainer
 
 STRATEGIES: dict[str, Callable[[], DistributionStrategy]] = {
     "mirrored": lambda: MirroredStrategy(cpu_devices(4)),
@@ -34,7 +35,7 @@ STRATEGIES: dict[str, Callable[[], DistributionStrategy]] = {
 def _launch(trainer: Any, steps_per_epoch: int = 100, callbacks: Any = (), **options: Any) -> Recorder:
     recorder = Recorder()
     config = TrainConfig(
-        model=ControlClient(),
+        model=Line(),
         data=line_input(),
         callbacks=[recorder, *callbacks],
         extra_callbacks=[],

@@ -11,17 +11,17 @@ from tests.helpers.equivalence import OPTIMIZERS, build_cost, one_tower, train
 from tests.helpers.same_graphs import structure
 from tests.helpers.sessions import cpu_session
 from tests.helpers.tower_grads import cpu_devices
-from tpack.distribute.current import DEFAULT_STRATEGY
+from tpack.distribute.default_strategy import DEFAULT_STRATEGY
 from tpack.distribute.mirrored import CollectiveAllReduceStrategy, MirroredStrategy
 from tpack.distribute.one_device import OneDeviceStrategy
 from tpack.distribute.parameter_server import ParameterServerStrategy
 from tpack.distribute.strategy import DistributionStrategy
+from tpack.distribute.trainer import StrategyBuilder
 from tpack.errors import ConfigError, GraphBuildError, StrategyError
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.graph_builder.simple import SimpleBuilder
 from tpack.models.batch_norm import BatchNorm
 from tpack.tower.context import current_tower_context
-from tpack.train.trainers import StrategyBuilder
 
 STRATEGIES: dict[str, Callable[[int], DistributionStrategy]] = {
     "mirrored": lambda k: MirroredStrategy(cpu_devices(k)),

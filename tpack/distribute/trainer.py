@@ -1,0 +1,117 @@
+"""The trainer and the builder of models under a distribution strategy."""
+
+import tensorflow.compat.v1 as tf
+
+from tpack.distribute.strategy import DistributionStrategy
+from tpack.errors import ConfigError
+from tpack.graph_builder.base import BuildResult, GradFn, GraphBuilder, OptimizerFn
+from tpack.graph_builder.compiled import Compile
+from tpack.graph_builder.precision import PrecisionPolicy
+from tpack.multi_worker.stop_flag import StopFlag
+from tpack.tower.context import TowerContext, current_tower_context
+from tpack.train.single_cost import BuilderTrainer
+from tpack.types import GradsAndVars
+from tpack.utils.validation import check_arguments
+
+
+@check_arguments
+class StrategyTrainer(BuilderTrainer):
+    """Trains a model with one cost under a distribution strategy.
+
+    Each tower takes its data from the `InputSource`, as under any other trainer.
+
+    Args:
+        strategy: the strategy.
+        precision: see `SingleCostTrainer`.
+        compile: see `SingleCostTrainer`.
+
+    Raises:
+        ConfigError: ``strategy`` is something else, or the precision is unknown.
+
+    Example:
+        launch_train_with_config(config, StrategyTrainer(MirroredStrategy(num_gpus=8)))
+    """
+
+    def __init__(
+        self,
+        strategy: DistributionStrategy,
+        *,
+        precision: str | PrecisionPolicy = "float32",
+        compile: Compile = None,
+    ) -> None:
+        super().__init__(StrategyBuilder(strategy), precision=precision, compile=compile)
+        self.strategy = strategy
+
+
+@check_arguments
+class StrategyBuilder(GraphBuilder):
+    """Builds the towers of a distribution strategy, and lets it reduce gradients and update variables.
+
+    Args:
+        strategy: the strategy: any but the default one.
+        end_signal: travels with the gradients, where the strategy is one of several workers.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+
+    def __init__(self, strategy: DistributionStrategy, end_signal: StopFlag | None = None) -> None:
+        if strategy.is_default:
+            raise ConfigError(f"expected a DistributionStrategy with devices, got {strategy!r}")
+        self._strategy = strategy
+        self._end_signal = end_signal
+
+    @property
+    def strategy(self) -> DistributionStrategy:
+        """The strategy."""
+        return self._strategy
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The device of each tower."""
+        return tuple(self._strategy.worker_devices)
+
+    def build(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> BuildResult:
+        """Build the towers and the train op in the scope of the strategy.
+
+        Args:
+            grad_fn: see `GraphBuilder.build`.
+            optimizer_fn: see `GraphBuilder.build`.
+
+        Returns:
+            The train op and the towers.
+
+        Shapes:
+            K x N gradients in, N values applied, each on the devices of its variable.
+
+        Creates:
+            The variables, as the strategy makes them; under their names they are saved once, and restored everywhere.
+
+        Raises:
+            TowerMismatchError: The towers trained different variables.
+            GraphBuildError: The optimizer is not a ``tf.train.Optimizer``.
+            StrategyError: Another strategy is current.
+            ReductionError: The strategy cannot reduce these gradients.
+
+        Source:
+            The standard pattern in the seed ``distribute``.
+        """
+        towers: dict[int, TowerContext] = {}
+
+        def note_tower() -> None:
+            tower = current_tower_context()
+            towers[tower.index] = tower
+
+        def build_tower() -> GradsAndVars:
+            note_tower()
+            current_tower_context().repeat_in_copies(note_tower)
+            return list(grad_fn())
+
+        with self._strategy.scope():
+            grads_and_vars = self._strategy.call_for_each_tower(build_tower)
+            train_op = self._strategy.apply_gradients(optimizer_fn(), grads_and_vars, name="train_op")
+        if self._end_signal is not None:
+            said = self._end_signal.build()
+            self._end_signal.told = self._strategy.reduce_over_workers(tf.VariableAggregation.SUM, said)
+            train_op = tf.group(train_op, self._end_signal.told, name="train_op_with_signal")
+        return BuildResult(train_op, tuple(towers[index] for index in sorted(towers)))
