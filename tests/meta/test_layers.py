@@ -88,7 +88,6 @@ RINGS = {
 PENDING = {
     ("tpack.dataflow.shard", "tpack.multi_worker.cluster.environment"),
     ("tpack.dataflow.shard", "tpack.multi_worker.cluster.cluster_spec"),
-    ("tpack.train.interface", "tpack.multi_worker.ps_trainer"),
     ("tpack.train.trainer", "tpack.multi_worker.cluster.resolver"),
     ("tpack.train.trainers", "tpack.multi_worker.stop_flag"),
 }

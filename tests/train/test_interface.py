@@ -15,11 +15,7 @@ from tpack.dataflow.parallel.process_runner import MultiProcessRunner
 from tpack.dataflow.sources import DataFromList
 from tpack.errors import ConfigError
 from tpack.graph_builder.model_desc import ModelDescBase
-from tpack.input_source.feed import FeedInput
-from tpack.input_source.queue_input import QueueInput
-from tpack.input_source.staging import StagingInput
 from tpack.tfutils.checkpoint import latest_checkpoint
-from tpack.train import interface
 from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config
 from tpack.train.trainer import Trainer
@@ -61,19 +57,6 @@ def test_workers_of_the_data_end_with_training(log_dir):
     assert psutil.Process().children() == before
     # Neither was garbage collected.
     assert trainer.input_source.ds is ds
-
-
-def test_batches_are_staged_on_several_gpus_only():
-    source = TrainConfig(model=ControlClient(), dataflow=DataFromList(points())).data
-    gpus = ("/device:GPU:0", "/device:GPU:1")
-    assert isinstance(source, QueueInput)
-    assert interface._staged(source, ("/device:CPU:0", "/device:CPU:1")) is source
-    assert interface._staged(source, gpus[:1]) is source
-    staged = interface._staged(source, gpus)
-    assert isinstance(staged, StagingInput)
-    assert interface._staged(staged, gpus) is staged
-    fed = FeedInput(DataFromList(points()))
-    assert interface._staged(fed, gpus) is fed
 
 
 def test_wrong_arguments_are_errors():

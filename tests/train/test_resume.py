@@ -79,7 +79,10 @@ def test_a_restart_that_begins_anew_is_told(log_dir, monkeypatch, count, config,
         launch_train_with_config(
             config(model=ControlClient(), data=line_input(), steps_per_epoch=1, max_epoch=1), SimpleTrainer()
         )
-    assert any("This is restart 1 of tpack launch, and training begins anew" in line for line in lines) == is_told
+    assert (
+        any("This is restart 1 of tpack launch, and training starts from the beginning" in line for line in lines)
+        == is_told
+    )
 
 
 def test_an_epoch_that_was_cut_is_finished(log_dir):

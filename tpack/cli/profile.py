@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(f"expected a script to run, and {options.script!r} is no file")
     # TensorFlow is loaded only here: help is there at once without it.
     profiling = importlib.import_module("tpack.callbacks.profiling.profile")
-    adding = importlib.import_module("tpack.train.added_callbacks")
+    adding = importlib.import_module("tpack.train.trainer")
     kind = profiling.Profile if options.go_on else _leaving(profiling.Profile)
     made: list[Profile] = []
 

@@ -1,5 +1,6 @@
 """Everything about a run but the trainer, checked when it is written down; with the defaults of most runs."""
 
+import importlib
 import os
 import random
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ from tpack.dataflow.base import DataFlow
 from tpack.errors import ConfigError
 from tpack.graph_builder.model_desc import ModelDescBase
 from tpack.input_source.base import InputSource
-from tpack.input_source.data_adapter import GivenData
+from tpack.input_source.queue_input import QueueInput
 from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator, check_session_creator
 from tpack.tfutils.sessinit import JustCurrentSession, SessionInit, check_session_init
 from tpack.train.loop import check_numbers
@@ -33,6 +34,9 @@ from tpack.utils.validation import check_arguments, check_count, check_instance,
 __getattr__ = on_unknown_name(__name__)
 
 _LARGEST_SEED = 2**32 - 1
+
+_ADAPTERS = "tpack.input_source.data_adapter"
+"""The module that adapts arrays, datasets and other libraries' loaders; a `DataFlow` needs none of it."""
 
 
 @check_arguments
@@ -114,7 +118,8 @@ class TrainConfig:
         self.model = model
         # How many processes train together, each with its towers; known before the towers are.
         self.num_workers = 1
-        self._given: GivenData | None
+        # A `GivenData`, where the data needed to be adapted.
+        self._given: Any
         self.data: InputSource
         self._given, self.data = _source(dataflow, data, batch_size)
         self.dataflow = dataflow if isinstance(dataflow, DataFlow) else self.data.dataflow
@@ -252,12 +257,14 @@ def DEFAULT_MONITORS() -> list[MonitorBase]:
     return [TFEventWriter(), JSONWriter(), ScalarPrinter()]
 
 
-def _source(dataflow: Any, data: InputSource | None, batch_size: int | None) -> tuple[GivenData | None, InputSource]:
-    """Return the input source, and the data that it was made of, if they are not one already."""
+def _source(dataflow: Any, data: InputSource | None, batch_size: int | None) -> tuple[Any, InputSource]:
+    """Return the `GivenData` of data that need to be adapted, else None, and the input source."""
     if (dataflow is None) == (data is None):
         raise ConfigError("give either dataflow, such as a DataFlow, or data, an InputSource; got both or neither")
+    if data is None and isinstance(dataflow, DataFlow) and batch_size is None:
+        return None, QueueInput(dataflow)
     if data is None:
-        given = GivenData(dataflow, batch_size)
+        given = importlib.import_module(_ADAPTERS).GivenData(dataflow, batch_size)
         return given, given.source
     if batch_size is not None:
         raise ConfigError(f"batch_size={batch_size} is for dataflow: {type(data).__name__} has batches of its own")

@@ -6,7 +6,8 @@ calls one and the callbacks around it. Trainers are made inside the graph that t
 
 import inspect
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -31,7 +32,6 @@ from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator, check_se
 from tpack.tfutils.sessinit import JustCurrentSession, SessionInit, check_session_init
 from tpack.tower.devices import check_session_devices, local_devices
 from tpack.tower.per_graph import new_graph
-from tpack.train.added_callbacks import added_callbacks
 from tpack.train.config import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from tpack.train.interruption import Interrupted, Interruption, ended_by_signals
 from tpack.train.loop import EpochEnd, StepCounter, TrainLoop
@@ -41,6 +41,23 @@ from tpack.types import DataSource, Fetches, Peers, Session
 from tpack.utils import logger
 from tpack.utils.timer import Timer, humanize_time_delta
 from tpack.utils.validation import check_count
+
+_makers: list[Callable[[], Callback]] = []
+"""Make the callbacks of `adding_callback`, the innermost block last."""
+
+
+@contextmanager
+def adding_callback(make: Callable[[], Callback]) -> Iterator[None]:
+    """Add a callback to each trainer that is set up in a block, as a command does that runs somebody's script.
+
+    Args:
+        make: makes a new callback for each training.
+    """
+    _makers.append(make)
+    try:
+        yield
+    finally:
+        _makers.pop()
 
 
 class InOwnGraph(type):
@@ -95,7 +112,7 @@ class Trainer(metaclass=InOwnGraph):
             not finite.
         is_compiled: whether XLA compiles steps, so that all of them should fetch the same.
         steps_per_call: so many steps are one run of the session, without Python in between: see `tpack.train.multi_step`.
-        told: what ``run.json`` in the log directory says on how the run is set up; None writes no such file.
+        run_facts: the contents of ``run.json`` on the setup of the run; None writes no such file.
 
     Raises:
         ConfigError: This is one of several processes that were launched to train together, by `check_only_process`.
@@ -123,7 +140,7 @@ class Trainer(metaclass=InOwnGraph):
         self.resumed_states: dict[str, Any] = {}
         self.costs: list[tf.Tensor] = []
         self.statistics: dict[str, tf.Tensor] = {}
-        self.told: dict[str, Any] | None = {}
+        self.run_facts: dict[str, Any] | None = {}
         self._in_step = False
         self._building = Timer()
         self._registered: list[Callback] = []
@@ -140,6 +157,19 @@ class Trainer(metaclass=InOwnGraph):
     def _check_processes(self) -> None:
         """Refuse to be one of several processes; a trainer of several has nothing to refuse."""
         check_only_process(type(self).__name__)
+
+    @property
+    def serves(self) -> bool:
+        """Whether this process is a parameter server, which calls `join` and trains nothing."""
+        return False
+
+    def join(self) -> None:
+        """Serve the workers until they have ended, in a process that is a parameter server.
+
+        Raises:
+            ConfigError: This process trains.
+        """
+        raise ConfigError(f"{type(self).__name__}.join is for parameter servers: this process trains")
 
     @property
     def steps_per_epoch(self) -> int:
@@ -230,7 +260,7 @@ class Trainer(metaclass=InOwnGraph):
                 step, the steps are fed data, or `run_step` is overridden.
         """
         self._check_steps()
-        for callback in [*callbacks, *added_callbacks()]:
+        for callback in [*callbacks, *(make() for make in _makers)]:
             if isinstance(callback, MonitorBase):
                 raise CallbackError(f"{callback} is a monitor: give it in the list of monitors, not of callbacks")
             self.register_callback(callback)
@@ -238,8 +268,10 @@ class Trainer(metaclass=InOwnGraph):
         self.register_callback(self.monitors)
         checks = [CheckCost(self.costs, in_each_step=self.is_compiled)] if self.checks_cost else []
         directory = logger.get_logger_dir()
-        telling = [] if directory is None or self.told is None or not self.is_chief else [RunFile(directory, self.told)]
-        self._callbacks = Callbacks([self._step_counter, *checks, *self._registered, *telling, EpochEnd(self.loop)])
+        status: list[Callback] = []
+        if directory is not None and self.run_facts is not None and self.is_chief:
+            status = [RunFile(directory, self.run_facts)]
+        self._callbacks = Callbacks([self._step_counter, *checks, *self._registered, *status, EpochEnd(self.loop)])
         with self.graph.as_default(), tf.name_scope("callbacks"):
             self._callbacks.setup_graph(self)
         if self.steps_per_call > 1:

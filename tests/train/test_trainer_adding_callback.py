@@ -1,7 +1,7 @@
 from tests.helpers.toy_training import ControlClient, Recorder, line_input
-from tpack.train.added_callbacks import added_callbacks, adding_callback
 from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config
+from tpack.train.trainer import adding_callback
 from tpack.train.trainers import SimpleTrainer
 
 
@@ -12,11 +12,15 @@ def test_trainings_inside_of_the_block_get_the_callback(graph):
         made.append(Recorder())
         return made[-1]
 
-    config = TrainConfig(
-        model=ControlClient(), data=line_input(), callbacks=[], monitors=[], steps_per_epoch=2, max_epoch=1
-    )
-    with adding_callback(make):
+    def train():
+        config = TrainConfig(
+            model=ControlClient(), data=line_input(), callbacks=[], monitors=[], steps_per_epoch=2, max_epoch=1
+        )
         launch_train_with_config(config, SimpleTrainer())
+
+    with adding_callback(make):
+        train()
     assert [call[0] for call in made[0].calls].count("trigger_step") == 2
     assert len(made) == 1
-    assert added_callbacks() == []
+    train()
+    assert len(made) == 1
