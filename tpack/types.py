@@ -197,6 +197,10 @@ class Trainer(Counters, Protocol):
         """Whether a signal ended training."""
 
     @property
+    def end_reason(self) -> str:
+        """Why training ended before its last epoch; empty if it did not, or failed."""
+
+    @property
     def has_failed(self) -> bool:
         """Whether training ended with an error; known in ``after_train``."""
 

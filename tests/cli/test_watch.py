@@ -14,6 +14,7 @@ import termios
 import pytest
 
 from tests.helpers.source import ROOT
+from tpack.callbacks.monitors.run_status import write_run
 from tpack.cli.main import main
 
 SECS = 60
@@ -60,8 +61,7 @@ def test_the_page_follows_the_runs_and_the_terminal_is_left_as_it_was(runs, leav
     ) as process:
         read_until(ours, "nothing there yet")
         os.makedirs(runs[1])
-        with open(os.path.join(runs[1], "log.log"), "w", encoding="utf-8") as log:
-            log.write("[11-23 10:00:03 @trainer.py:1] Start Epoch 7 ...\n")
+        write_run(runs[1], {"state": "running", "versions": {}, "config": {}, "progress": {"epoch": 7}})
         read_until(ours, "later: running, epoch 7")
         if leave == "q":
             os.write(ours, b"q")

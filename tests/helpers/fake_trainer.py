@@ -51,6 +51,7 @@ class FakeTrainer:
     is_compiled = False
     num_coming = 1
     input_source: Any = None
+    end_reason = ""
     # None of its steps ever hangs.
     interruption: Any = SimpleNamespace(held=nullcontext, fail=lambda error: None)
 

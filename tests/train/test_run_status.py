@@ -116,6 +116,8 @@ def test_a_run_tells_what_it_is(tmp_path):
     assert (config["steps_per_epoch"], config["max_epoch"], config["precision"], config["seed"]) == (3, 2, "float32", 7)
     assert config["data"].startswith("arrays through QueueInput")
     assert config["reduction"]
+    assert told["progress"]["epoch_secs"] > 0
+    assert "reason" not in told
 
 
 def test_an_end_with_an_error_is_told_and_a_try_is_not(tmp_path):

@@ -47,6 +47,8 @@ class RunFile(Callback):
         self._config = dict(config)
         self._told: dict[str, Any] = {}
         self._first: tuple[float, int] | None = None
+        self._epoch_began = 0.0
+        self._epoch_secs: float | None = None
         self._due_at = 0.0
         self._has_failed = False
 
@@ -62,6 +64,12 @@ class RunFile(Callback):
             "config": {"trainer": type(self.trainer).__name__, **self._config},
         }
         self._write()
+
+    def _before_epoch(self) -> None:
+        self._epoch_began = time.perf_counter()
+
+    def _after_epoch(self) -> None:
+        self._epoch_secs = time.perf_counter() - self._epoch_began
 
     def _trigger_step(self) -> None:
         now = time.perf_counter()
@@ -82,6 +90,7 @@ class RunFile(Callback):
             return
         trainer = self.trainer
         self._told["state"] = "failed" if trainer.has_failed else "interrupted" if trainer.interrupted else "finished"
+        self._told |= {"reason": trainer.end_reason} if trainer.end_reason else {}
         self._write()
 
     def _write(self) -> None:
@@ -104,6 +113,7 @@ class RunFile(Callback):
             "step": self.local_step,
             "steps_per_epoch": trainer.steps_per_epoch,
             "global_step": self.global_step,
+            **({} if self._epoch_secs is None else {"epoch_secs": self._epoch_secs}),
         }
         secs, num_steps = (now - self._first[0], self.global_step - self._first[1]) if self._first else (0.0, 0)
         if secs > 0 and num_steps > 0:

@@ -101,6 +101,7 @@ class Trainer(metaclass=InOwnGraph):
         peers: the workers of which this process is one; None where one machine trains alone.
         interrupted: whether training ended early, by Ctrl-C, SIGTERM or for lack of time, and another run may go on.
         has_failed: whether training ended with an error; known when callbacks finish.
+        end_reason: why training ended before its last epoch, in a sentence; empty if it did not, or failed.
         interruption: ends training early, for a signal or from another thread; from `main_loop` on.
         resumed_states: what callbacks added to the checkpoint from which training goes on.
         executor: who runs the kernels of a step: ``"pool"``, ``"caller"``, or ``"auto"``, which measures both over the
@@ -136,6 +137,7 @@ class Trainer(metaclass=InOwnGraph):
         self.monitors: Monitors = None  # type: ignore[assignment]
         self.loop = TrainLoop()
         self.interrupted = self.has_failed = False
+        self.end_reason = ""
         self.interruption: Interruption | None = None
         self.resumed_states: dict[str, Any] = {}
         self.costs: list[tf.Tensor] = []
@@ -390,7 +392,8 @@ class Trainer(metaclass=InOwnGraph):
             self._train(interruption)
         except StopTraining as stop:
             self.interrupted = stop.to_be_continued
-            logger.info(f"Training was stopped in epoch {self.loop.epoch_num}: {stop or 'no reason given'}.")
+            self.end_reason = f"Training was stopped in epoch {self.loop.epoch_num}: {stop or 'no reason given'}."
+            logger.info(self.end_reason)
         except Interrupted as request:
             self._end_interrupted(request)
         except Exception as error:
@@ -403,7 +406,8 @@ class Trainer(metaclass=InOwnGraph):
         """Find out whether what was trained can be saved, which callbacks then do."""
         self.interrupted = self._ended_between_steps(error)
         left_out = "" if self.interrupted else " What came after the last checkpoint is not saved."
-        logger.warning(f"Training was ended by a signal after step {self.loop.global_step}.{left_out}")
+        self.end_reason = f"Training was ended by a signal after step {self.loop.global_step}.{left_out}"
+        logger.warning(self.end_reason)
 
     def _ended_between_steps(self, error: BaseException) -> bool:
         """Tell whether the variables and the position in the data are those of the last step that is counted."""

@@ -9,11 +9,18 @@ ENTRIES = [{"epoch_num": 1, "global_step": 5, "cost": 2.0}, {"epoch_num": 2, "gl
 
 
 def test_all_is_in_the_page_and_nothing_is_asked_for(tmp_path):
-    log = "[11-23 09:00:00 @logger.py:1] Log directory /a; command: python </script><b>\n"
     write_run(
-        str(tmp_path), {"state": "failed", "versions": {"a": "1"}, "config": {"b": [1, 2]}, "progress": {"epoch": 3}}
+        str(tmp_path),
+        {
+            "state": "failed",
+            "command": "python </script><b>",
+            "began": "2024-11-23T09:00:00+00:00",
+            "versions": {"a": "1"},
+            "config": {"b": [1, 2]},
+            "progress": {"epoch": 3, "epoch_secs": 90.0},
+        },
     )
-    (tmp_path / "log.log").write_text(f"{log}[11-23 09:00:01 @x.py:1] WRN beware\n")
+    (tmp_path / "log.log").write_text("[11-23 09:00:01 @x.py:1] WRN beware\n")
     page = page_of({"a": (str(tmp_path), ENTRIES), "b": (str(tmp_path / "none"), ENTRIES[:1])}, ["cost"], "step")
     (text,) = re.findall(r'<script type="application/json" id="content">(.*?)</script>', page, re.DOTALL)
     content = json.loads(text)
@@ -21,7 +28,8 @@ def test_all_is_in_the_page_and_nothing_is_asked_for(tmp_path):
     first, second = content["runs"]
     assert first["curves"] == {"cost": [[1, 5, 2.0], [2, 10, None]]}
     assert first["command"] == "python </script><b>"
-    assert (first["state"], first["epoch"]) == ("failed", 3)
+    assert (first["state"], first["epoch"], first["epoch_time"]) == ("failed", 3, "1 minute 30 seconds")
+    assert (first["began"], second["state"]) == ("2024-11-23T09:00:00+00:00", "unknown")
     assert (first["versions"], first["config"], second["config"]) == ({"a": "1"}, {"b": "1, 2"}, {})
     assert first["warnings"] == ["11-23 09:00:01 beware"]
     assert (second["label"], second["command"], second["images"]) == ("b", "", [])

@@ -16,7 +16,7 @@ def test_a_run_is_told_in_as_many_lines_as_there_are(tmp_path):
     (tmp_path / "log.log").write_text(LOG)
     (tmp_path / "stats.json").write_text(json.dumps(ENTRIES))
     lines = run_lines("run", str(tmp_path), 200, 40)
-    assert lines[0] == "run: running, epoch 2, step 10, last line 11-23 10:00:04"
+    assert lines[0] == "run: unknown, epoch 2, step 10, last line 11-23 10:00:04"
     assert lines[1] == "  90 steps/sec   waits for data 25 %"
     assert lines[2] == "  1 warning(s), the last: 11-23 10:00:04 beware"
     assert "cost 0.5" in lines[3]
@@ -55,19 +55,21 @@ def test_progress_inside_an_epoch_is_told(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "state", "expected"),
+    ("fields", "expected"),
     [
-        ("Start Epoch 2 ...", "running", "running"),
-        ("Start Epoch 2 ...", "ended without a word", "ended without a word"),
-        ("Start Epoch 2 ...", "failed", "failed"),
-        ("Training has finished!", "finished", "finished"),
-        (
-            "WRN Training was ended by a signal after step 4.",
-            "interrupted",
-            "Training was ended by a signal after step 4.",
-        ),
+        ({"state": "running"}, "running"),
+        ({"state": "ended without a word"}, "ended without a word"),
+        ({"state": "failed"}, "failed"),
+        ({"state": "finished"}, "finished"),
+        ({"state": "interrupted", "reason": "Training was ended by a signal after step 4."}, "Training was ended by a"),
     ],
 )
-def test_the_log_says_why_a_run_has_ended_and_the_run_that_it_has(tmp_path, line, state, expected):
-    (tmp_path / "log.log").write_text(f"[11-23 10:00:03 @trainer.py:1] {line}\n")
-    assert told(tmp_path, state=state)[0].startswith(f"run: {expected}, epoch 2 of 5")
+def test_the_reason_of_an_end_is_shown(tmp_path, fields, expected):
+    write_run(str(tmp_path), {**TOLD, **fields})
+    # No sentence of the log counts.
+    (tmp_path / "log.log").write_text("[11-23 10:00:03 @trainer.py:1] Training has finished!\n")
+    assert run_lines("run", str(tmp_path), 200, 40)[0].startswith(f"run: {expected}")
+
+
+def test_the_time_of_an_epoch_is_shown(tmp_path):
+    assert told(tmp_path, epoch_secs=1.5)[2] == "  an epoch takes 1.5 seconds"

@@ -3,12 +3,13 @@
 It is one dictionary:
 
 - ``state``: ``"running"``, ``"finished"``, ``"interrupted"`` or ``"failed"``;
+- ``reason``: why training ended before its last epoch, where it did;
 - ``began`` and ``updated``: times, as ISO 8601 writes them;
 - ``command``, ``directory``, ``host`` and ``pid``: of the process;
 - ``versions``: by package;
 - ``config``: what is trained and how, by what it is called, such as ``global_batch``;
-- ``progress``: ``epoch`` of ``max_epoch``, ``step`` of ``steps_per_epoch`` in it, ``global_step``, and, once they can
-  be told, ``steps_per_sec`` and ``secs_left``.
+- ``progress``: ``epoch`` of ``max_epoch``, ``step`` of ``steps_per_epoch`` in it, ``global_step``, and, once known,
+  ``epoch_secs`` of the last epoch, ``steps_per_sec`` and ``secs_left``.
 """
 
 import json

@@ -8,13 +8,13 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from tpack.callbacks.monitors.run_status import read_run
 from tpack.cli.runs.images import latest_images
 from tpack.cli.runs.log_parser import read_log
 from tpack.cli.runs.terminal import state_of
+from tpack.utils.timer import humanize_time_delta
 from tpack.version import __version__
 
 _TEMPLATE = os.path.join(os.path.dirname(__file__), "page.html")
@@ -47,14 +47,17 @@ def _told(label: str, directory: str, entries: Sequence[Mapping[str, Any]], stat
     log, told = read_log(directory), read_run(directory)
     progress = told.get("progress", {})
     return {
-        **asdict(log),
         "label": label,
         "directory": directory,
         "curves": curves,
         "images": images,
-        "state": state_of(log, told),
-        "epoch": progress.get("epoch", log.epoch),
-        "command": log.command or told.get("command", ""),
+        "warnings": log.warnings,
+        "last": log.last,
+        "began": told.get("began", ""),
+        "state": state_of(told),
+        "epoch": progress.get("epoch", 0),
+        "epoch_time": humanize_time_delta(progress["epoch_secs"]) if "epoch_secs" in progress else "",
+        "command": told.get("command", ""),
         "versions": _as_texts(told.get("versions", {})),
         "config": _as_texts(told.get("config", {})),
     }

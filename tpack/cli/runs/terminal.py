@@ -9,7 +9,7 @@ from typing import Any
 
 from tpack.callbacks.monitors import stats_file
 from tpack.callbacks.monitors.run_status import NO_END, read_run
-from tpack.cli.runs.log_parser import RunLog, read_log
+from tpack.cli.runs.log_parser import read_log
 from tpack.errors import CallbackError
 from tpack.utils.timer import humanize_time_delta
 
@@ -38,31 +38,27 @@ def run_lines(label: str, directory: str, width: int, height: int) -> list[str]:
     if not entries and not log.last and not told:
         return _cut([f"{label}: nothing there yet, in {directory}"], width, height)
     latest = {name: value for entry in entries for name, value in entry.items()}
-    lines = [f"{label}: {state_of(log, told)}, {_position(log, told, latest)}, last line {log.last or '-'}"]
+    lines = [f"{label}: {state_of(told)}, {_position(told, latest)}, last line {log.last or '-'}"]
     if progress := told.get("progress"):
         lines.append(f"  {_bar(progress)}")
-    time_left = log.time_left if log.state == "running" and not progress else ""
-    lines.append("  " + "   ".join([*_speed(told), *_facts(log.epoch_time, time_left, latest)]))
+    lines.append("  " + "   ".join([*_speed(told), *_facts(latest)]))
     if log.warnings:
         lines.append(f"  {len(log.warnings)} warning(s), the last: {log.warnings[-1]}")
     return _cut([*lines, *_curves(entries, width, height - len(lines))], width, height)
 
 
-def state_of(log: RunLog, told: Mapping[str, Any]) -> str:
-    """Return in words whether a run goes on.
+def state_of(told: Mapping[str, Any]) -> str:
+    """Return the state of a run in words, with the reason of its end where that is known.
 
     Args:
-        log: what its log tells, which knows why it has ended.
-        told: what its ``run.json`` says, which may be that its process is gone.
+        told: the contents of ``run.json``; empty for runs that wrote none.
     """
-    state = str(told.get("state", log.state))
-    # The log says more of an end than that it was one.
-    return log.state if state != "running" and log.state not in ("running", "not begun") else state
+    return str(told.get("reason") or told.get("state", "unknown"))
 
 
-def _position(log: RunLog, told: Mapping[str, Any], latest: Mapping[str, Any]) -> str:
+def _position(told: Mapping[str, Any], latest: Mapping[str, Any]) -> str:
     progress = told.get("progress", {})
-    epoch = progress.get("epoch") or log.epoch or latest.get("epoch_num", 0)
+    epoch = progress.get("epoch") or latest.get("epoch_num", 0)
     last = progress.get("max_epoch", NO_END)
     step = progress.get("global_step", latest.get("global_step"))
     return f"epoch {epoch}{f' of {last}' if last < NO_END else ''}{'' if step is None else f', step {step}'}"
@@ -76,9 +72,9 @@ def _bar(progress: Mapping[str, Any]) -> str:
 
 
 def _speed(told: Mapping[str, Any]) -> list[str]:
-    """Return what the run itself says of its speed, while it goes on."""
+    """Return the speed of a run that goes on, and the time of its last epoch."""
     progress = told.get("progress", {})
-    facts = []
+    facts = [f"an epoch takes {humanize_time_delta(progress['epoch_secs'])}"] if "epoch_secs" in progress else []
     if told.get("state") == "running" and "steps_per_sec" in progress:
         facts.append(f"{progress['steps_per_sec']:.4g} steps/sec")
         if "secs_left" in progress:
@@ -86,9 +82,8 @@ def _speed(told: Mapping[str, Any]) -> list[str]:
     return facts
 
 
-def _facts(epoch_time: str, time_left: str, latest: Mapping[str, Any]) -> list[str]:
-    facts = [f"an epoch takes {epoch_time}"] if epoch_time else []
-    facts += [f"{time_left} left"] if time_left else []
+def _facts(latest: Mapping[str, Any]) -> list[str]:
+    facts = []
     for name, value in latest.items():
         if name.startswith("Throughput"):
             facts.append(f"{value:.4g} {name.partition('(')[2].rstrip(')')}")
