@@ -52,10 +52,15 @@ def _text(package: str, table: dict[str, tuple[str, ...]]) -> str:
 
 def _imports(package: str, module: str, names: Iterable[str]) -> list[str]:
     """Return the import of each name; of the module itself where it is one."""
-    home = module if module.startswith("tpack.") else f"{package}.{module}".lstrip(".")
+    home = module if module.startswith(("tpack.", "tensorflow.")) else f"{package}.{module}".lstrip(".")
     parent, _, own = home.rpartition(".")
-    pairs = [(parent, own) if name == "." else (home, name) for name in names or (".",)]
-    return [f"from {source} import {name} as {name}" for source, name in pairs]
+    lines = []
+    for entry in names or (f"{own}=",):
+        name, is_other, attribute = entry.partition("=")
+        source, old = (home, attribute or name) if attribute or not is_other else (parent, own)
+        *path, old = old.split(".")
+        lines.append(f"from {'.'.join([source, *path])} import {old} as {name}")
+    return lines
 
 
 def _formatted(text: str) -> str:

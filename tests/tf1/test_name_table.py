@@ -1,5 +1,7 @@
 """Names of a package that are made elsewhere."""
 
+import importlib
+import subprocess
 import sys
 from types import ModuleType
 
@@ -7,9 +9,11 @@ import pytest
 import tensorflow.compat.v1 as tfv1
 
 import tpack.tf1 as tf
+from tests.helpers.source import ROOT, assert_none
+from tpack.compat import lookup_ops
 from tpack.errors import MissingNameError
 from tpack.models.fc import FullyConnected
-from tpack.tf1.name_table import find, look_up
+from tpack.tf1.name_table import MODULES, look_up
 
 
 @pytest.fixture
@@ -21,14 +25,23 @@ def package():
     del sys.modules[made.__name__]
 
 
-def test_a_place_is_in_tensorflow_or_in_tpack():
-    assert find("tf.data.Dataset") is tfv1.data.Dataset
-    assert find("tpack.models.fc") is sys.modules[FullyConnected.__module__]
-    assert find("tpack.models.fc:FullyConnected") is FullyConnected
+def test_a_name_is_in_tensorflow_or_in_tpack(package):
+    table = {
+        "tensorflow.compat.v1.data": "Dataset Data=Dataset",
+        "tpack.models.fc": "fc= FullyConnected",
+        "tpack.tf1.rnn_cell": "*",
+        "tpack.compat": "HashTable=lookup_ops.HashTable",
+    }
+    load, _, public = look_up(package.__name__, table)
+    assert load("Dataset") is load("Data") is tfv1.data.Dataset
+    assert load("fc") is sys.modules[FullyConnected.__module__]
+    assert load("FullyConnected") is FullyConnected
+    assert load("HashTable") is lookup_ops.HashTable
+    assert set(tf.nn.rnn_cell.__all__) < set(public)
 
 
 def test_a_name_is_kept_when_it_was_asked_for_once(package):
-    load, list_names, public = look_up(package.__name__, {"Dataset": "tf.data.Dataset"}, own=["own"])
+    load, list_names, public = look_up(package.__name__, {"tensorflow.compat.v1.data": "Dataset"}, own=["own"])
     assert public == ["Dataset", "own"]
     assert {"Dataset", "own"} <= set(list_names())
     assert load("Dataset") is package.Dataset is tfv1.data.Dataset
@@ -50,3 +63,26 @@ def test_cells_can_be_imported_by_the_name_of_their_module():
     from tpack.tf1.nn.rnn_cell import LSTMCell  # noqa: PLC0415 (importing it is the test)
 
     assert tf.nn.rnn_cell.LSTMCell is LSTMCell
+
+
+@pytest.mark.parametrize("path", MODULES)
+def test_a_module_without_a_file_is_imported_by_its_name(path):
+    name = f"tpack.tf1.{path}"
+    module = importlib.import_module(name)
+    parent, _, last = name.rpartition(".")
+    assert getattr(sys.modules[parent], last) is sys.modules[name] is module or last in ("rnn_cell", "all_reduce")
+    assert set(module.__all__) <= set(dir(module))
+    assert_none(name for name in module.__all__ if getattr(module, name) is None)
+    with pytest.raises(MissingNameError):
+        _ = module.a_name_of_nobody
+    assert not hasattr(module, "__wrapped__")
+
+
+def test_modules_without_a_file_are_imported_in_a_new_process():
+    lines = [f"import tpack.tf1.{path}" for path in MODULES]
+    lines += [
+        "from tpack.tf1.contrib.distribute.python.values import PerDevice",
+        "from tpack.tf1.contrib import signal",
+    ]
+    code = "; ".join([*reversed(lines), "assert tpack.tf1.contrib.distribute.python.values.PerDevice is PerDevice"])
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

@@ -71,6 +71,21 @@ def test_name_given_twice_raises():
         attach("package", {"a": ("x",), "b": ("x",)})
 
 
+def test_names_of_other_modules_are_given_under_any_name(lazy_package):
+    table = {
+        "first": ("alpha", "gamma=beta"),
+        "second": ("second=", "third="),
+        "tpack.errors": ("ConfigError",),
+        "tpack.utils.lazy": (),
+    }
+    load, _, public = attach("lazy_example", table, other=str.upper)
+    assert public == ["ConfigError", "alpha", "gamma", "lazy", "second", "third"]
+    assert (load("gamma"), load("unknown")) == (2, "UNKNOWN")
+    assert load("third") is load("second") is lazy_package.second
+    assert load("ConfigError") is ConfigError
+    assert load("lazy") is sys.modules["tpack.utils.lazy"]
+
+
 def test_name_of_a_submodule_raises():
     with pytest.raises(ConfigError, match="'b' of 'a' is also the name of a submodule"):
         attach("package", {"a": ("b",), "b": ("y",)})
@@ -131,14 +146,16 @@ def test_a_public_name_stays_when_the_module_of_its_name_is_loaded(tmp_path, mon
     assert sys.modules["made_example.first"].second == 2
 
 
-def test_a_package_can_make_the_error_for_a_name_that_was_removed(lazy_package):
-    def missing(package, name, public):
-        return AttributeError(f"{package}.{name} was removed: use {public[0]}")
+def test_a_package_can_look_up_or_refuse_other_names(lazy_package):
+    def other(name):
+        if name == "found":
+            return 7
+        raise AttributeError(f"{name} was removed: use alpha")
 
-    load, _, _ = attach("lazy_example", {"first": ("alpha",)}, missing=missing)
-    assert load("alpha") == 1
+    load, _, _ = attach("lazy_example", {"first": ("alpha",)}, other=other)
+    assert (load("alpha"), load("found")) == (1, 7)
     for name in ("gone", "_gone"):
-        with pytest.raises(AttributeError, match=f"lazy_example.{name} was removed: use alpha"):
+        with pytest.raises(AttributeError, match=f"^{name} was removed: use alpha"):
             load(name)
 
 

@@ -2,14 +2,14 @@
 
 from tpack.distribute.contexts import TowerContext as TowerContext
 from tpack.distribute.contexts import UpdateContext as UpdateContext
+from tpack.distribute.contexts import get_cross_tower_context as get_cross_tower_context
+from tpack.distribute.contexts import get_distribution_strategy as get_distribution_strategy
+from tpack.distribute.contexts import get_tower_context as get_tower_context
 from tpack.distribute.contexts import get_update_device as get_update_device
+from tpack.distribute.contexts import has_distribution_strategy as has_distribution_strategy
 from tpack.distribute.contexts import require_tower_context as require_tower_context
 from tpack.distribute.cross_tower_ops import CrossTowerOps as CrossTowerOps
 from tpack.distribute.cross_tower_ops import ReductionToOneDeviceCrossTowerOps as ReductionToOneDeviceCrossTowerOps
-from tpack.distribute.current import get_cross_tower_context as get_cross_tower_context
-from tpack.distribute.current import get_distribution_strategy as get_distribution_strategy
-from tpack.distribute.current import get_tower_context as get_tower_context
-from tpack.distribute.current import has_distribution_strategy as has_distribution_strategy
 from tpack.distribute.mirrored import CollectiveAllReduceStrategy as CollectiveAllReduceStrategy
 from tpack.distribute.mirrored import MirroredStrategy as MirroredStrategy
 from tpack.distribute.multi_step import MultiStepContext as MultiStepContext

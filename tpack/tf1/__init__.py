@@ -11,16 +11,19 @@ A name that exists nowhere any more raises `tpack.errors.MissingNameError`, whic
 
 from typing import Any
 
-import tensorflow.compat.v1 as _v1
-
 from tpack.tf1.default_graph import builds, enter_default_graph
 from tpack.tf1.default_graph import leave_default_graph as leave_default_graph
 from tpack.tf1.default_graph import reset_default_graph as reset_default_graph
-from tpack.tf1.name_table import look_up
+from tpack.tf1.name_table import add_modules, look_up
 
-_OWN = {name: f"{__name__}.{name}" for name in ("compat", "contrib", "estimator", "layers", "nn")}
+add_modules()
 
-_load, __dir__, __all__ = look_up(__name__, _OWN, own=["leave_default_graph", "reset_default_graph"], behind=_v1)
+_load, __dir__, __all__ = look_up(
+    __name__,
+    {f"{__name__}.{name}": "" for name in ("compat", "contrib", "estimator", "layers", "nn")},
+    own=("leave_default_graph", "reset_default_graph"),
+    behind="tensorflow.compat.v1",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,59 +1,245 @@
-"""How a package of `tpack.tf1` finds a name that is made elsewhere: in TensorFlow of today, or in tpack.
+"""Lazy names of the packages of `tpack.tf1`: each is imported from TensorFlow or tpack on first use.
 
-A package writes down where each of its names is. It is loaded when it is first asked for, so that ``tf.contrib`` costs
-only what a script uses.
+A package writes a table of modules and their names. `MODULES` has the packages and modules that consist of such a table
+alone; they need no file.
 """
 
 import importlib
+import importlib.machinery
+import importlib.util
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
 from types import ModuleType
 from typing import Any
 
-import tensorflow.compat.v1 as tf
-
 from tpack.tf1.removed_names import missing_name
+from tpack.utils.lazy import attach
+
+_TF = "tensorflow.compat.v1"
+_ROOT = "tpack.tf1"
+_STRATEGIES = f"{_ROOT}.contrib.distribute.python"
+
+MODULES: dict[str, tuple[str, Mapping[str, str]]] = {
+    "compat": ("``tf.compat`` of TensorFlow, in which ``v1`` is `tpack.tf1`.", {_ROOT: "v1="}),
+    "nn": ("``tf.nn`` of ``tensorflow.compat.v1``, with ``rnn_cell``.", {f"{_ROOT}.nn.rnn_cell": ""}),
+    "nn.rnn_cell": ("``tf.nn.rnn_cell``.", {f"{_ROOT}.rnn_cell": "*"}),
+    "estimator.experimental": (
+        "``tf.estimator.experimental``: hooks for early stopping and evaluation, and logits as functions.",
+        {
+            f"{_ROOT}.estimator.early_stopping": (
+                "make_early_stopping_hook stop_if_higher_hook stop_if_lower_hook stop_if_no_decrease_hook "
+                "stop_if_no_increase_hook"
+            ),
+            f"{_ROOT}.estimator.hooks": "InMemoryEvaluatorHook make_stop_at_checkpoint_step_hook",
+            f"{_ROOT}.estimator.logits": "call_logit_fn dnn_logit_fn_builder linear_logit_fn_builder",
+        },
+    ),
+    "contrib.all_reduce.python": (
+        "The module of ``tf.contrib.all_reduce``.",
+        {f"{_ROOT}.contrib.all_reduce.python.all_reduce": ""},
+    ),
+    "contrib.all_reduce.python.all_reduce": ("Sums over devices.", {f"{_ROOT}.contrib.all_reduce": "*"}),
+    "contrib.cluster_resolver": (
+        "``tf.contrib.cluster_resolver``: ``tf.distribute.cluster_resolver`` of today.",
+        {
+            f"{_TF}.distribute.cluster_resolver": (
+                "ClusterResolver GCEClusterResolver KubernetesClusterResolver SimpleClusterResolver "
+                "SlurmClusterResolver TFConfigClusterResolver TPUClusterResolver"
+            )
+        },
+    ),
+    "contrib.distribute": (
+        "``tf.contrib.distribute``: the strategies of `tpack.distribute`, under the names of TensorFlow 1.8 to 1.15.",
+        {
+            # A tower is called a replica since TensorFlow 1.13.
+            "tpack.distribute": (
+                "AllReduceCrossTowerOps CollectiveAllReduceStrategy CrossTowerOps DistributeConfig "
+                "DistributionStrategy MirroredStrategy Monitor MultiWorkerAllReduce OneDeviceStrategy "
+                "ParameterServerStrategy ReductionToOneDeviceCrossTowerOps StandardInputStep StandardSingleLossStep "
+                "Step TowerContext UpdateContext get_cross_tower_context get_distribution_strategy "
+                "get_loss_reduction get_tower_context has_distribution_strategy require_tower_context "
+                "AllReduceCrossDeviceOps=AllReduceCrossTowerOps CrossDeviceOps=CrossTowerOps "
+                "ReductionToOneDeviceCrossDeviceOps=ReductionToOneDeviceCrossTowerOps ReplicaContext=TowerContext "
+                "get_cross_replica_context=get_cross_tower_context get_replica_context=get_tower_context "
+                "get_strategy=get_distribution_strategy has_strategy=has_distribution_strategy "
+                "require_replica_context=require_tower_context"
+            )
+        },
+    ),
+    "contrib.distribute.python": (
+        "The modules of ``tf.contrib.distribute``.",
+        {
+            f"{_STRATEGIES}.{name}": ""
+            for name in (
+                "collective_all_reduce_strategy",
+                "cross_tower_ops",
+                "mirrored_strategy",
+                "monitor",
+                "one_device_strategy",
+                "parameter_server_strategy",
+                "step_fn",
+                "values",
+            )
+        },
+    ),
+    "contrib.distribute.python.collective_all_reduce_strategy": (
+        "The strategy whose workers sum by collectives.",
+        {"tpack.distribute": "CollectiveAllReduceStrategy"},
+    ),
+    "contrib.distribute.python.cross_tower_ops": (
+        "Moves and sums of values between devices.",
+        {
+            "tpack.distribute": (
+                "AllReduceCrossTowerOps CollectiveAllReduce CrossTowerOps MultiWorkerAllReduce "
+                "ReductionToOneDeviceCrossTowerOps choose_the_best"
+            ),
+            "tpack.distribute.cross_tower_ops": "check_destinations get_devices_from validate_destinations",
+            "tpack.reduction": "AggregateSmallTensorPacker ConcatAndSplitPacker",
+        },
+    ),
+    "contrib.distribute.python.mirrored_strategy": (
+        "The strategy with a copy of the variables for each device.",
+        {"tpack.distribute": "MirroredStrategy"},
+    ),
+    "contrib.distribute.python.monitor": ("The loop over the steps of a strategy.", {"tpack.distribute": "Monitor"}),
+    "contrib.distribute.python.one_device_strategy": (
+        "The strategy of one device.",
+        {"tpack.distribute": "OneDeviceStrategy"},
+    ),
+    "contrib.distribute.python.parameter_server_strategy": (
+        "The strategy with variables on parameter servers.",
+        {"tpack.distribute": "ParameterServerStrategy"},
+    ),
+    "contrib.distribute.python.step_fn": (
+        "One step of a strategy.",
+        {"tpack.distribute": "StandardInputStep StandardSingleLossStep Step"},
+    ),
+    "contrib.distribute.python.values": (
+        "Values with a part for each device.",
+        {
+            "tpack.distribute": (
+                "DistributedValues MapOutput Mirrored MirroredVariable MultiStepContext PerDevice PerDeviceDataset "
+                "TowerLocalVariable regroup select_device select_device_mirrored"
+            )
+        },
+    ),
+    "contrib.distributions": (
+        "``tf.contrib.distributions``: those that TensorFlow itself has; TensorFlow Probability has all.",
+        {
+            f"{_TF}.distributions": (
+                "Bernoulli Beta Categorical Dirichlet DirichletMultinomial Distribution Exponential "
+                "FULLY_REPARAMETERIZED Gamma Laplace Multinomial NOT_REPARAMETERIZED Normal RegisterKL "
+                "ReparameterizationType StudentT Uniform kl_divergence"
+            )
+        },
+    ),
+    "contrib.feature_column": (
+        "``tf.contrib.feature_column``: the columns of sequences of ``tf.feature_column``.",
+        {
+            f"{_TF}.feature_column": (
+                "sequence_categorical_column_with_hash_bucket sequence_categorical_column_with_identity "
+                "sequence_categorical_column_with_vocabulary_file sequence_categorical_column_with_vocabulary_list "
+                "sequence_numeric_column"
+            )
+        },
+    ),
+    "contrib.signal": (
+        "``tf.contrib.signal``: ``tf.signal`` of today.",
+        {
+            f"{_TF}.signal": (
+                "frame hamming_window hann_window inverse_stft inverse_stft_window_fn linear_to_mel_weight_matrix "
+                "mfccs_from_log_mel_spectrograms overlap_and_add stft"
+            )
+        },
+    ),
+    "contrib.stateless": (
+        "``tf.contrib.stateless``: random numbers that follow from a seed alone.",
+        {
+            f"{_TF}.random": (
+                "stateless_multinomial stateless_random_normal=stateless_normal "
+                "stateless_random_uniform=stateless_uniform stateless_truncated_normal"
+            )
+        },
+    ),
+    "contrib.util": (
+        "``tf.contrib.util``: values of tensors known while the graph is built, and their protos.",
+        {_TF: "constant_value=get_static_value make_ndarray make_tensor_proto"},
+    ),
+}
+"""{name below `tpack.tf1`: (docstring, {module: names})} of the modules without a file."""
+
+_BEHIND = {"compat": f"{_TF}.compat", "nn": f"{_TF}.nn"}
 
 
 def look_up(
-    package: str, places: Mapping[str, str], *, own: Sequence[str] = (), behind: ModuleType | None = None
+    package: str, table: Mapping[str, str], *, own: Sequence[str] = (), behind: str | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Make ``__getattr__``, ``__dir__`` and ``__all__`` of a package from where its names are.
+    """Make ``__getattr__``, ``__dir__`` and ``__all__`` of a package from the table of its names.
 
     Args:
         package: the package's ``__name__``.
-        places: {name: place}. A place is ``"tf.data.Dataset"`` for what ``tensorflow.compat.v1`` has,
-            ``"tpack.models"`` for a module of tpack, and ``"tpack.models.fc:Dense"`` for what is in one.
-        own: public names that the package has without this.
-        behind: a module of TensorFlow that has all names that are not here.
+        table: {module: names with blanks between}, as `tpack.utils.lazy.attach` takes it; ``"*"`` stands for all public
+            names of the module.
+        own: public names defined in the package itself.
+        behind: a module of TensorFlow that has all other names.
 
     Returns:
-        The three, to be bound to those names in the package. ``__getattr__`` raises a `MissingNameError` for a name
-        that is nowhere.
+        The three. ``__getattr__`` raises a `MissingNameError` for a name that is nowhere.
     """
-    public = sorted({*places, *own})
 
-    def load(name: str) -> Any:
-        """Load what is elsewhere."""
-        if name in places:
-            value = find(places[name])
-            setattr(sys.modules[package], name, value)
-            return value
-        if behind is None or not hasattr(behind, name):
-            raise missing_name(package, name, list_names())
-        return getattr(behind, name)
+    def other(name: str) -> Any:
+        """Return a name of TensorFlow or a module of the package, or raise what to use in its place."""
+        if behind is not None and hasattr(importlib.import_module(behind), name):
+            return getattr(importlib.import_module(behind), name)
+        # Names with underscores, asked for by inspect, pickle and others, are never modules.
+        is_package = "__path__" in vars(sys.modules[package]) or f"{package}.{name}" in sys.modules
+        if is_package and not name.startswith("_") and importlib.util.find_spec(f"{package}.{name}"):
+            return importlib.import_module(f"{package}.{name}")
+        raise missing_name(package, name, list_names())
 
     def list_names() -> list[str]:
-        """List what is here and elsewhere."""
-        return sorted({*vars(sys.modules[package]), *public, *(dir(behind) if behind else ())})
+        """List the names here and behind."""
+        return sorted({*list_own(), *public, *(dir(importlib.import_module(behind)) if behind else ())})
 
+    names = {module: tuple(_expanded(module, text)) for module, text in table.items()}
+    load, list_own, loaded = attach(package, names, other=other)
+    public = sorted({*loaded, *own})
     return load, list_names, public
 
 
-def find(place: str) -> Any:
-    """Load what is at a place, as `look_up` describes it."""
-    if place.startswith("tf."):
-        return reduce(getattr, place.split(".")[1:], tf)
-    module, _, names = place.partition(":")
-    return reduce(getattr, names.split(".") if names else [], importlib.import_module(module))
+def _expanded(module: str, names: str) -> list[str]:
+    return [
+        name for text in names.split() for name in (importlib.import_module(module).__all__ if text == "*" else [text])
+    ]
+
+
+class TableModule(ModuleType):
+    """A module of `MODULES`.
+
+    Args:
+        path: its name below `tpack.tf1`.
+    """
+
+    def __init__(self, path: str) -> None:
+        doc, self._table = MODULES[path]
+        super().__init__(f"{_ROOT}.{path}", doc)
+        self.__spec__ = importlib.machinery.ModuleSpec(self.__name__, None, is_package=True)
+        self.__path__: list[str] = []
+        self._behind = _BEHIND.get(path)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name != "__all__":
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        if "_load" not in vars(self):
+            self._load, self._list_names, self.__all__ = look_up(self.__name__, self._table, behind=self._behind)
+            return getattr(self, name)
+        return self._load(name)
+
+    def __dir__(self) -> list[str]:
+        return [*self._list_names(), *super().__dir__()]
+
+
+def add_modules() -> None:
+    """Put the modules without a file beside those of `tpack.tf1`, so that they can be imported."""
+    for path in MODULES:
+        sys.modules.setdefault(f"{_ROOT}.{path}", TableModule(path))

@@ -281,8 +281,10 @@ def missing_name(module: str, name: str, known: Iterable[str] = ()) -> Exception
     """
     wanted = f"{module}.{name}".removeprefix(f"{_ROOT}.")
     message = f"tf.{wanted} is not there: {reason_for(wanted) or _near(name, known)}"
-    # The frames are those of this function, of the package's ``__getattr__``, and of who asks.
-    if sys._getframe(2).f_code.co_name == "_handle_fromlist" and reason_for(wanted):
+    frame = sys._getframe(1)
+    while frame.f_back and frame.f_code.co_name in ("other", "load", "__getattr__"):
+        frame = frame.f_back
+    if frame.f_code.co_name == "_handle_fromlist" and reason_for(wanted):
         return ImportError(message, name=module)
     return MissingNameError(message)
 

@@ -19,14 +19,14 @@ __getattr__, __dir__, __all__ = attach(
         ),
         "optimizer": (),
         "sesscreate": (
-            ".",
+            "sesscreate=",
             "NewSessionCreator",
             "ReuseSessionCreator",
             "SessionCreatorAdapter",
             "get_default_sess_config",
         ),
         "sessinit": (
-            ".",
+            "sessinit=",
             "ChainInit",
             "DictRestore",
             "JustCurrentSession",

@@ -1,5 +1,7 @@
 """Made by ``python -m tests.helpers.stubs``: where each name of this package is, for type checkers."""
 
+from tpack.distribute.trainer import StrategyBuilder as StrategyBuilder
+from tpack.distribute.trainer import StrategyTrainer as StrategyTrainer
 from tpack.errors import StopTraining as StopTraining
 from tpack.graph_builder.model_desc import ModelDesc as ModelDesc
 from tpack.graph_builder.model_desc import ModelDescBase as ModelDescBase
@@ -16,13 +18,11 @@ from tpack.train.loop import TrainLoop as TrainLoop
 from tpack.train.resume import AutoResumeTrainConfig as AutoResumeTrainConfig
 from tpack.train.single_cost import BuilderTrainer as BuilderTrainer
 from tpack.train.single_cost import SingleCostTrainer as SingleCostTrainer
-from tpack.train.tower_trainer import TowerTrainer as TowerTrainer
+from tpack.train.single_cost import TowerTrainer as TowerTrainer
 from tpack.train.trainer import Trainer as Trainer
 from tpack.train.trainers import AsyncMultiGPUTrainer as AsyncMultiGPUTrainer
 from tpack.train.trainers import NoOpTrainer as NoOpTrainer
 from tpack.train.trainers import SimpleTrainer as SimpleTrainer
-from tpack.train.trainers import StrategyBuilder as StrategyBuilder
-from tpack.train.trainers import StrategyTrainer as StrategyTrainer
 from tpack.train.trainers import SyncMultiGPUTrainer as SyncMultiGPUTrainer
 from tpack.train.trainers import SyncMultiGPUTrainerHierarchical as SyncMultiGPUTrainerHierarchical
 from tpack.train.trainers import SyncMultiGPUTrainerParameterServer as SyncMultiGPUTrainerParameterServer

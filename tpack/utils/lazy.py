@@ -9,20 +9,21 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from types import ModuleType
 from typing import Any
 
 from tpack.errors import ConfigError
 from tpack.utils import renames
 
-_ROOT = "tpack."
+_ABSOLUTE = ("tpack.", "tensorflow.")
 
 
 def attach(
     package_name: str,
     submodules: Mapping[str, tuple[str, ...]],
     *,
-    missing: Callable[[str, str, Sequence[str]], Exception] | None = None,
+    other: Callable[[str], Any] | None = None,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Make ``__getattr__``, ``__dir__`` and ``__all__`` of a lazy package from its table of public names.
 
@@ -32,11 +33,11 @@ def attach(
     Args:
         package_name: the package's ``__name__``.
         submodules: for each module the public names that it gives. A module is written relative to the package
-            (``"base"``, ``"sub.base"``), or in full (``"tpack.errors"``) if it is outside of it. An empty tuple makes
-            the module itself the public name, and so does ``"."`` among others.
-        missing: makes the error for an unknown name from the package, the name and the public names, for packages that
-            know why a name was removed; called directly by the package's ``__getattr__``. None is an AttributeError
-            that lists similar names.
+            (``"base"``, ``"sub.base"``), or in full (``"tpack.errors"``, ``"tensorflow.compat.v1.signal"``) if it is
+            outside of it. ``"new=old"`` gives ``old``, which may have dots, as ``new``; ``"new="`` gives the module
+            itself, and so does an empty tuple, under the module's name.
+        other: looks up, or refuses, a name that is in no module of the table. None is the package's modules, the older
+            names, and an AttributeError that lists similar names.
 
     Returns:
         The three objects, to be bound to those names in the package's ``__init__``.
@@ -50,23 +51,18 @@ def attach(
     """
     home = _invert(package_name, submodules)
     public = sorted(home)
-    if any(names and module in names for module, names in submodules.items()):
+    if any(home.get(module) == (module, module) for module in submodules):
         sys.modules[package_name].__class__ = _Package
 
     def load(name: str) -> Any:
         """Import a public name, or a module of the package."""
         if name in home:
-            module = importlib.import_module(_full_name(package_name, home[name]))
-            value = getattr(module, name) if name in submodules[home[name]] else module
+            submodule, attribute = home[name]
+            module = importlib.import_module(_full_name(package_name, submodule))
+            value = reduce(getattr, attribute.split(".") if attribute else (), module)
             setattr(sys.modules[package_name], name, value)
             return value
-        # Names with underscores are requested by inspect, pickle and others, and none of them is a module.
-        is_known, value = (False, None) if name.startswith("_") else _find_module_or_older(package_name, name)
-        if is_known:
-            return value
-        if missing is not None:
-            raise missing(package_name, name, public)
-        raise AttributeError(_unknown(package_name, name, public))
+        return other(name) if other is not None else _find_module_or_older(package_name, name, public)
 
     def list_names() -> list[str]:
         """List what the package has already and what it can import."""
@@ -88,32 +84,36 @@ class _Package(ModuleType):
 
 
 def _full_name(package_name: str, module: str) -> str:
-    return module if module.startswith(_ROOT) else f"{package_name}.{module}"
+    return module if module.startswith(_ABSOLUTE) else f"{package_name}.{module}"
 
 
-def _find_module_or_older(package_name: str, name: str) -> tuple[bool, Any]:
+def _find_module_or_older(package_name: str, name: str, public: Sequence[str]) -> Any:
     """Look for a module of the package, then for one of tensorpack's older names."""
-    full_name = f"{package_name}.{name}"
-    spec = importlib.util.find_spec(full_name)
-    if spec is not None and spec.has_location:
-        return True, importlib.import_module(full_name)
-    is_older, value = renames.find_name(name)
-    if is_older or spec is None:
-        return is_older, value
-    return True, importlib.import_module(full_name)
+    # Names with underscores are requested by inspect, pickle and others, and none of them is a module.
+    if not name.startswith("_"):
+        full_name = f"{package_name}.{name}"
+        spec = importlib.util.find_spec(full_name)
+        if spec is not None and spec.has_location:
+            return importlib.import_module(full_name)
+        is_older, value = renames.find_name(name)
+        if is_older:
+            return value
+        if spec is not None:
+            return importlib.import_module(full_name)
+    raise AttributeError(_unknown(package_name, name, public))
 
 
-def _invert(package_name: str, submodules: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-    """Map each public name to its module, and refuse names that are not unique."""
-    home: dict[str, str] = {}
+def _invert(package_name: str, submodules: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, str]]:
+    """Map each public name to its module and its name there, and refuse names that are not unique."""
+    home: dict[str, tuple[str, str]] = {}
     for module, names in submodules.items():
-        for given in names or (".",):
-            name = module.rpartition(".")[2] if given == "." else given
+        for entry in names or (f"{module.rpartition('.')[2] if module.startswith(_ABSOLUTE) else module}=",):
+            name, is_other, attribute = entry.partition("=")
             if name in home:
-                raise ConfigError(f"{package_name}: {name!r} is given by both {home[name]!r} and {module!r}")
+                raise ConfigError(f"{package_name}: {name!r} is given by both {home[name][0]!r} and {module!r}")
             if name in submodules and name != module:
                 raise ConfigError(f"{package_name}: {name!r} of {module!r} is also the name of a submodule")
-            home[name] = module
+            home[name] = (module, attribute if is_other else name)
     return home
 
 

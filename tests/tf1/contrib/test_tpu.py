@@ -37,7 +37,7 @@ def test_gradients_are_of_the_variables_that_are_named(graph):
 def test_a_reduction_is_a_sum_or_a_mean():
     inner = tf.train.GradientDescentOptimizer(1.0)
     tf.contrib.tpu.CrossShardOptimizer(inner, tf.losses.Reduction.SUM)
-    with pytest.raises(ValueError, match="must be SUM or MEAN, got 'none'"):
+    with pytest.raises(ValueError, match="got reduction='none': expected SUM or MEAN"):
         tf.contrib.tpu.CrossShardOptimizer(inner, tf.losses.Reduction.NONE)
 
 

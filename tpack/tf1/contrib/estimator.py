@@ -5,7 +5,6 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.tf1.estimator import early_stopping, extenders, hooks, logits
 from tpack.tf1.estimator.heads.base import Head, LossFn
 from tpack.tf1.estimator.heads.classification import BinaryClassHead, MultiClassHead
 from tpack.tf1.estimator.heads.multi import MultiHead
@@ -20,25 +19,19 @@ _HEADS = (
     "binary_classification_head logistic_regression_head multi_class_head multi_head multi_label_head "
     "poisson_regression_head regression_head"
 )
-_EARLY_STOPPING = (
-    "make_early_stopping_hook read_eval_metrics stop_if_higher_hook stop_if_lower_hook stop_if_no_decrease_hook "
-    "stop_if_no_increase_hook"
-)
-_PLACES = {
-    **{name: f"tpack.estimator:{name}" for name in ("TowerOptimizer", "replicate_model_fn")},
-    **{name: f"tpack.tf1.estimator:{name}" for name in ("BaselineEstimator", "DNNEstimator", "LinearEstimator")},
-    "DNNLinearCombinedEstimator": "tpack.tf1.estimator:DNNLinearCombinedEstimator",
-    "StepsExporter": "tpack.tf1.estimator.exporters:StepsExporter",
-    **{name: f"{early_stopping.__name__}:{name}" for name in _EARLY_STOPPING.split()},
-    **{name: f"{extenders.__name__}:{name}" for name in ("add_metrics", "clip_gradients_by_norm", "forward_features")},
-    **{name: f"{hooks.__name__}:{name}" for name in ("InMemoryEvaluatorHook", "make_stop_at_checkpoint_step_hook")},
-    **{
-        name: f"{logits.__name__}:{name}"
-        for name in ("call_logit_fn", "dnn_logit_fn_builder", "linear_logit_fn_builder")
-    },
-}
 
-__getattr__, __dir__, __all__ = look_up(__name__, _PLACES, own=_HEADS.split())
+__getattr__, __dir__, __all__ = look_up(
+    __name__,
+    {
+        "tpack.estimator": "TowerOptimizer replicate_model_fn",
+        "tpack.tf1.estimator": "BaselineEstimator DNNEstimator DNNLinearCombinedEstimator LinearEstimator",
+        "tpack.tf1.estimator.early_stopping": "read_eval_metrics",
+        "tpack.tf1.estimator.experimental": "*",
+        "tpack.tf1.estimator.exporters": "StepsExporter",
+        "tpack.tf1.estimator.extenders": "add_metrics clip_gradients_by_norm forward_features",
+    },
+    own=_HEADS.split(),
+)
 
 
 @check_arguments

@@ -8,8 +8,8 @@ from tpack.compat import lookup_ops
 from tpack.tf1.name_table import look_up
 
 _SAME = (
-    "HasherSpec IdTableWithHashBuckets InitializableLookupTableBase KeyValueTensorInitializer LookupInterface "
-    "MutableHashTable StrongHashSpec TableInitializerBase TextFileIdTableInitializer TextFileIndex "
+    "FastHashSpec HasherSpec IdTableWithHashBuckets InitializableLookupTableBase KeyValueTensorInitializer "
+    "LookupInterface MutableHashTable StrongHashSpec TableInitializerBase TextFileIdTableInitializer TextFileIndex "
     "TextFileInitializer TextFileStringTableInitializer index_table_from_file index_to_string_table_from_file"
 )
 _FAST = lookup_ops.FastHashSpec
@@ -18,13 +18,11 @@ _TABLES = (
     "string_to_index_table_from_file string_to_index_table_from_tensor"
 )
 
+_OF_TENSORFLOW = [f"{name}=lookup_ops.{name}" for name in _SAME.split()]
+
 __getattr__, __dir__, __all__ = look_up(
     __name__,
-    {
-        **{name: f"tpack.compat:lookup_ops.{name}" for name in _SAME.split()},
-        "FastHashSpec": "tpack.compat:lookup_ops.FastHashSpec",
-        "MutableDenseHashTable": "tpack.compat:lookup_ops.DenseHashTable",
-    },
+    {"tpack.compat": " ".join([*_OF_TENSORFLOW, "MutableDenseHashTable=lookup_ops.DenseHashTable"])},
     own=_TABLES.split(),
 )
 

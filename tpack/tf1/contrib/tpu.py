@@ -6,8 +6,6 @@ import tensorflow.compat.v1 as tf
 
 from tpack.tf1.name_table import look_up
 
-_NAMES = "InputPipelineConfig RunConfig TPUConfig TPUEstimator TPUEstimatorSpec"
-
 
 class CrossShardOptimizer(tf.train.Optimizer):
     """An optimizer that takes its gradients from all shards of a TPU: without one, the optimizer that is given.
@@ -30,7 +28,7 @@ class CrossShardOptimizer(tf.train.Optimizer):
         group_assignment: Any = None,
     ) -> None:
         if reduction not in (tf.losses.Reduction.SUM, tf.losses.Reduction.MEAN):
-            raise ValueError(f"reduction of a CrossShardOptimizer must be SUM or MEAN, got {reduction!r}")
+            raise ValueError(f"CrossShardOptimizer got reduction={reduction!r}: expected SUM or MEAN")
         super().__init__(False, name)
         self._opt = opt
 
@@ -56,5 +54,7 @@ class CrossShardOptimizer(tf.train.Optimizer):
 
 
 __getattr__, __dir__, __all__ = look_up(
-    __name__, {name: f"tpack.tf1.estimator.tpu:{name}" for name in _NAMES.split()}, own=["CrossShardOptimizer"]
+    __name__,
+    {"tpack.tf1.estimator.tpu": "InputPipelineConfig RunConfig TPUConfig TPUEstimator TPUEstimatorSpec"},
+    own=["CrossShardOptimizer"],
 )

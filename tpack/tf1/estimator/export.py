@@ -9,11 +9,6 @@ from tpack.estimator.spec import Tensors
 from tpack.tf1.name_table import look_up
 
 _SINGLE_FEATURE = "feature"
-_OF_TPACK = (
-    "ClassificationOutput ExportOutput PredictOutput RegressionOutput build_parsing_serving_input_receiver_fn "
-    "build_raw_serving_input_receiver_fn"
-)
-_PLACES = {name: f"tpack.estimator:{name}" for name in _OF_TPACK.split()}
 
 
 class ServingInputReceiver(inputs.ServingInputReceiver):
@@ -53,4 +48,13 @@ class TensorServingInputReceiver(inputs.ServingInputReceiver):
     __slots__ = ()
 
 
-__getattr__, __dir__, __all__ = look_up(__name__, _PLACES, own=("ServingInputReceiver", "TensorServingInputReceiver"))
+__getattr__, __dir__, __all__ = look_up(
+    __name__,
+    {
+        "tpack.estimator": (
+            "ClassificationOutput ExportOutput PredictOutput RegressionOutput build_parsing_serving_input_receiver_fn "
+            "build_raw_serving_input_receiver_fn"
+        )
+    },
+    own=("ServingInputReceiver", "TensorServingInputReceiver"),
+)

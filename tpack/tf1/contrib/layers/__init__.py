@@ -1,193 +1,38 @@
 """``tf.contrib.layers``: layers as functions, with their variables under the names that 1.15 gave them."""
 
-from tpack.tf1.contrib.layers import summaries, utils
-from tpack.tf1.contrib.layers.batch_normalization import batch_norm
-from tpack.tf1.contrib.layers.convolutions import (
-    conv1d,
-    conv2d,
-    conv2d_in_plane,
-    conv3d,
-    convolution,
-    convolution1d,
-    convolution2d,
-    convolution2d_in_plane,
-    convolution3d,
-    separable_conv2d,
-    separable_convolution2d,
-)
-from tpack.tf1.contrib.layers.dense import (
-    elu,
-    fully_connected,
-    legacy_fully_connected,
-    legacy_linear,
-    legacy_relu,
-    linear,
-    relu,
-    relu6,
-)
-from tpack.tf1.contrib.layers.encoders import (
-    bow_encoder,
-    embed_sequence,
-    embedding_lookup_unique,
-    safe_embedding_lookup_sparse,
-)
-from tpack.tf1.contrib.layers.feature_columns import (
-    bucketized_column,
-    create_feature_spec_for_parsing,
-    crossed_column,
-    embedding_column,
-    input_from_feature_columns,
-    one_hot_column,
-    parse_feature_columns_from_examples,
-    real_valued_column,
-    shared_embedding_columns,
-    sparse_column_with_hash_bucket,
-    sparse_column_with_integerized_feature,
-    sparse_column_with_keys,
-    sparse_column_with_vocabulary_file,
-    weighted_sparse_column,
-    weighted_sum_from_feature_columns,
-)
-from tpack.tf1.contrib.layers.initializers import (
-    variance_scaling_initializer,
-    xavier_initializer,
-    xavier_initializer_conv2d,
-)
-from tpack.tf1.contrib.layers.layer_parts import (
-    bias_add,
-    dense_to_sparse,
-    dropout,
-    flatten,
-    images_to_sequence,
-    maxout,
-    one_hot_encoding,
-    repeat,
-    sequence_to_images,
-    softmax,
-    spatial_softmax,
-    stack,
-    unit_norm,
-)
-from tpack.tf1.contrib.layers.norms import group_norm, instance_norm, layer_norm
-from tpack.tf1.contrib.layers.optimizers import (
-    OPTIMIZER_CLS_NAMES,
-    OPTIMIZER_SUMMARIES,
-    adaptive_clipping_fn,
-    optimize_loss,
-)
-from tpack.tf1.contrib.layers.pooling import avg_pool2d, avg_pool3d, max_pool2d, max_pool3d, pool
-from tpack.tf1.contrib.layers.regularizers import (
-    apply_regularization,
-    l1_l2_regularizer,
-    l1_regularizer,
-    l2_regularizer,
-    sum_regularizer,
-)
-from tpack.tf1.contrib.layers.summaries import (
-    summarize_activation,
-    summarize_activations,
-    summarize_biases,
-    summarize_collection,
-    summarize_tensor,
-    summarize_tensors,
-    summarize_variables,
-    summarize_weights,
-)
-from tpack.tf1.contrib.layers.transposed import (
-    conv2d_transpose,
-    conv3d_transpose,
-    convolution2d_transpose,
-    convolution3d_transpose,
-)
 from tpack.tf1.name_table import look_up
 
-__all__ = [
-    "OPTIMIZER_CLS_NAMES",
-    "OPTIMIZER_SUMMARIES",
-    "adaptive_clipping_fn",
-    "apply_regularization",
-    "avg_pool2d",
-    "avg_pool3d",
-    "batch_norm",
-    "bias_add",
-    "bow_encoder",
-    "bucketized_column",
-    "conv1d",
-    "conv2d",
-    "conv2d_in_plane",
-    "conv2d_transpose",
-    "conv3d",
-    "conv3d_transpose",
-    "convolution",
-    "convolution1d",
-    "convolution2d",
-    "convolution2d_in_plane",
-    "convolution2d_transpose",
-    "convolution3d",
-    "convolution3d_transpose",
-    "create_feature_spec_for_parsing",
-    "crossed_column",
-    "dense_to_sparse",
-    "dropout",
-    "elu",
-    "embed_sequence",
-    "embedding_column",
-    "embedding_lookup_unique",
-    "flatten",
-    "fully_connected",
-    "group_norm",
-    "images_to_sequence",
-    "input_from_feature_columns",
-    "instance_norm",
-    "l1_l2_regularizer",
-    "l1_regularizer",
-    "l2_regularizer",
-    "layer_norm",
-    "legacy_fully_connected",
-    "legacy_linear",
-    "legacy_relu",
-    "linear",
-    "max_pool2d",
-    "max_pool3d",
-    "maxout",
-    "one_hot_column",
-    "one_hot_encoding",
-    "optimize_loss",
-    "parse_feature_columns_from_examples",
-    "pool",
-    "real_valued_column",
-    "relu",
-    "relu6",
-    "repeat",
-    "safe_embedding_lookup_sparse",
-    "separable_conv2d",
-    "separable_convolution2d",
-    "sequence_to_images",
-    "shared_embedding_columns",
-    "softmax",
-    "sparse_column_with_hash_bucket",
-    "sparse_column_with_integerized_feature",
-    "sparse_column_with_keys",
-    "sparse_column_with_vocabulary_file",
-    "spatial_softmax",
-    "stack",
-    "sum_regularizer",
-    "summaries",
-    "summarize_activation",
-    "summarize_activations",
-    "summarize_biases",
-    "summarize_collection",
-    "summarize_tensor",
-    "summarize_tensors",
-    "summarize_variables",
-    "summarize_weights",
-    "unit_norm",
-    "utils",
-    "variance_scaling_initializer",
-    "weighted_sparse_column",
-    "weighted_sum_from_feature_columns",
-    "xavier_initializer",
-    "xavier_initializer_conv2d",
-]
-
-__getattr__, __dir__, _ = look_up(__name__, {}, own=__all__)
+__getattr__, __dir__, __all__ = look_up(
+    __name__,
+    {
+        "summaries": (
+            "summaries= summarize_activation summarize_activations summarize_biases summarize_collection "
+            "summarize_tensor summarize_tensors summarize_variables summarize_weights"
+        ),
+        "utils": "",
+        "batch_normalization": "batch_norm",
+        "convolutions": (
+            "conv1d conv2d conv2d_in_plane conv3d convolution convolution1d convolution2d convolution2d_in_plane "
+            "convolution3d separable_conv2d separable_convolution2d"
+        ),
+        "dense": "elu fully_connected legacy_fully_connected legacy_linear legacy_relu linear relu relu6",
+        "encoders": "bow_encoder embed_sequence embedding_lookup_unique safe_embedding_lookup_sparse",
+        "feature_columns": (
+            "bucketized_column create_feature_spec_for_parsing crossed_column embedding_column "
+            "input_from_feature_columns one_hot_column parse_feature_columns_from_examples real_valued_column "
+            "shared_embedding_columns sparse_column_with_hash_bucket sparse_column_with_integerized_feature "
+            "sparse_column_with_keys sparse_column_with_vocabulary_file weighted_sparse_column "
+            "weighted_sum_from_feature_columns"
+        ),
+        "initializers": "variance_scaling_initializer xavier_initializer xavier_initializer_conv2d",
+        "norms": "group_norm instance_norm layer_norm",
+        "optimizers": "OPTIMIZER_CLS_NAMES OPTIMIZER_SUMMARIES adaptive_clipping_fn optimize_loss",
+        "pooling": "avg_pool2d avg_pool3d max_pool2d max_pool3d pool",
+        "regularizers": "apply_regularization l1_l2_regularizer l1_regularizer l2_regularizer sum_regularizer",
+        "layer_parts": (
+            "bias_add dense_to_sparse dropout flatten images_to_sequence maxout one_hot_encoding repeat "
+            "sequence_to_images softmax spatial_softmax stack unit_norm"
+        ),
+        "transposed": "conv2d_transpose conv3d_transpose convolution2d_transpose convolution3d_transpose",
+    },
+)

@@ -1,38 +1,16 @@
 """``tf.contrib.losses``: losses that take predictions before labels, and those of metric learning."""
 
-from tpack.tf1.contrib.losses import metric_learning
-from tpack.tf1.contrib.losses.weighted import (
-    absolute_difference,
-    add_loss,
-    compute_weighted_loss,
-    cosine_distance,
-    hinge_loss,
-    log_loss,
-    mean_pairwise_squared_error,
-    mean_squared_error,
-    sigmoid_cross_entropy,
-    softmax_cross_entropy,
-    sparse_softmax_cross_entropy,
-)
 from tpack.tf1.name_table import look_up
-
-_OWN = (
-    absolute_difference,
-    add_loss,
-    compute_weighted_loss,
-    cosine_distance,
-    hinge_loss,
-    log_loss,
-    mean_pairwise_squared_error,
-    mean_squared_error,
-    sigmoid_cross_entropy,
-    softmax_cross_entropy,
-    sparse_softmax_cross_entropy,
-)
-_SAME = ("get_losses", "get_regularization_losses", "get_total_loss")
 
 __getattr__, __dir__, __all__ = look_up(
     __name__,
-    {"metric_learning": metric_learning.__name__, **{name: f"tf.losses.{name}" for name in _SAME}},
-    own=[loss.__name__ for loss in _OWN],
+    {
+        "metric_learning": "",
+        "weighted": (
+            "absolute_difference add_loss compute_weighted_loss cosine_distance hinge_loss log_loss "
+            "mean_pairwise_squared_error mean_squared_error sigmoid_cross_entropy softmax_cross_entropy "
+            "sparse_softmax_cross_entropy"
+        ),
+        "tensorflow.compat.v1.losses": "get_losses get_regularization_losses get_total_loss",
+    },
 )

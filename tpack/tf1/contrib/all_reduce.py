@@ -1,6 +1,7 @@
-"""The functions of ``tf.contrib.all_reduce``, by the reducers of `tpack.reduction`.
+"""``tf.contrib.all_reduce``: sums over devices, by the reducers of `tpack.reduction`.
 
-Each takes one tensor for each device, and returns their sum, or what ``un_op`` makes of it, on each of these devices.
+Each function takes one tensor for each device, and returns their sum, or the result of ``un_op`` on it, on each of
+them.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,6 +15,12 @@ from tpack.reduction.algorithms.nccl import NcclReducer
 from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.algorithms.shuffle import ShuffleReducer
 from tpack.reduction.base import ReduceOp, Reducer
+from tpack.tf1.name_table import look_up
+
+_OWN = ("build_nccl_all_reduce", "build_recursive_hd_all_reduce", "build_ring_all_reduce", "build_shuffle_all_reduce")
+
+__getattr__, __dir__, __all__ = look_up(__name__, {}, own=_OWN)
+
 
 _SUMS = (tf.add, tf.math.add, tf.raw_ops.Add, tf.raw_ops.AddV2)
 
@@ -30,14 +37,14 @@ def build_ring_all_reduce(
 
     Args:
         input_tensors: one for each device, those of the first worker first.
-        num_workers: how many workers.
-        num_subchunks: into how many parts each device's share is cut.
+        num_workers: the number of workers.
+        num_subchunks: the number of parts of each device's share.
         gpu_perm: the order of each worker's devices in the ring.
         red_op: ``tf.add``.
-        un_op: what is done to the sum; None for nothing.
+        un_op: a function of the sum; None for none.
 
     Raises:
-        ReductionError: The devices are no equal share for each worker, or ``gpu_perm`` no order of them.
+        ReductionError: The workers have unequal numbers of devices, or ``gpu_perm`` is not an order of them.
     """
     each = len(gpu_perm)
     if sorted(gpu_perm) != list(range(each)) or num_workers * each != len(input_tensors):
@@ -51,7 +58,7 @@ def build_ring_all_reduce(
 def build_recursive_hd_all_reduce(
     input_tensors: Sequence[tf.Tensor], red_op: Callable[..., tf.Tensor], un_op: Callable[..., Any] | None = None
 ) -> list[tf.Tensor]:
-    """Sum by halving and doubling; the number of devices is a power of two."""
+    """Sum by halving and doubling over a power of two of devices."""
     return _reduce(HalvingDoublingReducer(), input_tensors, red_op, un_op)
 
 
@@ -75,13 +82,8 @@ def build_nccl_all_reduce(
 def _reduce(
     reducer: Reducer, tensors: Sequence[tf.Tensor], red_op: Callable[..., Any], un_op: Callable[..., Any] | None
 ) -> list[tf.Tensor]:
-    """Sum by a reducer, and do something to the sum on each device.
-
-    Raises:
-        ReductionError: It is not a sum that is wanted.
-    """
     if red_op not in _SUMS:
-        raise ReductionError(f"got red_op={getattr(red_op, '__name__', red_op)!r}: expected tf.add, devices' sum")
+        raise ReductionError(f"got red_op={getattr(red_op, '__name__', red_op)!r}: expected tf.add, the devices' sum")
     summed = [tower[0] for tower in reducer.reduce([[tensor] for tensor in tensors], ReduceOp.SUM)]
     if un_op is None:
         return summed

@@ -1,7 +1,0 @@
-"""``one_device_strategy`` of ``tf.contrib.distribute``: the strategy of one device."""
-
-from tpack.tf1.name_table import look_up
-
-_NAMES = ("OneDeviceStrategy",)
-
-__getattr__, __dir__, __all__ = look_up(__name__, {name: f"tpack.distribute:{name}" for name in _NAMES})

@@ -1,7 +1,0 @@
-"""``parameter_server_strategy`` of ``tf.contrib.distribute``: the strategy with variables on parameter servers."""
-
-from tpack.tf1.name_table import look_up
-
-_NAMES = ("ParameterServerStrategy",)
-
-__getattr__, __dir__, __all__ = look_up(__name__, {name: f"tpack.distribute:{name}" for name in _NAMES})
