@@ -134,10 +134,10 @@ def test_renormalisation_has_its_variables(graph):
 
 def test_what_cannot_be_is_refused(graph):
     for options, message in (
-        ({"data_format": "CHW"}, "data_format has to be one of"),
-        ({"renorm": True, "updates_collections": None}, "renorm does not work with"),
-        ({"adjustment": len, "batch_weights": [1.0]}, "adjustment does not work with"),
-        ({"inputs": tf.placeholder(tf.float32, [3, None])}, "is to be known"),
+        ({"data_format": "CHW"}, "data_format=.*expected one of"),
+        ({"renorm": True, "updates_collections": None}, "renorm=True with"),
+        ({"adjustment": len, "batch_weights": [1.0]}, "adjustment with"),
+        ({"inputs": tf.placeholder(tf.float32, [3, None])}, "to be known"),
     ):
         with pytest.raises(ConfigError, match=message):
             layers.batch_norm(**{"inputs": IMAGE, **options})

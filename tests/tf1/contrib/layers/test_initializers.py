@@ -32,7 +32,7 @@ def test_xavier_and_parts_of_a_variable(graph):
 
 
 def test_what_cannot_be_is_refused():
-    with pytest.raises(WrongTypeError, match="modes FAN_IN"):
+    with pytest.raises(WrongTypeError, match="expected FAN_IN"):
         layers.variance_scaling_initializer(mode="fan")
     with pytest.raises(WrongTypeError, match="floating-point"):
         layers.xavier_initializer(dtype=tf.int32)

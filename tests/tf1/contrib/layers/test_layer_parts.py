@@ -114,15 +114,15 @@ def test_layers_one_after_the_other(graph):
         "s/s_1/weights",
     ]
     assert output.shape.as_list() == [2, 3]
-    with pytest.raises(WrongTypeError, match="stack_args is to be a list"):
+    with pytest.raises(WrongTypeError, match="stack_args=.*: expected a list"):
         layers.stack(x, layers.fully_connected, 3)
 
 
 def test_what_cannot_be_is_refused(graph):
     for function, arguments, message in (
         (layers.flatten, (1.0,), "at least one dimension"),
-        (layers.maxout, (IMAGE, 4), "num_units is to divide"),
-        (layers.unit_norm, (IMAGE, 4), "dim is to be a dimension"),
+        (layers.maxout, (IMAGE, 4), "num_units=4 .*: expected a divisor"),
+        (layers.unit_norm, (IMAGE, 4), "dim=4: expected a dimension"),
         (layers.spatial_softmax, (tf.placeholder(tf.float32, [1, None, 2, 3]),), "known sizes but the batch"),
         (layers.images_to_sequence, (IMAGE[0],), "4 dimensions"),
         (layers.sequence_to_images, (IMAGE[0], 2, "NHWC"), "channels_first or channels_last"),

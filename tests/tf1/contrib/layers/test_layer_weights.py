@@ -3,7 +3,7 @@
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.contrib_layers import names
-from tpack.tf1.contrib.layers.layer_weights import Ending, Weights
+from tpack.tf1.contrib.layers.layer_weights import LayerParts, Weights
 
 
 def test_a_variable_has_its_collections_and_one_loss(graph):
@@ -21,9 +21,13 @@ def test_a_variable_has_its_collections_and_one_loss(graph):
 
 
 def test_an_output_is_normalised_activated_and_collected(graph):
-    ending = Ending(tf.nn.relu, lambda x, factor: x * factor, {"factor": -1.0}, "outs")
+    given = dict.fromkeys(LayerParts.ARGUMENTS)
+    given |= {"activation_fn": tf.nn.relu, "normalizer_fn": lambda x, factor: x * factor}
+    given |= {"normalizer_params": {"factor": -1.0}, "outputs_collections": "outs", "biases_initializer": tf.nn.relu}
+    layer = LayerParts(tf.float32, **given)
     with tf.variable_scope("layer") as scope:
-        outputs = ending.apply(tf.constant([1.0, -2.0]), scope)
+        assert layer.bias(2) is None
+        outputs = layer.end(tf.constant([1.0, -2.0]), scope)
     assert (outputs.aliases, names("outs")) == (["layer"], ["layer/Relu"])
     with tf.Session() as session:
         assert session.run(outputs).tolist() == [0.0, 2.0]

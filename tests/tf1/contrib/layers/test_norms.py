@@ -63,12 +63,12 @@ def test_group_norm(graph):
 def test_what_cannot_be_is_refused(graph):
     unknown = tf.placeholder(tf.float32)
     for function, arguments, options, message in (
-        (layers.layer_norm, (unknown,), {}, "number of dimensions"),
-        (layers.layer_norm, (IMAGE,), {"begin_norm_axis": 4}, "must be less than"),
-        (layers.layer_norm, (tf.placeholder(tf.float32, [2, None]),), {}, "have to be known"),
+        (layers.layer_norm, (unknown,), {}, "known number of dimensions"),
+        (layers.layer_norm, (IMAGE,), {"begin_norm_axis": 4}, "expected dimensions of the shape"),
+        (layers.layer_norm, (tf.placeholder(tf.float32, [2, None]),), {}, "to be known"),
         (layers.instance_norm, (IMAGE,), {"data_format": "A"}, "data_format"),
-        (layers.group_norm, (IMAGE, 4), {}, "cannot be divided into 4"),
-        (layers.group_norm, (IMAGE, 3), {"channels_axis": 1}, "cannot be among"),
+        (layers.group_norm, (IMAGE, 4), {}, "groups=4: expected a divisor"),
+        (layers.group_norm, (IMAGE, 3), {"channels_axis": 1}, "expected others"),
     ):
         with pytest.raises(ConfigError, match=message):
             function(*arguments, **options)

@@ -32,7 +32,7 @@ def test_known_sizes():
     shape = tf.TensorShape([None, 3, 4])
     assert utils.channel_dimension(shape, "NCHW") == 3
     assert utils.channel_dimension(shape, "NHWC") == utils.last_dimension(shape) == 4
-    with pytest.raises(ConfigError, match="is to be known"):
+    with pytest.raises(ConfigError, match="to be known"):
         utils.last_dimension(tf.TensorShape([3, None]))
     with pytest.raises(ConfigError, match="at least 3 dimensions"):
         utils.last_dimension(tf.TensorShape([3, 4]), min_rank=3)

@@ -12,8 +12,9 @@ __getattr__, __dir__, __all__ = look_up(
         "utils": "",
         "batch_normalization": "batch_norm",
         "convolutions": (
-            "conv1d conv2d conv2d_in_plane conv3d convolution convolution1d convolution2d convolution2d_in_plane "
-            "convolution3d separable_conv2d separable_convolution2d"
+            "conv1d conv2d conv2d_in_plane conv2d_transpose conv3d conv3d_transpose convolution convolution1d "
+            "convolution2d convolution2d_in_plane convolution2d_transpose convolution3d convolution3d_transpose "
+            "separable_conv2d separable_convolution2d"
         ),
         "dense": "elu fully_connected legacy_fully_connected legacy_linear legacy_relu linear relu relu6",
         "encoders": "bow_encoder embed_sequence embedding_lookup_unique safe_embedding_lookup_sparse",
@@ -33,6 +34,5 @@ __getattr__, __dir__, __all__ = look_up(
             "bias_add dense_to_sparse dropout flatten images_to_sequence maxout one_hot_encoding repeat "
             "sequence_to_images softmax spatial_softmax stack unit_norm"
         ),
-        "transposed": "conv2d_transpose conv3d_transpose convolution2d_transpose convolution3d_transpose",
     },
 )

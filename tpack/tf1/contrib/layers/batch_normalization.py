@@ -1,8 +1,7 @@
-"""Batch normalisation as ``tf.contrib.layers.batch_norm`` has it.
+"""``tf.contrib.layers.batch_norm``.
 
-Two things follow what 1.15 did, where checkpoints and results depend on it. The order in which ``beta`` and ``gamma``
-are made: ``gamma`` is the first where ``tf.layers`` did the work, which is where no option asks for more than it could.
-And the moving variance: that of the fused operation counts n / (n - 1), that of the others does not.
+Two things follow 1.15 for the sake of checkpoints and results: ``gamma`` comes before ``beta`` where ``tf.layers`` did
+the work, that is unless an option exceeds it; and the moving variance counts n / (n - 1) by the fused operation only.
 """
 
 from collections.abc import Mapping, Sequence
@@ -58,28 +57,27 @@ def batch_norm(
     Args:
         inputs: of at least two dimensions, the number of channels known.
         decay: the share of the old average in the new one.
-        center: whether ``beta`` is added.
-        scale: whether ``gamma`` is multiplied with.
+        center: add ``beta``.
+        scale: multiply by ``gamma``.
         epsilon: added to the variance.
         activation_fn: the last function; None for none.
         param_initializers: of variables by their names.
         param_regularizers: of ``beta`` and ``gamma``.
-        updates_collections: where the updates of the averages go, to be run with each step; None to update them
-            whenever the output is computed.
-        is_training: by the batch or by the averages; may be a tensor. A tower for prediction updates nothing.
+        updates_collections: those of the averages' updates, to be run with each step; None to update with the output.
+        is_training: normalise by the batch, else by the averages; may be a tensor. A prediction tower updates nothing.
         reuse: of the variable scope.
-        variables_collections: where the variables go: a list, or a dict of lists by name.
-        outputs_collections: where the output goes.
+        variables_collections: those of the variables: a list, or a dict of lists by name.
+        outputs_collections: those of the output.
         trainable: whether optimizers change ``beta`` and ``gamma``.
-        batch_weights: how much each input counts in the statistics.
-        fused: use the operation that does it all at once where there is one; None for yes.
-        data_format: ``"NHWC"``, or ``"NCHW"`` for channels that come first, whatever the number of dimensions.
-        zero_debias_moving_mean: correct the moving mean for having begun at zero.
+        batch_weights: of each input in the statistics.
+        fused: use the fused operation where there is one; None for yes.
+        data_format: ``"NHWC"``, or ``"NCHW"`` for channels first, in any number of dimensions.
+        zero_debias_moving_mean: correct the moving mean for its start at zero.
         scope: the variable scope, ``BatchNorm`` by default.
-        renorm: correct the result towards what the averages give.
+        renorm: correct the result towards that of the averages.
         renorm_clipping: the limits ``rmin``, ``rmax`` and ``dmax`` of this correction.
         renorm_decay: of the averages of this correction.
-        adjustment: a function of the shape that returns a factor and a shift for what is normalised, when training.
+        adjustment: a function of the shape that returns a factor and a shift of the normalised input, in training.
 
     Shapes:
         As the input.
@@ -98,8 +96,8 @@ def batch_norm(
         if renorm or adjustment is not None:
             corrected = {"renorm": renorm, "renorm_clipping": renorm_clipping, "renorm_momentum": renorm_decay}
             keywords = {**corrected, "adjustment": adjustment, "center": center, "scale": scale, "trainable": trainable}
-            keywords.update(_of_parameters(param_initializers, "initializer"))
-            keywords.update(_of_parameters(param_regularizers, "regularizer"))
+            for kind, of_parameters in (("initializer", param_initializers), ("regularizer", param_regularizers)):
+                keywords.update({f"{name}_{kind}": value for name, value in (of_parameters or {}).items()})
             outputs = _by_layer(inputs, options, keywords, variables_collections)
             return activate(outputs, activation_fn, outputs_collections, sc)
         channels = channel_dimension(inputs.shape, data_format, min_rank=2)
@@ -149,7 +147,7 @@ class _Variables(NamedTuple):
         initializers: Mapping[str, Any],
         regularizers: Mapping[str, Any],
     ) -> "_Variables":
-        """Make ``gamma`` and ``beta``, those that are named in their order, and the averages."""
+        """Make those of ``gamma`` and ``beta`` that are named, in this order, and the averages."""
         zeros, ones = tf.zeros_initializer(), tf.ones_initializer()
         defaults = {"gamma": ones, "beta": zeros, "moving_mean": zeros, "moving_variance": ones}
         initial = {name: initializers.get(name, default) for name, default in defaults.items()}
@@ -161,11 +159,7 @@ class _Variables(NamedTuple):
 
 
 class _Layer:
-    """The computation.
-
-    Attributes:
-        training: whether it is by the batch; None if the graph does not tell.
-    """
+    """The computation; ``training`` is None where it is only known when the graph runs."""
 
     def __init__(self, inputs: tf.Tensor, variables: _Variables, options: _Options) -> None:
         self._inputs = inputs
@@ -174,12 +168,12 @@ class _Layer:
         self.training = smart_constant_value(options.is_training)
 
     def normalize(self, *, is_fused: bool) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Return the output, and the mean and variance that the averages get."""
+        """Return the output, and the mean and variance for the averages."""
         normalize = self._fused if is_fused else self._unfused
         return smart_cond(self._options.is_training, lambda: normalize(True), lambda: normalize(False))
 
     def updates(self, mean: tf.Tensor, variance: tf.Tensor) -> list[tf.Operation]:
-        """Return what brings the averages towards a batch, or leaves them when the batch is not trained with."""
+        """Return the operations that move the averages towards a training batch."""
         moving = self._variables
         move_mean = self._move_debiased if self._options.zero_debias else self._move
         return [move_mean(moving.mean, mean), self._move(moving.variance, variance)]
@@ -233,7 +227,7 @@ class _Layer:
         return tf.nn.weighted_moments(wide, axes, tf.reshape(weights, [-1] + [1] * (wide.shape.rank - 1)))
 
     def _rate(self, dtype: tf.DType) -> tf.Tensor:
-        """Return the share of the new value, which is 0 when the batch is not trained with."""
+        """Return the share of the new value, 0 outside of training."""
         rate = tf.cast(1.0 - self._options.decay, dtype)
         return rate if self.training else tf.where(self._options.is_training, rate, tf.zeros_like(rate))
 
@@ -242,7 +236,7 @@ class _Layer:
         return average.assign_sub(change, name="AssignMovingAvg", read_value=False)
 
     def _move_debiased(self, average: tf.Variable, value: tf.Tensor) -> tf.Operation:
-        """Move an average that begins at 0, and divide by the weight that it does not have for that yet."""
+        """Move an average that begins at 0, and divide by the weight that it has so far."""
         dtype = average.dtype.base_dtype
         with tf.variable_scope(_name_in_tower(average), values=[average, value]), full_precision():
             zeros = tf.zeros_initializer()
@@ -259,14 +253,14 @@ class _Layer:
 
 
 def _collect(updates: Sequence[tf.Operation], outputs: tf.Tensor, collections: Any) -> tf.Tensor:
-    """Have updates run: by who runs those of a collection, or with the output, which is returned."""
+    """Collect updates, or run them with the output; return the output."""
     if collections is None:
         with tf.control_dependencies(updates):
             return tf.identity(outputs)
     if is_in_control_flow():
         raise ConfigError(
-            f"{tf.get_variable_scope().name} is in a loop or condition of TensorFlow, where updates of moving "
-            "averages cannot be collected: expected updates_collections=None"
+            f"batch_norm in {tf.get_variable_scope().name} is in a loop or condition of TensorFlow, where updates "
+            "cannot be collected: expected updates_collections=None"
         )
     for key in get_variable_collections(collections, "updates") or ():
         for update in updates:
@@ -275,7 +269,7 @@ def _collect(updates: Sequence[tf.Operation], outputs: tf.Tensor, collections: A
 
 
 def _name_in_tower(variable: tf.Variable) -> str:
-    """Return the name of a variable without the scope that a tower with variables of its own has around it."""
+    """Return the name of a variable without the scope of a tower that has its own variables."""
     tower = get_current_tower_context()
     prefix = f"{tower.vs_name}/" if tower is not None and tower.vs_name else ""
     return variable.op.name.removeprefix(prefix)
@@ -284,7 +278,7 @@ def _name_in_tower(variable: tf.Variable) -> str:
 def _by_layer(
     inputs: tf.Tensor, options: _Options, keywords: Mapping[str, Any], variables_collections: Any
 ) -> tf.Tensor:
-    """Normalise by the layer of ``tf.layers``, which knows corrections, in the current variable scope."""
+    """Normalise by the layer of ``tf.layers``, which has corrections, in the current variable scope."""
     scope = tf.get_variable_scope()
     layer = BatchNormalization(
         axis=1 if options.data_format == "NCHW" else -1,
@@ -304,16 +298,12 @@ def _by_layer(
     return outputs
 
 
-def _of_parameters(given: Mapping[str, Any] | None, kind: str) -> dict[str, Any]:
-    """Return the arguments of the layer for the initializers or regularizers of its variables."""
-    return {f"{name}_{kind}": value for name, value in (given or {}).items()}
-
-
 def _check_options(
     batch_weights: Any, zero_debias: bool, updates_collections: Any, *, renorm: bool, adjustment: Any
 ) -> None:
-    for name, is_asked in (("renorm", renorm), ("adjustment", adjustment is not None)):
+    for name, is_asked in (("renorm=True", renorm), ("adjustment", adjustment is not None)):
         if is_asked and (batch_weights is not None or zero_debias or updates_collections != _UPDATE_OPS):
             raise ConfigError(
-                f"{name} does not work with batch_weights, zero_debias_moving_mean or other updates_collections"
+                f"batch_norm got {name} with batch_weights, zero_debias_moving_mean or other updates_collections: "
+                "expected none of them"
             )

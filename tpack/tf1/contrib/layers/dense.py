@@ -8,46 +8,25 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.tf1.contrib.framework.scoping import add_arg_scope
+from tpack.tf1.contrib.layers.convolutions import convolution
 from tpack.tf1.contrib.layers.initializers import XAVIER, ZEROS
-from tpack.tf1.contrib.layers.layer_weights import Ending, Weights
+from tpack.tf1.contrib.layers.layer_weights import LayerParts
 from tpack.tf1.contrib.layers.utils import last_dimension
+from tpack.tf1.signatures import like
 from tpack.utils.validation import shown
 
 
 @add_arg_scope
-def fully_connected(
-    inputs: Any,
-    num_outputs: int,
-    activation_fn: Any = tf.nn.relu,
-    normalizer_fn: Any = None,
-    normalizer_params: Any = None,
-    weights_initializer: Any = XAVIER,
-    weights_regularizer: Any = None,
-    biases_initializer: Any = ZEROS,
-    biases_regularizer: Any = None,
-    reuse: Any = None,
-    variables_collections: Any = None,
-    outputs_collections: Any = None,
-    trainable: bool = True,
-    scope: Any = None,
-) -> tf.Tensor:
-    """Multiply by a matrix and add a bias or normalise.
+@like(convolution, without="kernel_size stride padding data_format rate conv_dims")
+def fully_connected(inputs: Any, num_outputs: int, reuse: Any, scope: Any, **given: Any) -> tf.Tensor:
+    """Multiply by a matrix and add a bias or normalise; other arguments are those of `convolution`.
 
     Args:
         inputs: of at least two dimensions, the last of them known.
         num_outputs: the size of the last dimension of the output.
-        activation_fn: the last function; None for none.
-        normalizer_fn: such as `batch_norm`: takes the place of the bias.
-        normalizer_params: its arguments.
-        weights_initializer: of the matrix.
-        weights_regularizer: of the matrix.
-        biases_initializer: of the bias; None for no bias.
-        biases_regularizer: of the bias.
         reuse: of the variable scope.
-        variables_collections: where the variables go: a list, or a dict of lists by name.
-        outputs_collections: where the output goes.
-        trainable: whether optimizers change the variables.
         scope: the variable scope, ``fully_connected`` by default.
+        **given: those of `convolution`; ``weights`` are the matrix.
 
     Shapes:
         [..., n] to [..., num_outputs].
@@ -56,28 +35,21 @@ def fully_connected(
         ``weights`` [n, num_outputs] and ``biases`` [num_outputs].
 
     Raises:
-        ConfigError: The input has too few dimensions or its last one is unknown, or ``num_outputs`` is no integer.
+        ConfigError: The input has too few dimensions or its last one is unknown, or ``num_outputs`` is below 1.
+        WrongTypeError: ``num_outputs`` is not an integer.
     """
     num_outputs = _integer("num_outputs", num_outputs)
-    ending = Ending(activation_fn, normalizer_fn, normalizer_params, outputs_collections)
     with tf.variable_scope(scope, "fully_connected", [inputs], reuse=reuse) as sc:
         inputs = tf.convert_to_tensor(inputs)
         num_inputs = last_dimension(inputs.shape, min_rank=2)
-        weights = Weights(variables_collections, trainable, inputs.dtype.base_dtype)
-        matrix = weights.make("weights", [num_inputs, num_outputs], weights_initializer, weights_regularizer, "kernel")
-        bias = None
-        if normalizer_fn is None and biases_initializer is not None:
-            bias = weights.make("biases", [num_outputs], biases_initializer, biases_regularizer, "bias")
-        outputs = _multiply(inputs, matrix)
-        if bias is not None:
-            outputs = tf.nn.bias_add(outputs, bias)
-        return ending.apply(outputs, sc)
-
-
-def _multiply(inputs: tf.Tensor, matrix: tf.Variable) -> tf.Tensor:
-    if inputs.shape.rank == 2:
-        return tf.matmul(inputs, matrix)
-    return tf.tensordot(inputs, tf.convert_to_tensor(matrix), [[inputs.shape.rank - 1], [0]])
+        layer = LayerParts(inputs.dtype, **given)
+        matrix = layer.kernel([num_inputs, num_outputs], "kernel")
+        bias = layer.bias(num_outputs, "bias")
+        if inputs.shape.rank == 2:
+            outputs = tf.matmul(inputs, matrix)
+        else:
+            outputs = tf.tensordot(inputs, tf.convert_to_tensor(matrix), [[inputs.shape.rank - 1], [0]])
+        return layer.end(outputs if bias is None else tf.nn.bias_add(outputs, bias), sc)
 
 
 relu = functools.partial(fully_connected, activation_fn=tf.nn.relu)
@@ -100,7 +72,7 @@ def legacy_fully_connected(
     weight_regularizer: Any = None,
     bias_regularizer: Any = None,
 ) -> tf.Tensor:
-    """Multiply by a matrix and add a bias, under the names of the first layers of ``tf.contrib``.
+    """Multiply by a matrix and add a bias, with the argument names of the first layers of ``tf.contrib``.
 
     Args:
         x: of at least two dimensions, the last of them known.
@@ -109,9 +81,9 @@ def legacy_fully_connected(
         weight_init: of the matrix.
         bias_init: of the bias; None for no bias.
         name: the variable scope, ``fully_connected`` by default.
-        weight_collections: where the matrix goes, besides GLOBAL_VARIABLES.
-        bias_collections: where the bias goes, besides GLOBAL_VARIABLES.
-        output_collections: where the output goes.
+        weight_collections: those of the matrix, besides GLOBAL_VARIABLES.
+        bias_collections: those of the bias, besides GLOBAL_VARIABLES.
+        output_collections: those of the output.
         trainable: whether optimizers change the variables.
         weight_regularizer: of the matrix.
         bias_regularizer: of the bias.
@@ -127,25 +99,16 @@ def legacy_fully_connected(
         x = tf.convert_to_tensor(x)
         num_inputs = last_dimension(x.shape, min_rank=2)
         rows = x if x.shape.rank == 2 else tf.reshape(x, [-1, num_inputs])
-        options = {"dtype": x.dtype.base_dtype, "trainable": trainable}
-        matrix = tf.get_variable(
-            "weights",
-            [num_inputs, num_output_units],
-            initializer=weight_init,
-            regularizer=weight_regularizer,
-            collections=_with_globals(weight_collections),
-            **options,
-        )
+
+        def make(name: str, shape: list[int], initializer: Any, regularizer: Any, collections: Any) -> tf.Variable:
+            keys = list(dict.fromkeys([*(collections or ()), tf.GraphKeys.GLOBAL_VARIABLES]))
+            options = {"trainable": trainable, "collections": keys, "regularizer": regularizer}
+            return tf.get_variable(name, shape, x.dtype.base_dtype, initializer, **options)
+
+        matrix = make("weights", [num_inputs, num_output_units], weight_init, weight_regularizer, weight_collections)
         outputs = tf.matmul(rows, matrix)
         if bias_init is not None:
-            bias = tf.get_variable(
-                "bias",
-                [num_output_units],
-                initializer=bias_init,
-                regularizer=bias_regularizer,
-                collections=_with_globals(bias_collections),
-                **options,
-            )
+            bias = make("bias", [num_output_units], bias_init, bias_regularizer, bias_collections)
             outputs = tf.nn.bias_add(outputs, bias)
         if x.shape.rank != 2:
             sizes = [tf.shape(x)[:-1], [num_output_units]]
@@ -162,15 +125,11 @@ legacy_linear = functools.partial(legacy_fully_connected, activation_fn=None)
 legacy_relu = functools.partial(legacy_fully_connected, activation_fn=tf.nn.relu)
 
 
-def _with_globals(collections: Any) -> list[str]:
-    return list(dict.fromkeys([*(collections or ()), tf.GraphKeys.GLOBAL_VARIABLES]))
-
-
 def _integer(name: str, value: Any) -> int:
     try:
         number = operator.index(value)
     except TypeError as error:
-        raise WrongTypeError(f"{name} is to be an integer, got {shown(value)}") from error
+        raise WrongTypeError(f"got {name}={shown(value)}: expected an integer") from error
     if number < 1:
-        raise ConfigError(f"{name} is to be at least 1, got {number}")
+        raise ConfigError(f"got {name}={number}: expected at least 1")
     return number

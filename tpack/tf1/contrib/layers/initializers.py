@@ -1,4 +1,4 @@
-"""Initial values whose variance depends on how many inputs and outputs a weight has."""
+"""Initial values whose variance depends on the numbers of inputs and outputs of a weight."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -11,12 +11,12 @@ from tpack.utils.validation import shown
 
 Initializer = Callable[..., tf.Tensor]
 
-# By TensorFlow's factor a normal distribution that is cut at two deviations has again the deviation that is wanted.
+# TensorFlow's factor restores the deviation of a normal distribution cut at two deviations.
 _CUT = 1.3
 
 
 def xavier_initializer(uniform: bool = True, seed: int | None = None, dtype: tf.DType = tf.float32) -> Initializer:
-    """Return an initializer whose variance is 2 by the sum of inputs and outputs.
+    """Return an initializer with a variance of 2 / (inputs + outputs).
 
     Source:
         Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks"
@@ -34,12 +34,12 @@ def variance_scaling_initializer(
     seed: int | None = None,
     dtype: tf.DType = tf.float32,
 ) -> Initializer:
-    """Return an initializer whose variance is a factor by the number of inputs, of outputs, or by their mean.
+    """Return an initializer whose variance is a factor divided by the inputs, the outputs, or their mean.
 
     Args:
-        factor: what is divided.
+        factor: the numerator.
         mode: ``"FAN_IN"``, ``"FAN_OUT"`` or ``"FAN_AVG"``.
-        uniform: a uniform distribution, or a normal one that is cut at two deviations.
+        uniform: draw from a uniform distribution, else from a normal one cut at two deviations.
         seed: of the random numbers.
         dtype: of the values.
 
@@ -47,9 +47,9 @@ def variance_scaling_initializer(
         WrongTypeError: The mode is unknown, or the dtype is not floating-point.
     """
     if not dtype.is_floating:
-        raise WrongTypeError(f"an initializer wants a floating-point dtype, got {shown(dtype)}")
+        raise WrongTypeError(f"got dtype={shown(dtype)}: expected a floating-point dtype")
     if mode not in ("FAN_IN", "FAN_OUT", "FAN_AVG"):
-        raise WrongTypeError(f"expected one of the modes FAN_IN, FAN_OUT, FAN_AVG, got {shown(mode)}")
+        raise WrongTypeError(f"got mode={shown(mode)}: expected FAN_IN, FAN_OUT or FAN_AVG")
 
     def initializer(shape: Sequence[int], dtype: tf.DType = dtype, partition_info: Any = None) -> tf.Tensor:
         whole = shape if partition_info is None else partition_info.full_shape
@@ -63,7 +63,7 @@ def variance_scaling_initializer(
 
 
 def _fan(mode: str, shape: list[int]) -> float:
-    """Return the number that a variance is divided by, for a weight with inputs and outputs as its last dimensions."""
+    """Return the divisor of the variance, for a weight with inputs and outputs as its last dimensions."""
     fan_in = float(shape[-2] if len(shape) > 1 else shape[-1]) if shape else 1.0
     fan_out = float(shape[-1]) if shape else 1.0
     positions = math.prod(shape[:-2])

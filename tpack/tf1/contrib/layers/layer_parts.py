@@ -11,7 +11,7 @@ from tpack.errors import ConfigError, WrongTypeError
 from tpack.tf1.contrib.framework.scoping import add_arg_scope
 from tpack.tf1.contrib.framework.tensors import smart_cond
 from tpack.tf1.contrib.framework.variables import model_variable
-from tpack.tf1.contrib.layers.convolutions import check_format
+from tpack.tf1.contrib.layers.convolutions import check_format, check_rank
 from tpack.tf1.contrib.layers.initializers import ZEROS
 from tpack.tf1.contrib.layers.layer_weights import Weights, activate
 from tpack.tf1.contrib.layers.utils import (
@@ -44,10 +44,10 @@ def bias_add(
         initializer: of the numbers.
         regularizer: of the numbers.
         reuse: of the variable scope.
-        variables_collections: where the variable goes: a list, or a dict of lists by name.
-        outputs_collections: where the output goes.
+        variables_collections: those of the variable: a list, or a dict of lists by name.
+        outputs_collections: those of the output.
         trainable: whether optimizers change the variable.
-        data_format: ``"NHWC"``, or ``"NCHW"`` for channels that come first.
+        data_format: ``"NHWC"``, or ``"NCHW"`` for channels first.
         scope: the variable scope, ``BiasAdd`` by default.
 
     Creates:
@@ -76,14 +76,14 @@ def dropout(
     scope: Any = None,
     seed: int | None = None,
 ) -> tf.Tensor:
-    """Set some elements to zero when training, and divide the others by the probability to be kept.
+    """Set some elements to zero in training, and divide the others by the probability to be kept.
 
     Args:
         inputs: of any shape.
         keep_prob: this probability, above 0.
-        noise_shape: of the decisions, which broadcasts with the input; None for one for each element.
-        is_training: whether to do anything; may be a tensor.
-        outputs_collections: where the output goes.
+        noise_shape: of the decisions, which broadcasts with the input; None for one per element.
+        is_training: False to return the input; may be a tensor.
+        outputs_collections: those of the output.
         scope: the variable scope, ``Dropout`` by default.
         seed: of the random numbers.
 
@@ -93,7 +93,7 @@ def dropout(
     with tf.variable_scope(scope, "Dropout", [inputs]) as sc:
         inputs = tf.convert_to_tensor(inputs)
         if isinstance(keep_prob, int | float) and not 0 < keep_prob <= 1:
-            raise ConfigError(f"keep_prob is to be above 0 and at most 1, got {shown(keep_prob)}")
+            raise ConfigError(f"dropout got keep_prob={shown(keep_prob)}: expected above 0 and at most 1")
 
         def dropped() -> tf.Tensor:
             return tf.nn.dropout(inputs, rate=1 - keep_prob, noise_shape=noise_shape, seed=seed)
@@ -104,11 +104,11 @@ def dropout(
 
 @add_arg_scope
 def flatten(inputs: Any, outputs_collections: Any = None, scope: str | None = None) -> tf.Tensor:
-    """Make one dimension of all but the first.
+    """Join all dimensions but the first.
 
     Args:
         inputs: of at least one dimension.
-        outputs_collections: where the output goes.
+        outputs_collections: those of the output.
         scope: the name scope, ``Flatten`` by default.
 
     Raises:
@@ -117,7 +117,7 @@ def flatten(inputs: Any, outputs_collections: Any = None, scope: str | None = No
     with tf.name_scope(scope, "Flatten", [inputs]) as sc:
         inputs = tf.convert_to_tensor(inputs)
         if not inputs.shape.rank:
-            raise ConfigError(f"flatten wants an input of at least one dimension, got the shape {inputs.shape}")
+            raise ConfigError(f"flatten got an input of the shape {inputs.shape}: expected at least one dimension")
         batch, *others = inputs.shape.as_list()
         count = None if None in others else math.prod(others)
         first = tf.shape(inputs)[0] if batch is None and count is None else -1 if batch is None else batch
@@ -136,7 +136,7 @@ def one_hot_encoding(
     outputs_collections: Any = None,
     scope: str | None = None,
 ) -> tf.Tensor:
-    """Turn the numbers of classes into vectors with a one at that place, in the name scope ``OneHotEncoding``."""
+    """Turn class numbers into one-hot vectors, in the name scope ``OneHotEncoding``."""
     with tf.name_scope(scope, "OneHotEncoding", [labels, num_classes]) as sc:
         labels = tf.convert_to_tensor(labels)
         if labels.dtype == tf.int32:
@@ -156,7 +156,9 @@ def maxout(inputs: Any, num_units: int, axis: int = -1, scope: str | None = None
         inputs = tf.convert_to_tensor(inputs)
         shape = inputs.shape.as_list()
         if shape[axis] is None or shape[axis] % num_units:
-            raise ConfigError(f"num_units is to divide the number of channels, got {num_units} for {inputs.shape}")
+            raise ConfigError(
+                f"maxout got num_units={num_units} for {inputs.shape}: expected a divisor of the number of channels"
+            )
         place = axis % len(shape)
         dynamic = tf.shape(inputs)
         sizes = [dynamic[at] if size is None else size for at, size in enumerate(shape)]
@@ -187,7 +189,7 @@ def unit_norm(inputs: Any, dim: int, epsilon: float = 1e-7, scope: Any = None) -
     with tf.variable_scope(scope, "UnitNorm", [inputs]):
         inputs = tf.convert_to_tensor(inputs)
         if inputs.shape.rank is None or not 0 <= dim < inputs.shape.rank:
-            raise ConfigError(f"dim is to be a dimension of the input, got {dim} for the shape {inputs.shape}")
+            raise ConfigError(f"unit_norm got dim={dim}: expected a dimension of the shape {inputs.shape}")
         lengths = tf.sqrt(tf.reduce_sum(tf.square(inputs), dim, keepdims=True) + epsilon)
         return tf.divide(inputs, lengths)
 
@@ -205,14 +207,14 @@ def spatial_softmax(
 
     Args:
         features: a feature map, with known sizes but the batch.
-        temperature: what features are divided by at first; None for 1.
+        temperature: the initial divisor of features; None for 1.
         name: the scope, ``spatial_softmax`` by default.
-        variables_collections: where the variable goes.
+        variables_collections: those of the variable.
         trainable: whether optimizers change the variable.
         data_format: ``"NHWC"`` or ``"NCHW"``.
 
     Shapes:
-        [batch, height, width, C] to [batch, 2 C]: how far down and to the right, for each channel.
+        [batch, height, width, C] to [batch, 2 C]: the vertical and horizontal position of each channel.
 
     Creates:
         ``temperature`` [].
@@ -227,7 +229,9 @@ def spatial_softmax(
             features = tf.transpose(features, [0, 3, 1, 2])
         _, channels, height, width = features.shape.as_list()
         if None in (channels, height, width):
-            raise ConfigError(f"spatial_softmax wants known sizes but the batch, got channels first {features.shape}")
+            raise ConfigError(
+                f"spatial_softmax got {features.shape} with channels first: expected known sizes but the batch"
+            )
         rows, columns = tf.meshgrid(tf.lin_space(-1.0, 1.0, height), tf.lin_space(-1.0, 1.0, width), indexing="ij")
         first = tf.ones_initializer() if temperature is None else tf.constant_initializer(temperature)
         collections = get_variable_collections(variables_collections, "temperature")
@@ -281,7 +285,9 @@ def sequence_to_images(
         ConfigError: The input has no three dimensions, or the format is unknown.
     """
     if output_data_format not in ("channels_first", "channels_last"):
-        raise ConfigError(f"expected the format channels_first or channels_last, got {shown(output_data_format)}")
+        raise ConfigError(
+            f"got output_data_format={shown(output_data_format)}: expected channels_first or channels_last"
+        )
     with tf.name_scope(scope, "SequenceToImages", [inputs]) as sc:
         inputs = _of_rank(inputs, 3)
         width, rows, channels = inputs.shape.as_list()
@@ -297,7 +303,7 @@ def sequence_to_images(
 def dense_to_sparse(
     tensor: Any, eos_token: int = 0, outputs_collections: Any = None, scope: Any = None
 ) -> tf.SparseTensor:
-    """Return the elements that are not the token for the end of a sentence, in the scope ``dense_to_sparse``."""
+    """Return the elements other than the end-of-sentence token, in the scope ``dense_to_sparse``."""
     with tf.variable_scope(scope, "dense_to_sparse", [tensor]) as sc:
         tensor = tf.convert_to_tensor(tensor)
         indices = tf.where(tf.not_equal(tensor, tf.constant(eos_token, tensor.dtype)))
@@ -307,14 +313,14 @@ def dense_to_sparse(
 
 
 def repeat(inputs: Any, repetitions: int, layer: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Apply a layer several times, one after the other.
+    """Apply a layer several times in succession.
 
     Args:
         inputs: of the first.
-        repetitions: how often.
-        layer: takes the input and a ``scope``, which is that of all followed by a number.
+        repetitions: the number of layers.
+        layer: takes the input and a ``scope``, that of all followed by a number.
         *args: arguments of all.
-        **kwargs: the same by name; ``scope``, ``Repeat`` by default, is that around them.
+        **kwargs: the same by name; ``scope``, ``Repeat`` by default, is around them.
     """
     scope = kwargs.pop("scope", None)
     with tf.variable_scope(scope, "Repeat", [inputs]):
@@ -327,20 +333,20 @@ def repeat(inputs: Any, repetitions: int, layer: Callable[..., Any], *args: Any,
 
 
 def stack(inputs: Any, layer: Callable[..., Any], stack_args: Sequence[Any], **kwargs: Any) -> Any:
-    """Apply a layer with one set of arguments after the other.
+    """Apply a layer in succession, each time with other arguments.
 
     Args:
         inputs: of the first.
-        layer: takes the input, the arguments and a ``scope``, which is that of all followed by a number.
+        layer: takes the input, the arguments and a ``scope``, that of all followed by a number.
         stack_args: for each, its argument or the tuple of its arguments.
-        **kwargs: arguments of all; ``scope``, ``Stack`` by default, is that around them.
+        **kwargs: arguments of all; ``scope``, ``Stack`` by default, is around them.
 
     Raises:
         WrongTypeError: ``stack_args`` is not a list.
     """
     scope = kwargs.pop("scope", None)
     if not isinstance(stack_args, list | tuple):
-        raise WrongTypeError(f"stack_args is to be a list of arguments, got {shown(stack_args)}")
+        raise WrongTypeError(f"stack got stack_args={shown(stack_args)}: expected a list of arguments")
     with tf.variable_scope(scope, "Stack", [inputs]):
         outputs = tf.convert_to_tensor(inputs)
         prefix = scope or _name_of(layer)
@@ -358,6 +364,5 @@ def _name_of(layer: Any) -> str:
 
 def _of_rank(inputs: Any, rank: int) -> tf.Tensor:
     inputs = tf.convert_to_tensor(inputs)
-    if inputs.shape.rank != rank:
-        raise ConfigError(f"expected an input of {rank} dimensions, got the shape {inputs.shape}")
+    check_rank(inputs, [rank])
     return inputs

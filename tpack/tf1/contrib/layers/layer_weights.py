@@ -1,6 +1,6 @@
-"""The beginning and end of each layer of ``tf.contrib``: its variables, and what is done with its output."""
+"""The beginning and end of each layer of ``tf.contrib``: variables, normalisation, activation and collections."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +16,10 @@ Function = Callable[..., tf.Tensor]
 
 @dataclass(frozen=True)
 class Weights:
-    """What the variables of a layer have in common.
+    """The options of a layer's variables.
 
     Attributes:
-        collections: for all of them, or for each by its name.
+        collections: for all variables, or for each by its name.
         trainable: whether optimizers change them.
         dtype: of all.
     """
@@ -37,12 +37,12 @@ class Weights:
             name: of the variable.
             shape: of the variable.
             initializer: of the variable.
-            regularizer: what makes a loss of it; None for that of the variable scope.
-            loss_of: the name that the loss has for the variable, where that is another.
+            regularizer: makes its loss; None for that of the variable scope.
+            loss_of: the variable's name in that of the loss, where it differs.
 
         Creates:
-            The variable, and its loss in REGULARIZATION_LOSSES: where the variable is made, and once in each training
-            tower that shares it, so that the mean of the towers' gradients has it once.
+            The variable, and its loss in REGULARIZATION_LOSSES: with the variable, and once in each training tower that
+            shares it, so that the mean of the towers' gradients has it once.
         """
         made: list[tf.Variable] = []
         variable = model_variable(
@@ -50,17 +50,19 @@ class Weights:
             shape=shape,
             dtype=self.dtype,
             initializer=initializer,
-            # It learns which variables, or parts of one, are made, and gives no loss to TensorFlow.
+            # Records the variables, or parts of one, and gives no loss to TensorFlow.
             regularizer=None if regularizer is None else made.append,
             trainable=self.trainable,
             collections=get_variable_collections(self.collections, name),
         )
         if regularizer is not None:
-            _regularize(name, made or (parts_of(variable) if _is_shared() else []), regularizer, loss_of)
+            tower = get_current_tower_context()
+            is_shared = tower is not None and tower.is_training and not tower.is_main_tower
+            _regularize(name, made or (parts_of(variable) if is_shared else []), regularizer, loss_of)
         return variable
 
     def make_average(self, name: str, shape: Any, initializer: Any) -> tf.Variable:
-        """Make or find a variable that follows a statistic of each tower's own."""
+        """Make or find a moving average of a statistic of each tower."""
         with full_precision():
             return model_variable(
                 name,
@@ -74,27 +76,50 @@ class Weights:
             )
 
 
-@dataclass(frozen=True)
-class Ending:
-    """What is done with the result of a layer's operation.
+class LayerParts:
+    """The kernels, the bias and the end of a layer, from the arguments that most layers have.
 
-    Attributes:
-        activation_fn: the last function, or None.
-        normalizer_fn: what takes the place of the bias, or None.
-        normalizer_params: its arguments.
-        outputs_collections: where the output goes.
+    Args:
+        dtype: of the variables.
+        **given: the arguments in `ARGUMENTS`.
     """
 
-    activation_fn: Function | None
-    normalizer_fn: Function | None
-    normalizer_params: Mapping[str, Any] | None
-    outputs_collections: Any
+    ARGUMENTS = (
+        "activation_fn",
+        "normalizer_fn",
+        "normalizer_params",
+        "weights_initializer",
+        "weights_regularizer",
+        "biases_initializer",
+        "biases_regularizer",
+        "variables_collections",
+        "outputs_collections",
+        "trainable",
+    )
 
-    def apply(self, outputs: tf.Tensor, scope: tf.VariableScope) -> tf.Tensor:
-        """Return the output of the layer in this scope."""
-        if self.normalizer_fn is not None:
-            outputs = self.normalizer_fn(outputs, **(self.normalizer_params or {}))
-        return activate(outputs, self.activation_fn, self.outputs_collections, scope)
+    def __init__(self, dtype: tf.DType, **given: Any) -> None:
+        self._weights = Weights(given["variables_collections"], given["trainable"], dtype.base_dtype)
+        self._given = given
+
+    def kernel(
+        self, shape: Sequence[int], loss_of: str | None = None, name: str = "weights", initializer: Any = None
+    ) -> tf.Variable:
+        """Make a kernel."""
+        initializer = initializer or self._given["weights_initializer"]
+        return self._weights.make(name, shape, initializer, self._given["weights_regularizer"], loss_of)
+
+    def bias(self, size: int, loss_of: str | None = None) -> tf.Variable | None:
+        """Make the bias, unless there is none or a normalisation in its place."""
+        initializer = self._given["biases_initializer"]
+        if initializer is None or self._given["normalizer_fn"] is not None:
+            return None
+        return self._weights.make("biases", [size], initializer, self._given["biases_regularizer"], loss_of)
+
+    def end(self, outputs: tf.Tensor, scope: tf.VariableScope) -> tf.Tensor:
+        """Return the output of the layer in this scope: normalised, activated and in its collections."""
+        if self._given["normalizer_fn"] is not None:
+            outputs = self._given["normalizer_fn"](outputs, **(self._given["normalizer_params"] or {}))
+        return activate(outputs, self._given["activation_fn"], self._given["outputs_collections"], scope)
 
 
 def activate(
@@ -106,14 +131,8 @@ def activate(
     return collect_named_outputs(outputs_collections, scope.name, outputs)
 
 
-def _is_shared() -> bool:
-    """Tell whether this is a training tower that uses the variables of another."""
-    tower = get_current_tower_context()
-    return tower is not None and tower.is_training and not tower.is_main_tower
-
-
 def _regularize(name: str, variables: Sequence[tf.Variable], regularizer: Function, loss_of: str | None) -> None:
-    """Add the losses of variables, or parts of one, unless this tower has them or is one for prediction."""
+    """Add the losses of variables, or parts of one, unless the tower has them or predicts."""
     tower = get_current_tower_context()
     if tower is not None and not tower.is_training:
         return
@@ -123,7 +142,7 @@ def _regularize(name: str, variables: Sequence[tf.Variable], regularizer: Functi
         return
     scope = full_name if loss_of is None else f"{tf.get_default_graph().get_name_scope()}/{loss_of}".lstrip("/")
     for variable in variables:
-        # A variable is made outside of loops and conditions, and so is its loss.
+        # Like the variable, outside of loops and conditions.
         with tf.init_scope(), tf.name_scope(f"{scope}/Regularizer/"):
             loss = regularizer(variable)
         if loss is not None:

@@ -1,7 +1,7 @@
-"""Normalisation without averages: over the features of each input, over each channel of it, or over groups of them."""
+"""Normalisation without moving averages: over all features of each input, its channels, or groups of channels."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -13,8 +13,10 @@ from tpack.tf1.contrib.layers.convolutions import check_format
 from tpack.tf1.contrib.layers.initializers import ZEROS
 from tpack.tf1.contrib.layers.layer_weights import Weights, activate
 from tpack.tf1.contrib.layers.utils import channel_dimension
+from tpack.tf1.signatures import like
 
 ONES = tf.ones_initializer()
+_PARAMETERS = {"scale": {"epsilon": 1e-6}, "activation_fn": {"param_initializers": None}}
 
 
 @add_arg_scope
@@ -31,7 +33,7 @@ def layer_norm(
     begin_params_axis: int = -1,
     scope: Any = None,
 ) -> tf.Tensor:
-    """Normalise each input by the mean and variance of all that it has.
+    """Normalise each input by the mean and variance of all its features.
 
     Args:
         inputs: of a known number of dimensions.
@@ -39,11 +41,11 @@ def layer_norm(
         scale: whether ``gamma`` is multiplied with.
         activation_fn: the last function; None for none.
         reuse: of the variable scope.
-        variables_collections: where the variables go: a list, or a dict of lists by name.
-        outputs_collections: where the output goes.
+        variables_collections: those of the variables: a list, or a dict of lists by name.
+        outputs_collections: those of the output.
         trainable: whether optimizers change the variables.
-        begin_norm_axis: mean and variance are over this dimension and all behind.
-        begin_params_axis: ``beta`` and ``gamma`` have this dimension and all behind.
+        begin_norm_axis: the first dimension that mean and variance are over.
+        begin_params_axis: the first dimension of ``beta`` and ``gamma``.
         scope: the variable scope, ``LayerNorm`` by default.
 
     Shapes:
@@ -64,8 +66,8 @@ def layer_norm(
         norm_axis = begin_norm_axis + rank if begin_norm_axis < 0 else begin_norm_axis
         if begin_params_axis >= rank or norm_axis >= rank:
             raise ConfigError(
-                f"begin_params_axis ({begin_params_axis}) and begin_norm_axis ({norm_axis}) must be less than the "
-                f"number of dimensions of {inputs.shape}"
+                f"layer_norm got begin_params_axis={begin_params_axis} and begin_norm_axis={norm_axis}: expected "
+                f"dimensions of the shape {inputs.shape}"
             )
         shape = _known_shape(inputs, inputs.shape[begin_params_axis:])
         weights = Weights(variables_collections, trainable, inputs.dtype.base_dtype)
@@ -79,35 +81,24 @@ def layer_norm(
 
 
 @add_arg_scope
+@like(
+    layer_norm,
+    without="begin_norm_axis begin_params_axis",
+    after={**_PARAMETERS, "trainable": {"data_format": "NHWC"}},
+)
 def instance_norm(
-    inputs: Any,
-    center: bool = True,
-    scale: bool = True,
-    epsilon: float = 1e-6,
-    activation_fn: Any = None,
-    param_initializers: Any = None,
-    reuse: Any = None,
-    variables_collections: Any = None,
-    outputs_collections: Any = None,
-    trainable: bool = True,
-    data_format: str = "NHWC",
-    scope: Any = None,
+    inputs: Any, epsilon: float, param_initializers: Any, data_format: str, reuse: Any, scope: Any, **given: Any
 ) -> tf.Tensor:
     """Normalise each channel of each input by its mean and variance.
 
     Args:
         inputs: of a known number of dimensions, the number of channels known.
-        center: see `layer_norm`.
-        scale: see `layer_norm`.
         epsilon: added to the variance.
-        activation_fn: see `layer_norm`.
         param_initializers: of ``beta`` and ``gamma``.
-        reuse: see `layer_norm`.
-        variables_collections: see `layer_norm`.
-        outputs_collections: see `layer_norm`.
-        trainable: see `layer_norm`.
         data_format: ``"NHWC"``, or ``"NCHW"`` for channels that come first.
+        reuse: of the variable scope.
         scope: the variable scope, ``InstanceNorm`` by default.
+        **given: see `layer_norm`.
 
     Creates:
         ``beta`` and ``gamma`` [C].
@@ -121,55 +112,49 @@ def instance_norm(
     with tf.variable_scope(scope, "InstanceNorm", [inputs], reuse=reuse) as sc:
         axis = 1 if data_format == "NCHW" else rank - 1
         channels = channel_dimension(inputs.shape, data_format)
-        beta, gamma = _channel_parameters(
-            Weights(variables_collections, trainable, inputs.dtype.base_dtype),
-            channels,
-            (center, scale),
-            param_initializers or {},
-            [channels if other == axis else 1 for other in range(rank)],
-        )
+        shape = [channels if other == axis else 1 for other in range(rank)]
+        beta, gamma = _channel_parameters(inputs, channels, shape, param_initializers or {}, given)
         mean, variance = tf.nn.moments(inputs, [other for other in range(1, rank) if other != axis], keep_dims=True)
         outputs = tf.nn.batch_normalization(inputs, mean, variance, beta, gamma, epsilon, name="instancenorm")
         outputs.set_shape(inputs.shape)
-        return activate(outputs, activation_fn, outputs_collections, sc)
+        return activate(outputs, given["activation_fn"], given["outputs_collections"], sc)
 
 
 @add_arg_scope
+@like(
+    layer_norm,
+    without="begin_norm_axis begin_params_axis",
+    after={
+        "inputs": {"groups": 32, "channels_axis": -1, "reduction_axes": (-3, -2)},
+        **_PARAMETERS,
+        "scope": {"mean_close_to_zero": False},
+    },
+)
 def group_norm(
     inputs: Any,
-    groups: int = 32,
-    channels_axis: int = -1,
-    reduction_axes: Sequence[int] = (-3, -2),
-    center: bool = True,
-    scale: bool = True,
-    epsilon: float = 1e-6,
-    activation_fn: Any = None,
-    param_initializers: Any = None,
-    reuse: Any = None,
-    variables_collections: Any = None,
-    outputs_collections: Any = None,
-    trainable: bool = True,
-    scope: Any = None,
-    mean_close_to_zero: bool = False,
+    groups: int,
+    channels_axis: int,
+    reduction_axes: Sequence[int],
+    epsilon: float,
+    param_initializers: Any,
+    reuse: Any,
+    scope: Any,
+    mean_close_to_zero: bool,
+    **given: Any,
 ) -> tf.Tensor:
-    """Normalise groups of channels of each input by their mean and variance.
+    """Normalise groups of channels of each input by mean and variance.
 
     Args:
         inputs: of a known number of dimensions, the number of channels known.
-        groups: how many, which divides the number of channels.
+        groups: the number of groups, which divides that of channels.
         channels_axis: that of the channels.
-        reduction_axes: over which the mean is, besides the channels of a group.
-        center: see `layer_norm`.
-        scale: see `layer_norm`.
+        reduction_axes: axes of the mean, besides the channels of a group.
         epsilon: added to the variance.
-        activation_fn: see `layer_norm`.
         param_initializers: of ``beta`` and ``gamma``.
-        reuse: see `layer_norm`.
-        variables_collections: see `layer_norm`.
-        outputs_collections: see `layer_norm`.
-        trainable: see `layer_norm`.
+        reuse: of the variable scope.
         scope: the variable scope, ``GroupNorm`` by default.
-        mean_close_to_zero: compute the variance from sums and squares, which is quicker and loses digits otherwise.
+        mean_close_to_zero: compute the variance from sums and squares: faster, and less exact for other means.
+        **given: see `layer_norm`.
 
     Creates:
         ``beta`` and ``gamma`` [C].
@@ -185,46 +170,38 @@ def group_norm(
     axis = channels_axis % rank
     reduced = sorted(other % rank for other in reduction_axes)
     if axis in reduced:
-        raise ConfigError(f"channels_axis {channels_axis} cannot be among the reduction_axes {tuple(reduction_axes)}")
+        raise ConfigError(
+            f"group_norm got channels_axis={channels_axis} and reduction_axes={tuple(reduction_axes)}: expected others"
+        )
     (channels,) = _known_shape(inputs, inputs.shape[axis : axis + 1])
     if channels % groups:
-        raise ConfigError(f"{channels} channels cannot be divided into {groups} groups")
+        raise ConfigError(f"group_norm got groups={groups}: expected a divisor of the {channels} channels")
     with tf.variable_scope(scope, "GroupNorm", [inputs], reuse=reuse) as sc:
         sizes = sizes_of(inputs)
         grouped = tf.reshape(inputs, [*sizes[:axis], groups, channels // groups, *sizes[axis + 1 :]])
-        beta, gamma = _channel_parameters(
-            Weights(variables_collections, trainable, inputs.dtype.base_dtype),
-            channels,
-            (center, scale),
-            param_initializers or {},
-            [*[1] * axis, groups, channels // groups, *[1] * (rank - axis - 1)],
-        )
+        shape = [*[1] * axis, groups, channels // groups, *[1] * (rank - axis - 1)]
+        beta, gamma = _channel_parameters(inputs, channels, shape, param_initializers or {}, given)
         axes = [other if other < axis else other + 1 for other in reduced] + [axis + 1]
-        mean, variance = (_raw_moments if mean_close_to_zero else _moments)(grouped, axes)
+        if mean_close_to_zero:
+            count, total, squares, _ = tf.nn.sufficient_statistics(grouped, axes, keep_dims=True)
+            mean, variance = tf.nn.normalize_moments(count, total, squares, shift=None)
+        else:
+            mean, variance = tf.nn.moments(grouped, axes, keep_dims=True)
         factor = tf.rsqrt(variance + epsilon) * (1.0 if gamma is None else gamma)
         shift = -mean * factor if beta is None else beta - mean * factor
         outputs = tf.reshape(grouped * factor + shift, tf.shape(inputs))
         outputs.set_shape(inputs.shape)
-        return activate(outputs, activation_fn, outputs_collections, sc)
-
-
-def _moments(x: tf.Tensor, axes: list[int]) -> tuple[tf.Tensor, tf.Tensor]:
-    return tf.nn.moments(x, axes, keep_dims=True)
-
-
-def _raw_moments(x: tf.Tensor, axes: list[int]) -> tuple[tf.Tensor, tf.Tensor]:
-    count, total, squares, _ = tf.nn.sufficient_statistics(x, axes, keep_dims=True)
-    return tf.nn.normalize_moments(count, total, squares, shift=None)
+        return activate(outputs, given["activation_fn"], given["outputs_collections"], sc)
 
 
 def _channel_parameters(
-    weights: Weights, channels: int, wanted: tuple[bool, bool], initializers: Any, shape: list[int]
+    inputs: tf.Tensor, channels: int, shape: list[int], initializers: Mapping[str, Any], given: Mapping[str, Any]
 ) -> list[tf.Tensor | None]:
-    """Make ``beta`` and ``gamma``, those that are wanted; return them in a shape that broadcasts with the input."""
-    defaults: dict[str, Callable[..., tf.Tensor]] = {"beta": ZEROS, "gamma": ONES}
+    """Make ``beta`` and ``gamma`` where wanted; return them in a shape that broadcasts with the input."""
+    weights = Weights(given["variables_collections"], given["trainable"], inputs.dtype.base_dtype)
     made = [
-        weights.make(name, [channels], initializers.get(name, default)) if is_wanted else None
-        for is_wanted, (name, default) in zip(wanted, defaults.items(), strict=True)
+        weights.make(name, [channels], initializers.get(name, default)) if given[option] else None
+        for name, option, default in (("beta", "center", ZEROS), ("gamma", "scale", ONES))
     ]
     is_plain = math.prod(shape[:-1]) == 1
     return [variable if variable is None or is_plain else tf.reshape(variable, shape) for variable in made]
@@ -232,11 +209,11 @@ def _channel_parameters(
 
 def _known_rank(inputs: tf.Tensor) -> int:
     if inputs.shape.rank is None:
-        raise ConfigError(f"the number of dimensions of {inputs.name} has to be known")
+        raise ConfigError(f"got {inputs.name} of unknown rank: expected a known number of dimensions")
     return inputs.shape.rank
 
 
 def _known_shape(inputs: tf.Tensor, shape: tf.TensorShape) -> list[int]:
     if not shape.is_fully_defined():
-        raise ConfigError(f"the sizes {shape} of {inputs.name} have to be known, its shape is {inputs.shape}")
+        raise ConfigError(f"got {inputs.name} of the shape {inputs.shape}: expected the sizes {shape} to be known")
     return shape.as_list()

@@ -1,4 +1,4 @@
-"""What the layers of ``tf.contrib`` share, by the names that scripts import: sizes, conditions, collected outputs."""
+"""Shared parts of ``tf.contrib``'s layers, under the names that scripts import: sizes, conditions, collections."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def collect_named_outputs(collections: str | Iterable[str] | None, alias: str, outputs: tf.Tensor) -> tf.Tensor:
-    """Add a layer's output to collections, with an alias that `convert_collection_to_dict` knows it by; return it."""
+    """Add a layer's output to collections, with its alias for `convert_collection_to_dict`; return it."""
     if collections:
         append_tensor_alias(outputs, alias)
         for key in _keys(collections):
@@ -37,13 +37,13 @@ def collect_named_outputs(collections: str | Iterable[str] | None, alias: str, o
 
 
 def append_tensor_alias(tensor: tf.Tensor, alias: str) -> tf.Tensor:
-    """Give a tensor one more alias, and return it."""
+    """Add an alias to a tensor, and return it."""
     tensor.aliases = [*getattr(tensor, "aliases", ()), alias.removesuffix("/")]
     return tensor
 
 
 def get_tensor_aliases(tensor: tf.Tensor) -> list[str]:
-    """Return the aliases of a tensor; if it has none, its name without the number of the output."""
+    """Return the aliases of a tensor, by default its name without the output's number."""
     return getattr(tensor, "aliases", None) or [tensor.name.removesuffix(":0")]
 
 
@@ -68,7 +68,7 @@ def convert_collection_to_dict(collection: str, clear_collection: bool = False) 
 def get_variable_collections(
     variables_collections: Mapping[str, Any] | str | Iterable[str] | None, name: str
 ) -> list[str] | None:
-    """Return the collections for the variable of a layer that has this name in it: those for all, or for it."""
+    """Return the collections for a layer's variable of this name."""
     if isinstance(variables_collections, Mapping):
         variables_collections = variables_collections.get(name)
     return None if variables_collections is None else _keys(variables_collections)
@@ -99,43 +99,43 @@ def last_dimension(shape: tf.TensorShape, min_rank: int = 1) -> int:
 def _dimension(shape: tf.TensorShape, axis: int, min_rank: int) -> int:
     shape = tf.TensorShape(shape)
     if shape.rank is None or shape.rank < min_rank:
-        raise ConfigError(f"expected a shape of at least {min_rank} dimensions, got {shape}")
+        raise ConfigError(f"got the shape {shape}: expected at least {min_rank} dimensions")
     size = shape.as_list()[axis]
     if size is None:
-        raise ConfigError(f"the size of dimension {axis} is to be known, got a tensor of the shape {shape}")
+        raise ConfigError(f"got the shape {shape}: expected the size of dimension {axis} to be known")
     return size
 
 
 def constant_value(value_or_tensor_or_var: Any, dtype: tf.DType | None = None) -> Any:
-    """Return the value of something, or None if the graph does not tell it.
+    """Return a value if it is known while the graph is built, else None.
 
     Raises:
-        ConfigError: There is nothing, or a tensor of another dtype than the one that is asked for.
+        ConfigError: The value is None, or a tensor of another dtype.
     """
     if value_or_tensor_or_var is None:
-        raise ConfigError("constant_value wants a value, a tensor or a variable, got None")
+        raise ConfigError("constant_value got None: expected a value, a tensor or a variable")
     value = value_or_tensor_or_var
     if not (tf.is_tensor(value) or isinstance(value, tf.Variable)):
         return value
     if dtype is not None and value.dtype.base_dtype != dtype:
-        raise ConfigError(f"expected a tensor of {dtype.name}, got {value.dtype.name}")
+        raise ConfigError(f"constant_value got a tensor of {value.dtype.name}: expected a tensor of {dtype.name}")
     return tf.get_static_value(value) if isinstance(value, tf.Tensor) else None
 
 
 def static_cond(pred: Any, fn1: Callable[[], Any], fn2: Callable[[], Any]) -> Any:
-    """Return what the first function returns if a condition that is known holds, and else what the second does."""
+    """Return the result of the first function if a known condition holds, else of the second."""
     return fn1() if pred else fn2()
 
 
 def n_positive_integers(n: int, value: Any) -> tuple[int, ...]:
-    """Return ``n`` integers from one for all or from a sequence of so many.
+    """Return ``n`` integers from one for all or from ``n``.
 
     Raises:
-        ConfigError: It is neither, or one is not positive.
+        ConfigError: There is another number of them, or one is not positive.
     """
     sizes = tuple(map(int, value)) if isinstance(value, Iterable) and not isinstance(value, str) else (value,) * n
     if len(sizes) != n or any(isinstance(size, str | float) or int(size) < 1 for size in sizes):
-        raise ConfigError(f"expected a positive integer or {n} of them, got {shown(value)}")
+        raise ConfigError(f"got {shown(value)}: expected a positive integer or {n} of them")
     return tuple(map(int, sizes))
 
 
@@ -149,5 +149,5 @@ def two_element_tuple(int_or_tuple: int | Sequence[int] | tf.TensorShape) -> tup
     if isinstance(values, list | tuple) and len(values) == 2:
         return int(values[0]), int(values[1])
     if isinstance(values, list | tuple | str):
-        raise ConfigError(f"expected an integer or two of them, got {shown(int_or_tuple)}")
+        raise ConfigError(f"got {shown(int_or_tuple)}: expected an integer or two of them")
     return int(values), int(values)

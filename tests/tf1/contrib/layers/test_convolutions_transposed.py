@@ -38,7 +38,7 @@ def test_three_dimensions_and_channels_first(graph):
 
 
 def test_what_cannot_be_is_refused(graph):
-    with pytest.raises(ConfigError, match="expected an input of 4 dimensions"):
+    with pytest.raises(ConfigError, match="expected 4 dimensions"):
         layers.conv2d_transpose(IMAGE[0], 3, 3)
-    with pytest.raises(ConfigError, match="data_format has to be one of NDHWC, NCDHW"):
+    with pytest.raises(ConfigError, match="expected one of NDHWC, NCDHW"):
         layers.conv3d_transpose(IMAGE[None], 3, 3, data_format="NHWC")

@@ -1,0 +1,51 @@
+"""Functions that share the long signatures of TensorFlow 1: each signature is written once."""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+def like(
+    template: Callable[..., Any],
+    *,
+    without: str = "",
+    after: Mapping[str, Mapping[str, Any]] | None = None,
+    **defaults: Any,
+) -> Callable[[Callable[..., Any]], Any]:
+    """Make a decorator that gives a function the signature of another one.
+
+    The function gets all arguments by name, those not given with their defaults: it lists the ones it uses and takes
+    the others as ``**given``.
+
+    Args:
+        template: the function whose parameters, annotations and defaults these are.
+        without: parameters that are left out, with blanks between.
+        after: {parameter: {name: default}} of parameters that follow one of the template.
+        **defaults: defaults that differ.
+
+    Example:
+        @like(convolution, without="conv_dims", data_format="NHWC")
+        def convolution1d(**given):
+            return convolution(**given, conv_dims=1)
+    """
+    parameters = []
+    for part in inspect.signature(template).parameters.values():
+        if part.name not in without.split():
+            parameters.append(part.replace(default=defaults.get(part.name, part.default)))
+        for name, default in (after or {}).get(part.name, {}).items():
+            annotation = Any if default is None else type(default)
+            parameters.append(inspect.Parameter(name, part.kind, default=default, annotation=annotation))
+    signature = inspect.signature(template).replace(parameters=parameters)
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            return function(**bound.arguments)
+
+        call.__signature__ = signature  # type: ignore[attr-defined]
+        return call
+
+    return decorate
