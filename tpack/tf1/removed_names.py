@@ -301,7 +301,6 @@ def reason_for(wanted: str) -> str | None:
 
 
 def _near(name: str, known: Iterable[str]) -> str:
-    """Name those that are near a name, ours or TensorFlow's."""
     # Imported here, since it takes longer to import than all that ``import tpack`` needs.
     near = importlib.import_module("difflib").get_close_matches(name, known)
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""

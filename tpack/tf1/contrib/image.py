@@ -248,7 +248,6 @@ def _of_rank(batch: tf.Tensor, rank: int) -> tf.Tensor:
 
 
 def _size(images: tf.Tensor) -> Sequence[Any]:
-    """Return the height and width of images: numbers where they are known."""
     batch = _as_batch(images)
     dynamic = tf.shape(batch)
     return [

@@ -31,9 +31,6 @@ class BaselineEstimator(Estimator):
 
     Raises:
         ConfigError: There is no such optimizer.
-
-    Source:
-        The class of this name in ``tf.estimator`` of TensorFlow 1.15.
     """
 
     def __init__(
@@ -61,9 +58,6 @@ class BaselineClassifier(Estimator):
 
     Raises:
         ConfigError: There are fewer than two classes, or no such optimizer.
-
-    Source:
-        The class of this name in ``tf.estimator`` of TensorFlow 1.15.
     """
 
     def __init__(
@@ -94,9 +88,6 @@ class BaselineRegressor(Estimator):
 
     Raises:
         ConfigError: The dimension is not positive, or there is no such optimizer.
-
-    Source:
-        The class of this name in ``tf.estimator`` of TensorFlow 1.15.
     """
 
     def __init__(
@@ -113,7 +104,6 @@ class BaselineRegressor(Estimator):
 
 
 def _baseline_model_fn(head: Head, optimizer: OptimizerLike) -> ModelFn:
-    """Return the model_fn of a baseline model with any head."""
     check_optimizer(optimizer)
 
     def model_fn(features: Any, labels: Any, mode: str, config: RunConfig | None = None) -> EstimatorSpec:
@@ -125,7 +115,6 @@ def _baseline_model_fn(head: Head, optimizer: OptimizerLike) -> ModelFn:
 
 
 def _logits(features: Any, units: int) -> tf.Tensor:
-    """Return the biases once for each example."""
     if not isinstance(features, dict) or not features:
         raise ConfigError(f"a baseline model counts examples by a dict of features, got {features!r}")
     tensor = next(iter(features.values()))

@@ -46,9 +46,6 @@ class DNNEstimator(Estimator):
 
     Raises:
         ConfigError: There are no columns, a width is not positive, or there is no such optimizer.
-
-    Source:
-        The class of this name in ``tf.estimator`` of TensorFlow 1.15.
     """
 
     def __init__(
@@ -93,9 +90,6 @@ class DNNClassifier(Estimator):
 
     Raises:
         ConfigError: There are no columns, fewer than two classes, a width that is not positive, or no such optimizer.
-
-    Source:
-        The class of this name in ``tf.estimator`` of TensorFlow 1.15.
     """
 
     def __init__(
@@ -142,9 +136,6 @@ class DNNRegressor(Estimator):
 
     Raises:
         ConfigError: There are no columns, a number is not positive, or there is no such optimizer.
-
-    Source:
-        The class of this name in ``tf.estimator`` of TensorFlow 1.15.
     """
 
     def __init__(
@@ -170,7 +161,6 @@ class DNNRegressor(Estimator):
 
 
 def _dnn_model_fn(head: Head, columns: list[Any], options: DnnOptions, optimizer: OptimizerLike) -> ModelFn:
-    """Return the model_fn of a network with any head."""
     check_optimizer(optimizer)
 
     def model_fn(features: Any, labels: Any, mode: str, config: RunConfig | None = None) -> EstimatorSpec:

@@ -78,9 +78,6 @@ class DNNLinearCombinedEstimator(Estimator):
 
     Raises:
         ConfigError: There are no columns at all, columns of a network without hidden units, or no such optimizer.
-
-    Source:
-        The class of this name in ``tf.estimator`` of TensorFlow 1.15.
     """
 
     def __init__(
@@ -130,9 +127,6 @@ class DNNLinearCombinedClassifier(Estimator):
 
     Raises:
         ConfigError: As for `DNNLinearCombinedEstimator`, or there are fewer than two classes.
-
-    Source:
-        The class of this name in ``tf.estimator`` of TensorFlow 1.15.
     """
 
     def __init__(
@@ -187,9 +181,6 @@ class DNNLinearCombinedRegressor(Estimator):
 
     Raises:
         ConfigError: As for `DNNLinearCombinedEstimator`, or the dimension is not positive.
-
-    Source:
-        The class of this name in ``tf.estimator`` of TensorFlow 1.15.
     """
 
     def __init__(
@@ -224,7 +215,6 @@ def _columns(owner: object, columns: Any) -> list[Any]:
 
 
 def _combined_model_fn(head: Head, linear: _Linear, deep: _Deep) -> ModelFn:
-    """Return the model_fn of both parts with any head."""
     check_optimizer(linear.optimizer)
     check_optimizer(deep.optimizer)
     if not linear.columns and not deep.columns:

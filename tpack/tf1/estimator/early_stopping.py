@@ -41,9 +41,6 @@ def make_early_stopping_hook(
 
     Example:
         estimator.train(input_fn, hooks=[make_early_stopping_hook(estimator, lambda: os.path.exists("stop"))])
-
-    Source:
-        The function of this name in ``tf.estimator.experimental`` of TensorFlow 1.15.
     """
     check_instance("make_early_stopping_hook", "estimator", estimator, Estimator)
     if (run_every_secs is None) == (run_every_steps is None):
@@ -76,9 +73,6 @@ def stop_if_higher_hook(
 
     Raises:
         ConfigError: As for `make_early_stopping_hook`.
-
-    Source:
-        The function of this name in ``tf.estimator.experimental`` of TensorFlow 1.15.
     """
 
     def is_over(value: float) -> bool:
@@ -111,9 +105,6 @@ def stop_if_lower_hook(
 
     Raises:
         ConfigError: As for `make_early_stopping_hook`.
-
-    Source:
-        The function of this name in ``tf.estimator.experimental`` of TensorFlow 1.15.
     """
 
     def is_under(value: float) -> bool:
@@ -146,9 +137,6 @@ def stop_if_no_increase_hook(
 
     Raises:
         ConfigError: As for `make_early_stopping_hook`.
-
-    Source:
-        The function of this name in ``tf.estimator.experimental`` of TensorFlow 1.15.
     """
 
     def is_better(value: float, best: float) -> bool:
@@ -182,9 +170,6 @@ def stop_if_no_decrease_hook(
 
     Raises:
         ConfigError: As for `make_early_stopping_hook`.
-
-    Source:
-        The function of this name in ``tf.estimator.experimental`` of TensorFlow 1.15.
     """
 
     def is_better(value: float, best: float) -> bool:
@@ -200,9 +185,6 @@ def read_eval_metrics(eval_dir: str) -> Results:
 
     Args:
         eval_dir: the directory of event files.
-
-    Source:
-        The function of this name in ``tf.contrib.estimator``.
     """
     found: dict[int, dict[str, Any]] = {}
     for path in sorted(glob.glob(os.path.join(eval_dir, _EVENT_FILES))):
@@ -235,8 +217,6 @@ class _StoppingHook(tf.train.SessionRunHook):
 
 
 class _ResultsOf:
-    """The values of one metric, by steps."""
-
     def __init__(self, directory: str, metric_name: str, min_steps: int) -> None:
         self._directory = directory
         self.metric_name = metric_name

@@ -20,9 +20,6 @@ class ServingInputReceiver(inputs.ServingInputReceiver):
         features: a dict of tensors, or one tensor.
         receiver_tensors: as for `tpack.estimator.ServingInputReceiver`.
         receiver_tensors_alternatives: as for `tpack.estimator.ServingInputReceiver`.
-
-    Source:
-        The class of this name in ``tf.estimator.export`` of TensorFlow 1.15.
     """
 
     __slots__ = ()
@@ -39,11 +36,7 @@ class ServingInputReceiver(inputs.ServingInputReceiver):
 
 
 class TensorServingInputReceiver(inputs.ServingInputReceiver):
-    """The one tensor that a model's features are when it is served, and the tensors that are fed.
-
-    Source:
-        The class of this name in ``tf.estimator.export`` of TensorFlow 1.15.
-    """
+    """The one tensor that a model's features are when it is served, and the tensors that are fed."""
 
     __slots__ = ()
 

@@ -25,9 +25,6 @@ class BestExporter(exporters.BestExporter):
 
     Raises:
         ConfigError: As for `tpack.estimator.BestExporter`.
-
-    Source:
-        The class of this name in ``tf.estimator`` of TensorFlow 1.15.
     """
 
     def __init__(
@@ -59,9 +56,6 @@ class StepsExporter(exporters.LatestExporter):
 
     Raises:
         ConfigError: There are no steps, or one is no positive number.
-
-    Source:
-        The class of this name in ``tf.contrib.estimator`` of TensorFlow 1.15.
     """
 
     def __init__(

@@ -28,9 +28,6 @@ def add_metrics(estimator: Estimator, metric_fn: Callable[..., Mapping[str, Any]
 
     Raises:
         ConfigError: ``metric_fn`` is no function of these arguments.
-
-    Source:
-        The function of this name in ``tf.estimator`` of TensorFlow 1.15.
     """
     unknown = [name for name in required_arguments(metric_fn) if name not in _METRIC_ARGUMENTS]
     if unknown:
@@ -67,9 +64,6 @@ def forward_features(
     Raises:
         ConfigError: In prediction: there is no such feature, it is sparse and has no value to be filled with, or
             has one and is not sparse, or a prediction has its name.
-
-    Source:
-        The function of this name in ``tf.contrib.estimator`` of TensorFlow 1.15.
     """
     wanted = [keys] if isinstance(keys, str) else keys
     fill = dict(sparse_default_values or {})
@@ -107,9 +101,6 @@ def clip_gradients_by_norm(optimizer: tf.train.Optimizer, clip_norm: float) -> t
 
     Raises:
         ConfigError: The norm is not positive.
-
-    Source:
-        The function of this name in ``tf.contrib.estimator`` of TensorFlow 1.15.
     """
     check_instance("clip_gradients_by_norm", "optimizer", optimizer, tf.train.Optimizer)
     if check_number("clip_gradients_by_norm", "clip_norm", clip_norm, low=0) == 0:
@@ -118,8 +109,6 @@ def clip_gradients_by_norm(optimizer: tf.train.Optimizer, clip_norm: float) -> t
 
 
 class _ClippingOptimizer(tf.train.Optimizer):
-    """Clips gradients by their global norm."""
-
     def __init__(self, optimizer: tf.train.Optimizer, clip_norm: float) -> None:
         super().__init__(use_locking=False, name=f"ClipByNorm{optimizer.get_name()}")
         self._opt = optimizer

@@ -82,9 +82,6 @@ def make_stop_at_checkpoint_step_hook(
         estimator: the model that is trained.
         last_step: the global step.
         wait_after_file_check_secs: not used: it is for the workers of a cluster.
-
-    Source:
-        The function of this name in ``tf.estimator.experimental`` of TensorFlow 1.15.
     """
     check_instance("make_stop_at_checkpoint_step_hook", "estimator", estimator, Estimator)
     return tf.train.StopAtStepHook(last_step=check_count("make_stop_at_checkpoint_step_hook", "last_step", last_step))

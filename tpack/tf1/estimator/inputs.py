@@ -98,9 +98,6 @@ def pandas_input_fn(
     Raises:
         DependencyError: pandas is not installed.
         ConfigError: As for `numpy_input_fn`, or the indexes are different, or a feature has the labels' name.
-
-    Source:
-        The function of this name in ``tf.estimator.inputs`` of TensorFlow 1.15.
     """
     pandas = _import_pandas()
     _check_options(batch_size, num_epochs, shuffle, queue_capacity, num_threads)
@@ -160,7 +157,6 @@ def _input_fn(
 
 
 def _rows(size: int, batch_size: int, num_epochs: int | None, *, shuffle: bool) -> Iterator[np.ndarray]:
-    """Yield the rows of each batch."""
     waiting = np.empty(0, np.int64)
     epoch = 0
     while num_epochs is None or epoch < num_epochs:
@@ -176,7 +172,6 @@ def _rows(size: int, batch_size: int, num_epochs: int | None, *, shuffle: bool) 
 
 
 def _named(what: str, arrays: Any, alone: str) -> Arrays:
-    """Return arrays by name."""
     named = dict(arrays) if isinstance(arrays, Mapping) else {alone: arrays}
     if not named:
         raise ConfigError(f"{what} of numpy_input_fn must have at least one array, got an empty dict")

@@ -43,9 +43,6 @@ class LinearEstimator(Estimator):
 
     Raises:
         ConfigError: There are no columns, or no such optimizer.
-
-    Source:
-        The class of this name in ``tf.estimator`` of TensorFlow 1.15.
     """
 
     def __init__(
@@ -82,9 +79,6 @@ class LinearClassifier(Estimator):
 
     Raises:
         ConfigError: There are no columns, fewer than two classes, or no such optimizer.
-
-    Source:
-        The class of this name in ``tf.estimator`` of TensorFlow 1.15.
     """
 
     def __init__(
@@ -125,9 +119,6 @@ class LinearRegressor(Estimator):
 
     Raises:
         ConfigError: There are no columns, the dimension is not positive, or there is no such optimizer.
-
-    Source:
-        The class of this name in ``tf.estimator`` of TensorFlow 1.15.
     """
 
     def __init__(
@@ -152,7 +143,6 @@ class LinearRegressor(Estimator):
 def _linear_model_fn(
     head: Head, columns: list[Any], optimizer: OptimizerLike, partitioner: Partitioner | None, sparse_combiner: str
 ) -> ModelFn:
-    """Return the model_fn of a linear model with any head."""
     check_optimizer(optimizer)
     rate = min(_HIGHEST_RATE, 1.0 / math.sqrt(len(columns)))
 

@@ -73,9 +73,6 @@ def linear_logit_fn_builder(
 
     Raises:
         ConfigError: There are no columns, or no units.
-
-    Source:
-        The function of this name in ``tf.estimator.experimental`` of TensorFlow 1.15.
     """
     check_count("linear_logit_fn_builder", "units", units)
 
@@ -147,9 +144,6 @@ def dnn_logit_fn_builder(
 
     Raises:
         ConfigError: A width is not positive.
-
-    Source:
-        The function of this name in ``tf.estimator.experimental`` of TensorFlow 1.15.
     """
     options = DnnOptions(tuple(hidden_units), activation_fn, dropout, input_layer_partitioner, batch_norm)
     return dnn_logit_fn(units, feature_columns, options)
@@ -208,9 +202,6 @@ def call_logit_fn(
 
     Raises:
         ConfigError: It is no function that takes features, or returns something else than a tensor or a dict of them.
-
-    Source:
-        The function of this name in ``tf.estimator.experimental`` of TensorFlow 1.15.
     """
     if not callable(logit_fn) or "features" not in inspect.signature(logit_fn).parameters:
         raise ConfigError(f"logit_fn must be a function that takes features, got {shown(logit_fn)}")
@@ -222,12 +213,10 @@ def call_logit_fn(
 
 
 def _dense(net: tf.Tensor, units: int, scope: tf.VariableScope, activation: Activation | None) -> tf.Tensor:
-    """Return a dense layer whose variables are in a scope itself."""
     return dense(net, units, activation, kernel_initializer=tf.glorot_uniform_initializer(), name=scope)
 
 
 def _summarize_linear(made: Mapping[Any, Any], units: int) -> None:
-    """Add summaries of the biases and of how many weights are zero."""
     weights = dict(made)
     bias = _whole(weights.pop("bias"))
     if units == 1:

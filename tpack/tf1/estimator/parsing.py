@@ -27,9 +27,6 @@ def classifier_parse_example_spec(
 
     Raises:
         ConfigError: A label or weight has the name of a feature, or the ``weight_column`` is something else.
-
-    Source:
-        The function of this name in ``tf.estimator`` of TensorFlow 1.15.
     """
     spec = _column_spec(feature_columns)
     label = tf.io.FixedLenFeature((1,), tf.as_dtype(label_dtype), label_default)
@@ -57,9 +54,6 @@ def regressor_parse_example_spec(
 
     Raises:
         ConfigError: A label or weight has the name of a feature, or the ``weight_column`` is something else.
-
-    Source:
-        The function of this name in ``tf.estimator`` of TensorFlow 1.15.
     """
     spec = _column_spec(feature_columns)
     width = check_count("regressor_parse_example_spec", "label_dimension", label_dimension)

@@ -36,9 +36,6 @@ class RunConfig(run_config.RunConfig):
 
     Raises:
         ConfigError: As for `tpack.estimator.RunConfig`, or there is no such protocol.
-
-    Source:
-        The class of this name in ``tf.estimator`` of TensorFlow 1.15.
     """
 
     def __init__(

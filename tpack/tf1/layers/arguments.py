@@ -156,5 +156,4 @@ def sizes_of(owner: object, name: str, sizes: Any, rank: int) -> tuple[int, ...]
 
 
 def _norms(w: tf.Tensor) -> tf.Tensor:
-    """Return the length of each vector along the first dimension."""
     return tf.sqrt(tf.reduce_sum(tf.square(w), axis=0, keepdims=True))

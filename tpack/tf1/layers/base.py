@@ -482,7 +482,6 @@ class Layer:
                 )
 
     def _regularize(self, name: str, variable: Any, regularizer: Callable[..., Any], *, is_new: bool) -> None:
-        """Add the loss of a variable, unless it is there."""
         if not _is_to_regularize(name, is_new=is_new):
             return
         # A variable is made outside of loops and functions, and so is its loss.
@@ -504,7 +503,6 @@ class Layer:
                     self.add_loss(loss / batch_size, inputs=inputs)
 
     def _remember(self, variable: Any, *, trainable: bool) -> None:
-        """Add a variable to those of the layer, unless it is there."""
         for part in _parts(variable):
             # A custom getter may have decided otherwise, as one that freezes variables does.
             is_trained = trainable and getattr(part, "trainable", False)
@@ -520,8 +518,6 @@ class Layer:
 
 
 class _Loss:
-    """A loss of a layer."""
-
     def __init__(self, value: tf.Tensor, *, is_of_inputs: bool = False, is_of_variable: bool = False) -> None:
         self.value = value
         self.is_of_inputs = is_of_inputs
@@ -570,7 +566,6 @@ def _parts(variable: Any) -> list[Any]:
 
 
 def _as_tensor(value: Any) -> Any:
-    """Return an array or a number as a tensor; tensors of any kind and variables are left as they are."""
     is_array = isinstance(value, np.ndarray | np.generic) or not hasattr(value, "shape")
     return tf.convert_to_tensor(value) if is_array else value
 

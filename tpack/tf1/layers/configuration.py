@@ -120,7 +120,6 @@ def _as_number_of(variable: tf.Variable, value: Any) -> np.ndarray:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as configurations have it."""
     if type(value) in _INITIALIZERS:
         return {"class_name": type(value).__name__, "config": value.get_config()}
     if isinstance(value, tf.DType):

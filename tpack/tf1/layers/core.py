@@ -225,7 +225,6 @@ class Dropout(Layer):
         return tf.nn.experimental.general_dropout(inputs, self.rate, uniform, noise_shape=noise_shape)
 
     def _noise_shape_of(self, inputs: tf.Tensor) -> Any:
-        """Return the noise shape, with the sizes of the input where it has None."""
         if self.noise_shape is None or tf.is_tensor(self.noise_shape):
             return self.noise_shape
         return [tf.shape(inputs)[axis] if size is None else size for axis, size in enumerate(self.noise_shape)]

@@ -249,7 +249,6 @@ class BatchNormalization(Layer):
         return outputs
 
     def _normalize(self, inputs: tf.Tensor, training: Any) -> tf.Tensor:
-        """Normalise by operations of several kinds."""
         wide = tf.cast(inputs, _wide(inputs.dtype))
         mean, variance = where_training(
             training,
@@ -280,7 +279,6 @@ class BatchNormalization(Layer):
         return value if self.virtual_batch_size is None else tf.reduce_mean(value, axis=1, keepdims=True)
 
     def _spread(self, value: Any, inputs: tf.Tensor) -> Any:
-        """Return a statistic or a variable in a shape that broadcasts with the input."""
         rank = inputs.shape.rank
         if value is None or value.shape.rank == rank or self.axis == [rank - 1]:
             return value
@@ -297,7 +295,6 @@ class BatchNormalization(Layer):
         return affine.after(scale, offset)
 
     def _update(self, mean: tf.Tensor, variance: tf.Tensor, training: Any) -> None:
-        """Move the averages."""
         step = _step_of(training, self.momentum)
         self.add_update([_move(self.moving_mean, mean, step), _move(self.moving_variance, variance, step)])
 
@@ -335,7 +332,6 @@ class BatchNormalization(Layer):
 
 
 def _wide(dtype: tf.DType) -> tf.DType:
-    """Return the dtype to compute statistics in, which is that of the variables."""
     return tf.float32 if dtype.size < 4 else dtype.base_dtype
 
 
@@ -345,7 +341,6 @@ def _step_of(training: Any, momentum: Any) -> Any:
 
 
 def _get_whole(*args: Any, **kwargs: Any) -> Any:
-    """Get a variable in one piece, whatever the partitioner of the scope."""
     scope = tf.get_variable_scope()
     partitioner = scope.partitioner
     scope.set_partitioner(None)
@@ -356,7 +351,6 @@ def _get_whole(*args: Any, **kwargs: Any) -> Any:
 
 
 def _move(average: Any, value: tf.Tensor, step: tf.Tensor) -> tf.Operation:
-    """Return the operation that moves an average a part of the way to a value."""
     with tf.name_scope("AssignMovingAvg") as scope:
         return average.assign_sub((average - value) * tf.cast(step, value.dtype), name=scope, read_value=False)
 

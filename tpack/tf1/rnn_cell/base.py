@@ -116,7 +116,6 @@ class RNNCell(Layer):
         return self.zero_state(batch_size, dtype)
 
     def _remember_variable(self, getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Get a variable, and keep it among the layer's weights."""
         variable = getter(*args, **kwargs)
         self._remember(variable, trainable=True)
         return variable
@@ -134,7 +133,6 @@ class CellOfCells(RNNCell):
     """A cell that computes by others, whose variables are its own as well."""
 
     def _cells_inside(self) -> list[Any]:
-        """Return the cells."""
         raise NotImplementedError
 
     @property

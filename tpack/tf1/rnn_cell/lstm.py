@@ -50,7 +50,6 @@ class _LSTM(LayerRNNCell):
         return self._num_units
 
     def _take_apart(self, state: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return what is remembered and the last output."""
         if not self._state_is_tuple:
             return tuple(tf.split(state, [self._num_units, self.output_size], axis=1))
         if tf.is_tensor(state) or len(state) != 2:
@@ -58,7 +57,6 @@ class _LSTM(LayerRNNCell):
         return tuple(state)
 
     def _put_together(self, memory: tf.Tensor, output: tf.Tensor) -> LSTMState:
-        """Return the state."""
         return LSTMStateTuple(memory, output) if self._state_is_tuple else tf.concat([memory, output], 1)
 
 
@@ -227,14 +225,12 @@ class LSTMCell(_LSTM):
         return output, self._put_together(memory, output)
 
     def _project(self, output: tf.Tensor) -> tf.Tensor:
-        """Return the output as the projection makes it, if there is one."""
         if self._num_proj is None:
             return output
         output = tf.matmul(output, self._proj_kernel)
         return output if self._proj_clip is None else tf.clip_by_value(output, -self._proj_clip, self._proj_clip)
 
     def _add_matrix(self, name: str, shape: list[int], shards: int | None) -> Any:
-        """Make a matrix, in parts if that is asked for."""
         partitioner = None if shards is None else tf.fixed_size_partitioner(shards)
         # What splits a variable asks the dtype for its size, which the name of one has not.
         dtype = tf.as_dtype(self.dtype)

@@ -56,7 +56,6 @@ class _Wrapper(CellOfCells):
             return self.cell.zero_state(batch_size, dtype)
 
     def _wrap(self, step: Callable[..., tuple[Any, State]], inputs: Any, state: State) -> tuple[Any, State]:
-        """Compute a step by that of the cell inside."""
         raise NotImplementedError
 
 
@@ -115,7 +114,6 @@ class DropoutWrapper(_Wrapper):
         self._masks = self._make_masks(input_size, dtype) if variational_recurrent else {}
 
     def _wrap(self, step: Callable[..., tuple[Any, State]], inputs: Any, state: State) -> tuple[Any, State]:
-        """Drop of the inputs, compute a step, and drop of the state and the output."""
         output, new_state = step(self._drop("input", inputs), state)
         if _may_drop(self._keep_probs["state"]):
             new_state = self._drop("state", new_state, _visited(self._filter, new_state))
@@ -198,7 +196,6 @@ class ResidualWrapper(_Wrapper):
             self._residual_fn = check_function(self, "residual_fn", residual_fn)
 
     def _wrap(self, step: Callable[..., tuple[Any, State]], inputs: Any, state: State) -> tuple[Any, State]:
-        """Compute a step, and add the inputs."""
         outputs, new_state = step(inputs, state)
         combine = self._residual_fn or _add_residual
         return combine(inputs, outputs), new_state
@@ -223,7 +220,6 @@ class DeviceWrapper(_Wrapper):
             return super().zero_state(batch_size, dtype)
 
     def _wrap(self, step: Callable[..., tuple[Any, State]], inputs: Any, state: State) -> tuple[Any, State]:
-        """Compute a step on the device."""
         with self._on_device():
             return step(inputs, state)
 
@@ -264,7 +260,6 @@ def flatten_up_to(structure: Any, values: Any) -> list[Any]:
 
 
 def _children(structure: Any) -> list[Any]:
-    """Return the direct parts of a structure, in the order of ``tf.nest``; it is its own part if it has none."""
     if isinstance(structure, dict):
         return [structure[key] for key in sorted(structure)]
     return list(structure) if tf.nest.is_nested(structure) else [structure]
@@ -313,12 +308,10 @@ def _probability(name: str, value: Probability) -> Probability:
 
 
 def _may_drop(keep_prob: Probability) -> bool:
-    """Tell whether anything is dropped."""
     return not isinstance(keep_prob, Real) or keep_prob < 1
 
 
 def _add_residual(inputs: Any, outputs: Any) -> Any:
-    """Add what goes in to what comes out."""
     tf.nest.assert_same_structure(inputs, outputs)
 
     def add(value: tf.Tensor, output: tf.Tensor) -> tf.Tensor:

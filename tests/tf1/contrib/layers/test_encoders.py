@@ -39,7 +39,7 @@ def test_words_that_are_sparse(graph):
     found = run(layers.safe_embedding_lookup_sparse([table], ids, combiner="sum"))
     np.testing.assert_array_equal(found, [[6, 8], [0, 0]])
     assert run(layers.bow_encoder(ids, 3, 2)).shape == (2, 2)
-    with pytest.raises(ConfigError, match="wants sparse_lookup"):
+    with pytest.raises(ConfigError, match="got sparse_lookup=False"):
         layers.bow_encoder(ids, 3, 2, sparse_lookup=False, scope="other")
     with pytest.raises(ConfigError, match="wants a vocab_size"):
         layers.embed_sequence(IDS)

@@ -102,7 +102,7 @@ REFUSED = {
     "combiner": (
         lambda: layers.sparse_column_with_hash_bucket("job", 10, "mean"),
         ConfigError,
-        r"sparse_column_with_hash_bucket got combiner='mean'.*use 'sum' here, or .*sparse_combiner",
+        r"sparse_column_with_hash_bucket got combiner='mean'.*expected 'sum'.*sparse_combiner",
     ),
     "hashes": (
         lambda: layers.sparse_column_with_hash_bucket("job", 10, hash_keys=[[1, 2]]),
@@ -118,13 +118,13 @@ REFUSED = {
     "checkpoint": (
         lambda: layers.crossed_column(["job", "day"], 10, ckpt_to_load_from="model"),
         ConfigError,
-        "weights are loaded by tf.train.init_from_checkpoint",
+        "expected None; use tf.train.init_from_checkpoint",
     ),
     "nothing": (lambda: layers.shared_embedding_columns([], 2), ConfigError, "got no columns"),
     "transformed": (
         lambda: layers.input_from_feature_columns({layers.real_valued_column("age"): 1}, []),
         WrongTypeError,
-        "expected features by their names",
+        "expected features by name",
     ),
 }
 

@@ -91,20 +91,20 @@ def test_gradients_far_above_the_usual_are_scaled_down(step):
 def test_what_cannot_be_is_refused(step):
     loss = loss_of()
     for options, message in (
-        ({"loss": tf.zeros([2])}, "the loss is to be a scalar"),
-        ({"optimizer": "X"}, "one of Adagrad"),
-        ({"optimizer": 3}, "an optimizer is a name"),
-        ({"learning_rate": None}, "the learning rate is None"),
+        ({"loss": tf.zeros([2])}, "expected a scalar"),
+        ({"optimizer": "X"}, "expected one of Adagrad"),
+        ({"optimizer": 3}, "expected a name"),
+        ({"learning_rate": None}, "got learning_rate=None"),
         ({"learning_rate": -1.0}, "at least 0"),
         ({"learning_rate": "a"}, "a number or a scalar tensor"),
-        ({"summaries": ["a"]}, "summaries are to be some of"),
-        ({"clip_gradients": "a"}, "clip_gradients is to be"),
+        ({"summaries": ["a"]}, "expected some of"),
+        ({"clip_gradients": "a"}, "got clip_gradients="),
     ):
         with pytest.raises(ConfigError, match=message):
             layers.optimize_loss(
                 **{"loss": loss, "global_step": step, "learning_rate": 0.1, "optimizer": "SGD", **options}
             )
-    with pytest.raises(ConfigError, match="return an Optimizer"):
+    with pytest.raises(ConfigError, match="expected an Optimizer"):
         make_optimizer(lambda rate: rate, 0.1)
-    with tf.Graph().as_default(), pytest.raises(ConfigError, match="wants a global step"):
+    with tf.Graph().as_default(), pytest.raises(ConfigError, match="without a global step"):
         layers.optimize_loss(loss_of(1), None, 0.1, "SGD", learning_rate_decay_fn=lambda rate, step: rate)

@@ -37,14 +37,14 @@ def test_the_cost_of_several(graph):
     total = layers.apply_regularization(layers.l2_regularizer(1.0))
     assert tf.losses.get_regularization_losses() == [total]
     assert run([total, layers.apply_regularization(layers.l1_regularizer(0.0), [W])]) == [15.0, 0.0]
-    with pytest.raises(ConfigError, match="return a scalar"):
+    with pytest.raises(ConfigError, match="expected a scalar"):
         layers.apply_regularization(tf.abs, [tf.constant(W)])
     with pytest.raises(ConfigError, match="no weights"):
         layers.apply_regularization(tf.abs, [])
 
 
 def test_scales():
-    with pytest.raises(ConfigError, match="cannot be an integer"):
+    with pytest.raises(ConfigError, match="expected a float"):
         layers.l2_regularizer(1)
     with pytest.raises(ConfigError, match="at least 0"):
         layers.l1_l2_regularizer(0.1, -1.0)

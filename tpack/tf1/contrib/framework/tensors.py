@@ -52,7 +52,6 @@ def _checked_shape(wanted: Any, tensor: tf.Tensor) -> tf.Tensor:
 
 
 def _equal(one: tf.Tensor, other: Any) -> tf.Tensor:
-    """Tell whether two shapes of maybe different lengths are equal."""
     return tf.cond(
         tf.equal(tf.size(one), tf.size(other)), lambda: tf.reduce_all(tf.equal(one, other)), lambda: tf.constant(False)
     )

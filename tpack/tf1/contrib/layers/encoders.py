@@ -1,4 +1,4 @@
-"""Vectors for the numbers of words: by word, or their mean for a sentence."""
+"""Embedding vectors of word ids: one for each word, or their mean for a sentence."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.tf1.contrib.framework.variables import model_variable
 from tpack.tf1.contrib.layers.layer_parts import dense_to_sparse
+from tpack.tf1.signatures import like
 
 
 def bow_encoder(
@@ -23,11 +24,11 @@ def bow_encoder(
     """Return the mean of the vectors of each sentence's words.
 
     Args:
-        ids: the numbers of the words.
-        vocab_size: how many words there are.
+        ids: the word ids.
+        vocab_size: the number of words.
         embed_dim: the size of the vectors.
-        sparse_lookup: compute the mean without the vectors of each word; needed if ``ids`` is sparse. Word 0 then only
-            fills up, and does not count in sentences that have others.
+        sparse_lookup: compute the mean without each word's vector; needed if ``ids`` is sparse. Word 0 is then padding,
+            unless a sentence has no other.
         initializer: of the vectors.
         regularizer: of the vectors.
         trainable: whether optimizers change them.
@@ -54,35 +55,24 @@ def bow_encoder(
                 [embeddings], ids if is_sparse else dense_to_sparse(ids), combiner="mean", default_id=0
             )
         if is_sparse:
-            raise ConfigError(
-                "bow_encoder wants sparse_lookup for ids that are a SparseTensor, got sparse_lookup=False"
-            )
+            raise ConfigError("bow_encoder got sparse_lookup=False and ids that are a SparseTensor: expected True")
         return tf.reduce_mean(tf.nn.embedding_lookup(embeddings, ids), 1)
 
 
+@like(bow_encoder, without="sparse_lookup", after={"embed_dim": {"unique": False}}, vocab_size=None, embed_dim=None)
 def embed_sequence(
-    ids: Any,
-    vocab_size: int | None = None,
-    embed_dim: int | None = None,
-    unique: bool = False,
-    initializer: Any = None,
-    regularizer: Any = None,
-    trainable: bool = True,
-    scope: Any = None,
-    reuse: Any = None,
+    ids: Any, vocab_size: int | None, embed_dim: int | None, unique: bool, scope: Any, reuse: Any, **given: Any
 ) -> tf.Tensor:
-    """Return the vector of each word.
+    """Return the vector of each word; arguments not listed are those of `bow_encoder`.
 
     Args:
-        ids: the numbers of the words.
-        vocab_size: how many words there are; may be None with ``reuse``.
-        embed_dim: the size of the vectors; the same.
-        unique: look up each word that is there once.
-        initializer: of the vectors.
-        regularizer: of the vectors.
-        trainable: whether optimizers change them.
+        ids: the word ids.
+        vocab_size: the number of words; may be None with ``reuse``, like ``embed_dim``.
+        embed_dim: the size of the vectors.
+        unique: look up each word once.
         scope: the variable scope, ``EmbedSequence`` by default.
         reuse: of the variable scope.
+        **given: see `bow_encoder`.
 
     Shapes:
         [batch, length] to [batch, length, embed_dim].
@@ -91,29 +81,27 @@ def embed_sequence(
         ``embeddings`` [vocab_size, embed_dim].
 
     Raises:
-        ConfigError: A size is missing, and the variable is not there.
+        ConfigError: A size is missing for a new variable.
     """
     if not (reuse or (vocab_size and embed_dim)):
         raise ConfigError(
-            f"embed_sequence wants a vocab_size and embed_dim unless it reuses, got {vocab_size} and {embed_dim}"
+            f"embed_sequence got vocab_size={vocab_size} and embed_dim={embed_dim}: expected both unless it reuses"
         )
     with tf.variable_scope(scope, "EmbedSequence", [ids], reuse=reuse):
         shape = [vocab_size, embed_dim] if vocab_size and embed_dim else None
-        embeddings = model_variable(
-            "embeddings", shape, initializer=initializer, regularizer=regularizer, trainable=trainable
-        )
+        embeddings = model_variable("embeddings", shape, **given)
         return embedding_lookup_unique(embeddings, ids) if unique else tf.nn.embedding_lookup(embeddings, ids)
 
 
 def embedding_lookup_unique(
     params: Any, ids: Any, partition_strategy: str = "mod", name: str | None = None
 ) -> tf.Tensor:
-    """Return the vector of each number, and look up each number that is there once.
+    """Return the vector of each id, looking up each distinct id once.
 
     Args:
         params: the vectors, or a list of parts of them.
-        ids: the numbers.
-        partition_strategy: how the parts are numbered: ``"mod"`` or ``"div"``.
+        ids: the ids.
+        partition_strategy: the numbering of the parts: ``"mod"`` or ``"div"``.
         name: of the operations.
 
     Shapes:
@@ -139,14 +127,8 @@ def safe_embedding_lookup_sparse(
     partition_strategy: str = "div",
     max_norm: float | None = None,
 ) -> tf.Tensor:
-    """Combine the vectors of each row's numbers, as ``tf.nn.safe_embedding_lookup_sparse`` does."""
+    """Combine the vectors of each row's ids, as ``tf.nn.safe_embedding_lookup_sparse`` does."""
+    given = {"default_id": default_id, "partition_strategy": partition_strategy, "max_norm": max_norm}
     return tf.nn.safe_embedding_lookup_sparse(
-        embedding_weights,
-        sparse_ids,
-        sparse_weights,
-        combiner=combiner or "mean",
-        default_id=default_id,
-        name=name,
-        partition_strategy=partition_strategy,
-        max_norm=max_norm,
+        embedding_weights, sparse_ids, sparse_weights, combiner=combiner or "mean", name=name, **given
     )

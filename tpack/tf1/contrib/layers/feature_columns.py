@@ -1,8 +1,7 @@
-"""Feature columns of ``tf.contrib.layers``: those of ``tf.feature_column`` by other names and defaults.
+"""Feature columns of ``tf.contrib.layers``: those of ``tf.feature_column`` under other names and defaults.
 
-So they can be mixed with columns of ``tf.feature_column``, and used in all that takes these. What differs from
-TensorFlow 1.15: variables have the names that ``tf.feature_column`` gives them, inside the old scopes; an id beyond the
-number of buckets is an error and is not wrapped round; and a cross puts values into other buckets, by a better hash.
+Both kinds can be mixed. Differences from TensorFlow 1.15: variables have the names of ``tf.feature_column`` inside the
+old scopes; an id beyond the buckets is an error instead of wrapped; and crosses use another, better hash.
 """
 
 import math
@@ -47,17 +46,17 @@ def real_valued_column(
     Args:
         column_name: the feature.
         dimension: how many numbers an example has.
-        default_value: for what is missing in an example that is parsed; None where nothing may be.
+        default_value: for a value missing in a parsed example; None to refuse that.
         dtype: of the numbers.
-        normalizer: what is done to them.
+        normalizer: a function of the numbers.
 
     Raises:
         ConfigError: The number of numbers is not given.
     """
     if dimension is None:
         raise ConfigError(
-            f"real_valued_column got dimension=None for {column_name!r}: numbers of unknown count have no column any "
-            "more; say how many there are"
+            f"real_valued_column got dimension=None for {column_name!r}: expected the number of numbers, since columns "
+            "of unknown length are gone"
         )
     if normalizer is not None:
         check_function("real_valued_column", "normalizer", normalizer)
@@ -66,7 +65,7 @@ def real_valued_column(
 
 
 def bucketized_column(source_column: Any, boundaries: Sequence[float]) -> Any:
-    """Return a column of which of the ranges between boundaries each number is in.
+    """Return a column of the range between boundaries that each number is in.
 
     Args:
         source_column: of `real_valued_column`.
@@ -82,22 +81,23 @@ def sparse_column_with_hash_bucket(
     dtype: tf.DType = tf.string,
     hash_keys: Any = None,
 ) -> Any:
-    """Return a column of categories that are told apart by a hash.
+    """Return a column of categories, numbered by a hash.
 
     Args:
         column_name: the feature.
-        hash_bucket_size: how many buckets there are.
+        hash_bucket_size: the number of buckets.
         combiner: only ``"sum"``.
         dtype: of the feature, of text or integers.
         hash_keys: only None.
 
     Raises:
-        ConfigError: It is to have several hashes, or categories are to be combined in another way.
+        ConfigError: Several hashes or another combiner are given.
     """
     _check_sum("sparse_column_with_hash_bucket", combiner)
     if hash_keys is not None:
         raise ConfigError(
-            "sparse_column_with_hash_bucket got hash_keys: columns of several hashes are gone; use more buckets"
+            "sparse_column_with_hash_bucket got hash_keys: expected None, since columns of several hashes are gone; "
+            "use more buckets"
         )
     return _columns.categorical_column_with_hash_bucket(column_name, int(hash_bucket_size), dtype)
 
@@ -109,13 +109,13 @@ def sparse_column_with_integerized_feature(
 
     Args:
         column_name: the feature.
-        bucket_size: how many categories there are; a number beyond is an error when it comes.
+        bucket_size: the number of categories; a number beyond is an error at run time.
         combiner: only ``"sum"``.
         dtype: of the feature, an integer.
 
     Raises:
-        ConfigError: Categories are to be combined in another way.
-        WrongTypeError: The feature is not of integers.
+        ConfigError: Another combiner is given.
+        WrongTypeError: The dtype is not of integers.
     """
     _check_sum("sparse_column_with_integerized_feature", combiner)
     if not tf.as_dtype(dtype).is_integer:
@@ -132,17 +132,17 @@ def sparse_column_with_keys(
     combiner: str = "sum",
     dtype: tf.DType = tf.string,
 ) -> Any:
-    """Return a column of categories that are in a list.
+    """Return a column of categories from a list.
 
     Args:
         column_name: the feature.
         keys: the list.
-        default_value: the number of a category that is not in it; -1 leaves it out.
+        default_value: the number of a category outside the list; -1 leaves it out.
         combiner: only ``"sum"``.
         dtype: of the feature.
 
     Raises:
-        ConfigError: Categories are to be combined in another way.
+        ConfigError: Another combiner is given.
     """
     _check_sum("sparse_column_with_keys", combiner)
     return _columns.categorical_column_with_vocabulary_list(column_name, list(keys), dtype, default_value)
@@ -162,14 +162,14 @@ def sparse_column_with_vocabulary_file(
     Args:
         column_name: the feature.
         vocabulary_file: the path.
-        num_oov_buckets: how many buckets there are for categories that are not in it.
-        vocab_size: how many lines count; None for all.
-        default_value: the number of a category that is not in it, if there are no buckets; -1 leaves it out.
+        num_oov_buckets: the number of buckets for categories outside the file.
+        vocab_size: the number of lines to use; None for all.
+        default_value: the number of a category outside the file, without buckets; -1 leaves it out.
         combiner: only ``"sum"``.
         dtype: of the feature.
 
     Raises:
-        ConfigError: Categories are to be combined in another way.
+        ConfigError: Another combiner is given.
     """
     _check_sum("sparse_column_with_vocabulary_file", combiner)
     default = None if num_oov_buckets else default_value
@@ -179,13 +179,7 @@ def sparse_column_with_vocabulary_file(
 
 
 def weighted_sparse_column(sparse_id_column: Any, weight_column_name: str, dtype: tf.DType = tf.float32) -> Any:
-    """Return a column of categories that have weights.
-
-    Args:
-        sparse_id_column: the column of categories.
-        weight_column_name: the feature of the weights.
-        dtype: of the weights.
-    """
+    """Return a column of categories with weights from the feature ``weight_column_name``."""
     return _columns.weighted_categorical_column(sparse_id_column, weight_column_name, dtype)
 
 
@@ -197,32 +191,28 @@ def crossed_column(
     tensor_name_in_ckpt: str | None = None,
     hash_key: int | None = None,
 ) -> Any:
-    """Return a column of all combinations of categories, told apart by a hash.
+    """Return a column of all combinations of categories, numbered by a hash.
 
     Args:
-        columns: the columns of categories. Of one that hashes, the values themselves are combined.
-        hash_bucket_size: how many buckets there are.
+        columns: the columns of categories; of a hashing one, the values themselves are combined.
+        hash_bucket_size: the number of buckets.
         combiner: only ``"sum"``.
         ckpt_to_load_from: only None.
         tensor_name_in_ckpt: only None.
         hash_key: of the hash.
 
     Raises:
-        ConfigError: Weights are to come from a checkpoint, or categories are to be combined in another way.
+        ConfigError: A checkpoint or another combiner is given.
     """
     _check_sum("crossed_column", combiner)
     if (ckpt_to_load_from, tensor_name_in_ckpt) != (None, None):
-        raise ConfigError("crossed_column got a checkpoint: its weights are loaded by tf.train.init_from_checkpoint")
+        raise ConfigError("crossed_column got a checkpoint: expected None; use tf.train.init_from_checkpoint")
     crossed = [column.key if _hashes_values(column) else column for column in columns]
     return _columns.crossed_column(crossed, int(hash_bucket_size), hash_key)
 
 
 def one_hot_column(sparse_id_column: Any) -> Any:
-    """Return a column that counts for each category how often an example has it.
-
-    Args:
-        sparse_id_column: the column of categories.
-    """
+    """Return a column that counts how often an example has each category."""
     return _columns.indicator_column(sparse_id_column)
 
 
@@ -241,8 +231,8 @@ def embedding_column(
     Args:
         sparse_id_column: the column of categories.
         dimension: the length of a vector.
-        combiner: how the vectors of an example are combined: ``"mean"``, ``"sqrtn"`` or ``"sum"``.
-        initializer: of the vectors; None for normal ones, cut off, with a deviation of 1 / sqrt(number of categories).
+        combiner: of the vectors of an example: ``"mean"``, ``"sqrtn"`` or ``"sum"``.
+        initializer: of the vectors; None for truncated normal ones with a deviation of 1 / sqrt(number of categories).
         ckpt_to_load_from: a checkpoint that has the vectors.
         tensor_name_in_ckpt: their name in it.
         max_norm: the largest length of a vector; None for any.
@@ -265,24 +255,24 @@ def shared_embedding_columns(
     max_norm: float | None = None,
     trainable: bool = True,
 ) -> list[Any]:
-    """Return a column for each of several, which share the vectors of their categories.
+    """Return columns that share the vectors of their categories.
 
     Args:
-        sparse_id_columns: the columns of categories, of equal numbers of them.
+        sparse_id_columns: the columns, of equal numbers of categories.
         dimension: the length of a vector.
-        combiner: as for `embedding_column`.
-        shared_embedding_name: of the vectors; None for one that is made of the columns' names.
-        initializer: as for `embedding_column`.
-        ckpt_to_load_from: the same.
-        tensor_name_in_ckpt: the same.
-        max_norm: the same.
-        trainable: the same.
+        combiner: see `embedding_column`.
+        shared_embedding_name: of the vectors; None for one made of the columns' names.
+        initializer: see `embedding_column`.
+        ckpt_to_load_from: see `embedding_column`.
+        tensor_name_in_ckpt: see `embedding_column`.
+        max_norm: see `embedding_column`.
+        trainable: see `embedding_column`.
 
     Raises:
         ConfigError: There are no columns.
     """
     if not sparse_id_columns:
-        raise ConfigError("shared_embedding_columns got no columns")
+        raise ConfigError("shared_embedding_columns got no columns: expected at least one")
     return _columns.shared_embedding_columns(
         list(sparse_id_columns),
         dimension,
@@ -297,11 +287,7 @@ def shared_embedding_columns(
 
 
 def create_feature_spec_for_parsing(feature_columns: Iterable[Any]) -> dict[str, Any]:
-    """Return what ``tf.parse_example`` needs for the features of columns, by their names.
-
-    Args:
-        feature_columns: the columns.
-    """
+    """Return the features of columns by name, for ``tf.parse_example``."""
     return _columns.make_parse_example_spec(list(feature_columns))
 
 
@@ -330,9 +316,9 @@ def input_from_feature_columns(
     """Return the values of columns side by side, sorted by the columns' names.
 
     Args:
-        columns_to_tensors: the features by their names.
+        columns_to_tensors: the features by name.
         feature_columns: real-valued, bucketized, one-hot and embedding columns.
-        weight_collections: where the variables go besides GLOBAL_VARIABLES.
+        weight_collections: those of the variables, besides GLOBAL_VARIABLES.
         trainable: whether they are trained.
         scope: the variable scope; None for ``input_from_feature_columns``.
         cols_to_outs: a dict to fill with the output of each column.
@@ -341,7 +327,7 @@ def input_from_feature_columns(
         [B, the sum of the columns' sizes].
 
     Raises:
-        WrongTypeError: A feature is not given by its name.
+        WrongTypeError: A feature is not given by name.
     """
     features = _named("input_from_feature_columns", columns_to_tensors)
     with tf.variable_scope(scope, default_name="input_from_feature_columns", values=features.values()):
@@ -361,10 +347,10 @@ def weighted_sum_from_feature_columns(
     """Return a linear model of columns: its outputs, its variables by column, and its bias.
 
     Args:
-        columns_to_tensors: the features by their names.
+        columns_to_tensors: the features by name.
         feature_columns: columns of numbers and of categories; none of embeddings.
-        num_outputs: how many outputs there are.
-        weight_collections: where the variables go besides GLOBAL_VARIABLES.
+        num_outputs: the number of outputs.
+        weight_collections: those of the variables, besides GLOBAL_VARIABLES.
         trainable: whether they are trained.
         scope: the variable scope; None for ``weighted_sum_from_feature_columns``.
 
@@ -372,7 +358,7 @@ def weighted_sum_from_feature_columns(
         The outputs: [B, num_outputs]; the bias: [num_outputs].
 
     Raises:
-        WrongTypeError: A feature is not given by its name.
+        WrongTypeError: A feature is not given by name.
     """
     features = _named("weighted_sum_from_feature_columns", columns_to_tensors)
     made: dict[Any, Any] = {}
@@ -392,8 +378,8 @@ def weighted_sum_from_feature_columns(
 def _check_sum(owner: str, combiner: str) -> None:
     if combiner != "sum":
         raise ConfigError(
-            f"{owner} got combiner={shown(combiner)}: a column of tf.feature_column has none of its own; use 'sum' "
-            "here, or tf.feature_column.linear_model(..., sparse_combiner=...) for all columns"
+            f"{owner} got combiner={shown(combiner)}: expected 'sum', since columns of tf.feature_column have none; "
+            "use tf.feature_column.linear_model(..., sparse_combiner=...) for all columns"
         )
 
 
@@ -406,8 +392,7 @@ def _initializer_for(column: Any) -> Callable[..., tf.Tensor]:
 
 
 def _named(owner: str, features: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return features, which have to be by name."""
     others = [key for key in features if not isinstance(key, str)]
     if others:
-        raise WrongTypeError(f"{owner} got a feature by {shown(others[0])}: expected features by their names")
+        raise WrongTypeError(f"{owner} got a feature by {shown(others[0])}: expected features by name")
     return dict(features)

@@ -48,24 +48,24 @@ def optimize_loss(
         optimizer: a name of `OPTIMIZER_CLS_NAMES`, a class, an optimizer, or a function of the learning rate.
         gradient_noise_scale: add normal noise of this size to the gradients.
         gradient_multipliers: factors of gradients by the names of their variables.
-        clip_gradients: the largest norm of all gradients together, or a function of pairs of gradient and variable.
+        clip_gradients: the largest global norm, or a function of pairs of gradient and variable.
         learning_rate_decay_fn: a function of the learning rate and the global step.
-        update_ops: what runs before the loss is computed; None for UPDATE_OPS.
-        variables: what is trained; None for all that can be.
+        update_ops: operations that run before the loss is computed; None for UPDATE_OPS.
+        variables: the variables to train; None for all trainable ones.
         name: the variable scope, ``OptimizeLoss`` by default.
-        summaries: some of `OPTIMIZER_SUMMARIES`; None for those of the loss, the learning rate and the norm.
-        colocate_gradients_with_ops: compute gradients where the operation is.
+        summaries: some of `OPTIMIZER_SUMMARIES`; None for the loss, the learning rate and the global norm.
+        colocate_gradients_with_ops: compute gradients on the devices of the operations.
         increment_global_step: count the step.
 
     Creates:
         ``learning_rate``, if that is a number, and the variables of the optimizer.
 
     Raises:
-        ConfigError: An argument cannot work, or several do not together.
+        ConfigError: An argument is out of range or of another type, or several exclude each other.
     """
     loss = tf.convert_to_tensor(loss)
     if loss.shape.rank != 0:
-        raise ConfigError(f"the loss is to be a scalar, got {loss.name} of the shape {loss.shape}")
+        raise ConfigError(f"optimize_loss got {loss.name} of the shape {loss.shape}: expected a scalar")
     wanted = _check_summaries(summaries)
     global_step = _check_step(global_step, learning_rate, learning_rate_decay_fn)
     with tf.variable_scope(name, "OptimizeLoss", [loss, global_step]):
@@ -104,12 +104,12 @@ def adaptive_clipping_fn(
     epsilon: float = 1e-8,
     name: str | None = None,
 ) -> Callable[[GradsAndVars], GradsAndVars]:
-    """Return a function that scales gradients down whose norm is far above what it was before.
+    """Return a function that scales down gradients whose norm is far above its past.
 
     Args:
-        std_factor: above how many deviations of the logarithm of the norm.
+        std_factor: the limit, in deviations of the logarithm of the norm.
         decay: of the averages of this logarithm and of its square.
-        static_max_norm: a limit besides.
+        static_max_norm: a fixed limit besides.
         global_step: with it, the averages begin as plain means.
         report_summary: summarise the limit.
         epsilon: added to the norm, and the smallest variance.
@@ -142,30 +142,30 @@ def adaptive_clipping_fn(
 
 
 def make_optimizer(optimizer: Any, rate: Any) -> tf.train.Optimizer:
-    """Return an optimizer that is given by name, as a class, as a function of the learning rate, or itself.
+    """Return an optimizer given by name, as a class, as a function of the learning rate, or itself.
 
     Raises:
-        ConfigError: It is none of these, or there is no learning rate for it.
+        ConfigError: It is none of these, or has no learning rate.
     """
     if isinstance(optimizer, tf.train.Optimizer):
         return optimizer
     is_class = inspect.isclass(optimizer) and issubclass(optimizer, tf.train.Optimizer)
     if rate is None and (isinstance(optimizer, str) or is_class):
-        raise ConfigError(f"the learning rate is None, expected one for the optimizer {shown(optimizer)}")
+        raise ConfigError(f"got learning_rate=None: expected one for the optimizer {shown(optimizer)}")
     if isinstance(optimizer, str):
         if optimizer not in OPTIMIZER_CLS_NAMES:
             names = ", ".join(OPTIMIZER_CLS_NAMES)
-            raise ConfigError(f"the name of an optimizer is to be one of {names}, got {shown(optimizer)}")
+            raise ConfigError(f"got optimizer={shown(optimizer)}: expected one of {names}")
         return OPTIMIZER_CLS_NAMES[optimizer](learning_rate=rate)
     if not callable(optimizer):
         raise ConfigError(
-            "an optimizer is a name, a class, an Optimizer or a function of the learning rate, got " + shown(optimizer)
+            f"got optimizer={shown(optimizer)}: expected a name, a class, an Optimizer or a function of the rate"
         )
     if is_class:
         return optimizer(learning_rate=rate)
     made = optimizer() if rate is None else optimizer(rate)
     if not isinstance(made, tf.train.Optimizer):
-        raise ConfigError(f"the function for an optimizer is to return an Optimizer, got {shown(made)}")
+        raise ConfigError(f"the function of optimizer= returned {shown(made)}: expected an Optimizer")
     return made
 
 
@@ -181,7 +181,7 @@ def scaled(grad: Any, factor: Any) -> Any:
 def _check_summaries(summaries: Sequence[str] | None) -> Sequence[str]:
     for name in summaries or ():
         if name not in OPTIMIZER_SUMMARIES:
-            raise ConfigError(f"summaries are to be some of {', '.join(OPTIMIZER_SUMMARIES)}, got {shown(name)}")
+            raise ConfigError(f"got summaries with {shown(name)}: expected some of {', '.join(OPTIMIZER_SUMMARIES)}")
     return _USUAL_SUMMARIES if summaries is None else summaries
 
 
@@ -191,7 +191,7 @@ def _check_step(global_step: tf.Variable | None, learning_rate: Any, decay_fn: A
     else:
         tf.train.assert_global_step(global_step)
     if learning_rate is not None and decay_fn is not None and global_step is None:
-        raise ConfigError("learning_rate_decay_fn wants a global step, and the graph has none")
+        raise ConfigError("got learning_rate_decay_fn and a graph without a global step: expected one")
     return global_step
 
 
@@ -204,14 +204,13 @@ def _rate(learning_rate: Any) -> Any:
         isinstance(learning_rate, numbers.Real) and not tf.is_tensor(learning_rate)
     ):
         if learning_rate < 0.0:
-            raise ConfigError(f"the learning rate is to be at least 0, got {learning_rate}")
+            raise ConfigError(f"got learning_rate={learning_rate}: expected at least 0")
         initializer = tf.constant_initializer(float(learning_rate))
         return tf.get_variable("learning_rate", [], trainable=False, initializer=initializer)
-    raise ConfigError(f"the learning rate is to be a number or a scalar tensor, got {shown(learning_rate)}")
+    raise ConfigError(f"got learning_rate={shown(learning_rate)}: expected a number or a scalar tensor")
 
 
 def _changed(grads: GradsAndVars, noise: float | None, multipliers: Mapping[Any, float] | None) -> GradsAndVars:
-    """Return gradients with noise, and times factors."""
     if noise is not None:
         grads = [(_noisy(grad, noise), var) for grad, var in grads]
     if multipliers is None:
@@ -236,7 +235,7 @@ def _clip(grads: GradsAndVars, clip_gradients: Any) -> GradsAndVars:
     if callable(clip_gradients):
         return clip_gradients(grads)
     if not isinstance(clip_gradients, numbers.Real):
-        raise ConfigError(f"clip_gradients is to be a number or a function, got {shown(clip_gradients)}")
+        raise ConfigError(f"got clip_gradients={shown(clip_gradients)}: expected a number or a function")
     clipped, _ = tf.clip_by_global_norm([grad for grad, _ in grads], clip_gradients)
     return list(zip(clipped, [var for _, var in grads], strict=True))
 
@@ -257,7 +256,7 @@ def _summarize(wanted: Sequence[str], loss: tf.Tensor, grads: GradsAndVars, *, i
 
 
 def _average(name: str, value: tf.Tensor, decay: Any) -> tf.Tensor:
-    """Return a moving average, after this value has come to it."""
+    """Return a moving average, updated by this value."""
     zeros = tf.zeros_initializer()
     average = tf.get_variable(name, value.shape, value.dtype, zeros, trainable=False, use_resource=True)
     update = average.assign_sub((average - value) * (1.0 - decay), read_value=False)

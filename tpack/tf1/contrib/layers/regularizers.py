@@ -1,4 +1,4 @@
-"""Costs for the size of weights, as functions of a tensor."""
+"""Regularisation losses of weights, as functions of a tensor."""
 
 import numbers
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ Regularizer = Callable[..., tf.Tensor | None]
 
 
 def l1_regularizer(scale: float, scope: str | None = None) -> Regularizer:
-    """Return a function that gives ``scale`` times the sum of the absolute values; None if ``scale`` is 0.
+    """Return a function that computes ``scale`` times the sum of absolute values; None if ``scale`` is 0.
 
     Raises:
         ConfigError: ``scale`` is an integer or negative.
@@ -22,7 +22,7 @@ def l1_regularizer(scale: float, scope: str | None = None) -> Regularizer:
 
 
 def l2_regularizer(scale: float, scope: str | None = None) -> Regularizer:
-    """Return a function that gives ``scale`` times half of the sum of the squares; None if ``scale`` is 0.
+    """Return a function that computes ``scale`` times half of the sum of squares; None if ``scale`` is 0.
 
     Raises:
         ConfigError: ``scale`` is an integer or negative.
@@ -31,7 +31,7 @@ def l2_regularizer(scale: float, scope: str | None = None) -> Regularizer:
 
 
 def l1_l2_regularizer(scale_l1: float = 1.0, scale_l2: float = 1.0, scope: str | None = None) -> Regularizer:
-    """Return a function that gives the sum of both; that of one alone if the other's scale is 0.
+    """Return the sum of both regularizers; one alone if the other's scale is 0.
 
     Raises:
         ConfigError: A scale is an integer or negative.
@@ -47,7 +47,7 @@ def l1_l2_regularizer(scale_l1: float = 1.0, scale_l2: float = 1.0, scope: str |
 
 
 def sum_regularizer(regularizer_list: Sequence[Regularizer | None], scope: str | None = None) -> Regularizer | None:
-    """Return a function that gives the sum of what several give; None if there are none."""
+    """Return a function that adds several regularizers up; None without any."""
     regularizers = [regularizer for regularizer in regularizer_list if regularizer is not None]
     if not regularizers:
         return None
@@ -61,7 +61,7 @@ def sum_regularizer(regularizer_list: Sequence[Regularizer | None], scope: str |
 
 
 def apply_regularization(regularizer: Regularizer, weights_list: Sequence[Any] | None = None) -> tf.Tensor:
-    """Return the sum of the costs of several tensors.
+    """Return the sum of a regularizer over several tensors.
 
     Args:
         regularizer: a function of one.
@@ -71,18 +71,18 @@ def apply_regularization(regularizer: Regularizer, weights_list: Sequence[Any] |
         The sum in REGULARIZATION_LOSSES.
 
     Raises:
-        ConfigError: There are no tensors, or a cost has dimensions.
+        ConfigError: There are no tensors, or a loss is not a scalar.
     """
     if weights_list is None:
         weights_list = tf.get_collection(tf.GraphKeys.WEIGHTS)
     if not weights_list:
-        raise ConfigError("apply_regularization got no weights to regularize")
+        raise ConfigError("apply_regularization got no weights: expected at least one tensor")
     with tf.name_scope("get_regularization_penalty", values=weights_list) as scope:
         found = [regularizer(weights) for weights in weights_list]
         penalties = [tf.constant(0.0) if penalty is None else penalty for penalty in found]
         for penalty in penalties:
             if penalty.shape.rank != 0:
-                raise ConfigError(f"a regularizer is to return a scalar, got {penalty}")
+                raise ConfigError(f"a regularizer returned {penalty}: expected a scalar")
         total = tf.add_n(penalties, name=scope)
         tf.add_to_collection(tf.GraphKeys.REGULARIZATION_LOSSES, total)
         return total
@@ -103,6 +103,6 @@ def _scaled(kind: str, scale: float, scope: str | None, size_of: Callable[[tf.Te
 
 def _check_scale(scale: Any, name: str) -> None:
     if isinstance(scale, numbers.Integral):
-        raise ConfigError(f"{name} cannot be an integer, expected a float, got {shown(scale)}")
+        raise ConfigError(f"got {name}={shown(scale)}: expected a float")
     if isinstance(scale, numbers.Real) and not float(scale) >= 0.0:
-        raise ConfigError(f"{name} of a regularizer is to be at least 0, got {shown(scale)}")
+        raise ConfigError(f"got {name}={shown(scale)}: expected at least 0")

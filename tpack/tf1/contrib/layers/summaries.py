@@ -11,22 +11,18 @@ Summarizer = Callable[[tf.Tensor], tf.Tensor]
 
 
 def summarize_tensor(tensor: tf.Tensor, tag: str | None = None) -> tf.Tensor:
-    """Summarise a number as a scalar, and all else as a histogram.
+    """Summarise a scalar as such, and other tensors as histograms.
 
     Args:
         tensor: the tensor.
-        tag: of the summary; None for one made of the tensor's name.
+        tag: of the summary; None for the tensor's name with ``_summary``.
     """
     tag = tag or f"{tensor.op.name}_summary"
     return (tf.summary.scalar if tensor.shape.rank == 0 else tf.summary.histogram)(tag, tensor)
 
 
 def summarize_activation(op: tf.Tensor) -> tf.Tensor:
-    """Summarise an output as a histogram; of rectified ones, also the share of those that are cut.
-
-    Args:
-        op: the output.
-    """
+    """Summarise an output as a histogram, and the cut share of rectified ones as a scalar."""
     kind = op.op.type
     if kind in ("Relu", "Softplus", "Relu6"):
         tf.summary.scalar(f"{op.op.name}/zeros", _share(tf.less(op, tf.constant(1e-8, op.dtype))))
@@ -43,11 +39,11 @@ def summarize_tensors(tensors: Iterable[tf.Tensor], summarizer: Summarizer = sum
 def summarize_collection(
     collection: str, name_filter: str | None = None, summarizer: Summarizer = summarize_tensor
 ) -> list[tf.Tensor]:
-    """Summarise what is in a collection.
+    """Summarise the tensors of a collection.
 
     Args:
         collection: its key.
-        name_filter: a pattern of the names, from their beginning; None for all.
+        name_filter: a pattern that names begin with; None for all.
         summarizer: makes the summary of one.
     """
     tensors = tf.get_collection(collection)
@@ -59,7 +55,7 @@ def summarize_collection(
 def summarize_activations(
     name_filter: str | None = None, summarizer: Summarizer = summarize_activation
 ) -> list[tf.Tensor]:
-    """Summarise what is in the collection ACTIVATIONS."""
+    """Summarise the collection ACTIVATIONS."""
     return summarize_collection(KEYS.ACTIVATIONS, name_filter, summarizer)
 
 

@@ -134,7 +134,6 @@ def _embed(
     feed_previous: bool,
     update_embedding: bool,
 ) -> tuple[list[tf.Tensor], LoopFunction | None]:
-    """Return the vectors of symbols, and what looks up the next ones."""
     embedding = tf.get_variable("embedding", list(shape))
     loop_function = feeding_back(embedding, projection, update_embedding) if feed_previous else None
     return [tf.nn.embedding_lookup(embedding, each) for each in symbols], loop_function

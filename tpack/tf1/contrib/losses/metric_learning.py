@@ -112,7 +112,6 @@ def lifted_struct_loss(labels: Any, embeddings: Any, margin: float = 1.0) -> tf.
 
 
 def _is_same(labels: Any) -> tf.Tensor:
-    """Return for each two whether they are of one class, B x B."""
     column = tf.reshape(labels, [-1, 1])
     return tf.equal(column, tf.transpose(column))
 

@@ -168,7 +168,6 @@ def streaming_covariance(
 
 
 def _joined(before: tuple[tf.Tensor, ...], x: tf.Tensor, y: tf.Tensor, weights: Any) -> tuple[tf.Tensor, ...]:
-    """Return the count, means and comoment of what was there and a batch."""
     x.shape.assert_is_compatible_with(y.shape)
     count_before, x_before, y_before, comoment_before = before
     weights = tf.ones_like(x) if weights is None else tf.to_float(weights) * tf.ones_like(x)

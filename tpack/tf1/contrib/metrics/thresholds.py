@@ -211,7 +211,6 @@ def _rate(others: tf.Tensor, wrong: tf.Tensor) -> tf.Tensor:
 
 
 def _evenly(count: int) -> list[float]:
-    """Return thresholds from just below 0 to just above 1."""
     return [-_EPSILON, *((step + 1) / (count - 1) for step in range(count - 2)), 1.0 + _EPSILON]
 
 
@@ -260,7 +259,6 @@ def _metric(
     updates_collections: Names,
     names: tuple[str | None, str | None] = (None, None),
 ) -> Metric:
-    """Compute a value from the counts so far, and one from those after a batch."""
     value, update = (
         tf.identity(function(*columns), name) for columns, name in zip(zip(*counts, strict=True), names, strict=True)
     )

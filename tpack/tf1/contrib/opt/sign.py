@@ -53,7 +53,6 @@ class _SignOptimizer(ResourceOptimizer, tf.train.Optimizer):
             self._zeros_slot(var, "m", self._name)
 
     def _fused(self, var: Any, grad: Any) -> dict[str, Any]:
-        """Return the arguments that TensorFlow's operations for both have."""
         rate, beta, decay = as_dtype_of(var, self._lr, self._beta, self._sign_decay)
         return {
             "var": var.handle,

@@ -150,7 +150,6 @@ def best_effort_input_batch_size(flat_input: Sequence[tf.Tensor]) -> Any:
 def _layers(
     cells_fw: Sequence[Any], cells_bw: Sequence[Any], states_fw: Sequence[Any] | None, states_bw: Sequence[Any] | None
 ) -> list[tuple[Any, Any, Any, Any]]:
-    """Return the cells and the states to begin with of each layer."""
     given = {
         "cells_fw": cells_fw,
         "cells_bw": cells_bw,
@@ -170,7 +169,6 @@ def _layers(
 def _stack(
     layer: Callable[..., tuple[Any, Any, Any]], inputs: Any, layers: Sequence[tuple[Any, ...]], scope: Any
 ) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
-    """Build layer after layer."""
     states_fw, states_bw = [], []
     with tf.variable_scope(_SCOPE if scope is None else scope):
         for index, cells_and_states in enumerate(layers):

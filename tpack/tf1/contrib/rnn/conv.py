@@ -90,7 +90,6 @@ class ConvLSTMCell(RNNCell):
         return output, LSTMStateTuple(memory, output)
 
     def _convolve(self, joined: tf.Tensor) -> tf.Tensor:
-        """Return the gates before their functions."""
         shape = [*self._kernel_shape, joined.shape[-1], 4 * self._channels]
         kernel = tf.get_variable("kernel", shape, joined.dtype)
         product = tf.nn.convolution(joined, kernel, padding="SAME")

@@ -201,7 +201,6 @@ class LSTMBlockFusedCell(LSTMBlockWrapper):
     def _call_cell(
         self, inputs: tf.Tensor, initial_cell_state: Any, initial_output: Any, dtype: Any, sequence_length: Any
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Compute all steps, up to the end of the longest example."""
         longest = tf.shape(inputs)[0] if sequence_length is None else tf.reduce_max(sequence_length)
         steps = tf.raw_ops.BlockLSTM(
             seq_len_max=tf.cast(longest, tf.int64),
@@ -225,7 +224,6 @@ def _unstacked(sequences: Sequences) -> list[tf.Tensor]:
 
 
 def _like(inputs: Sequences, outputs: Sequences) -> Sequences:
-    """Return outputs as one tensor or as a list, as the inputs are."""
     return _unstacked(outputs) if isinstance(inputs, (list, tuple)) else _stacked(outputs)
 
 
@@ -236,7 +234,6 @@ def _reversed(sequences: tf.Tensor, lengths: Any) -> tf.Tensor:
 
 
 def _masked(outputs: tf.Tensor, lengths: tf.Tensor | None) -> tf.Tensor:
-    """Return outputs with zeros after the end of each example."""
     if lengths is None:
         return outputs
     mask = tf.transpose(tf.sequence_mask(lengths, tf.shape(outputs)[0]))

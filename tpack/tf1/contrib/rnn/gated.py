@@ -116,7 +116,6 @@ class IntersectionRNNCell(RNNCell):
         return passed * inputs + (1 - passed) * self._y_activation(output), new_state
 
     def _project(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Return the inputs in the size of the state."""
         depth = depth_of(self, inputs.shape)
         if depth == self._num_units:
             return inputs

@@ -80,7 +80,6 @@ class LayerNormBasicLSTMCell(RNNCell):
         return output, LSTMStateTuple(memory, output)
 
     def _gates(self, joined: tf.Tensor) -> list[tf.Tensor]:
-        """Return the gates before their functions."""
         kernel = tf.get_variable("kernel", [joined.shape[-1], 4 * self._num_units], joined.dtype)
         product = tf.matmul(joined, kernel)
         if not self._layer_norm:
@@ -175,7 +174,6 @@ class CoupledInputForgetGateLSTMCell(RNNCell):
         return output, LSTMStateTuple(memory, output) if self._state_is_tuple else tf.concat([memory, output], 1)
 
     def _gates(self, inputs: tf.Tensor, last: tf.Tensor) -> list[tf.Tensor]:
-        """Return the candidate and both gates before their functions."""
         joined = tf.concat([inputs, last], 1)
         shape = [depth_of(self, inputs.shape) + self.output_size, 3 * self._num_units]
         kernel = _sharded("W", shape, joined.dtype, self._num_unit_shards)
@@ -187,14 +185,12 @@ class CoupledInputForgetGateLSTMCell(RNNCell):
         return [normalised(part, name, **self._norm) for name, part in parts]
 
     def _peepholes(self, dtype: tf.DType) -> tuple[Any, Any]:
-        """Return by what the gates see what is remembered, if they do."""
         if not self._use_peepholes:
             return None, None
         of_forget = tf.get_variable("W_F_diag", [self._num_units], dtype)
         return of_forget, tf.get_variable("W_O_diag", [self._num_units], dtype)
 
     def _project(self, output: tf.Tensor) -> tf.Tensor:
-        """Return the output as the projection makes it, if there is one."""
         if self._num_proj is None:
             return output
         kernel = _sharded("W_P", [self._num_units, self._num_proj], output.dtype, self._num_proj_shards)
@@ -267,7 +263,6 @@ class GLSTMCell(RNNCell):
         return output, LSTMStateTuple(memory, output)
 
     def _gates(self, inputs: tf.Tensor, last: tf.Tensor) -> list[tf.Tensor]:
-        """Return the gates before their functions: what the groups give, side by side."""
         columns = 4 * self._num_units // self._groups
         of_groups = []
         groups = zip(tf.split(inputs, self._groups, axis=1), tf.split(last, self._groups, axis=1), strict=True)

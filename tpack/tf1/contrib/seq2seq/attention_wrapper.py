@@ -140,7 +140,6 @@ class AttentionWrapper(CellOfCells):
         return entries
 
     def _size_of_attention(self) -> int:
-        """Return the size of all attentions together."""
         depths = [mechanism.values.shape.as_list()[-1] for mechanism in self._attention_mechanisms]
         if self._attention_layers is None:
             return sum(depths)

@@ -98,7 +98,6 @@ def output_sizes(cell: Any, layer: Any) -> Any:
 
 
 def _map_sizes(function: Any, sizes: Any) -> Any:
-    """Map over sizes: integers, shapes, or nests of them."""
     if tf.nest.is_nested(sizes) and not isinstance(sizes, tf.TensorShape):
         return tf.nest.pack_sequence_as(sizes, [_map_sizes(function, size) for size in sizes])
     return function(sizes)

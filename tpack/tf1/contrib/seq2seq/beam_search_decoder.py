@@ -229,7 +229,6 @@ class BeamSearchDecoder(Decoder):
         return scores + tf.where(finished, penalty, tf.zeros_like(penalty))[:, :, tf.newaxis]
 
     def _accumulated(self, cell_state: Any, state: Any) -> Any:
-        """Return how much each beam has looked at each place so far, [B, K, S]; None if nobody asks."""
         seen = self._attention_probs(cell_state)
         if seen is None:
             return None
@@ -248,7 +247,6 @@ class BeamSearchDecoder(Decoder):
         return alignments[0] if len(alignments) == 1 else tf.reduce_mean(tf.stack(alignments), axis=0)
 
     def _split(self, part: Any) -> Any:
-        """Divide [B * K, ...] into [B, K, ...]. Arrays and what has no batch stay as they are."""
         if isinstance(part, tf.TensorArray) or tf.convert_to_tensor(part).shape.rank == 0:
             return part
         part = tf.convert_to_tensor(part)
@@ -257,7 +255,6 @@ class BeamSearchDecoder(Decoder):
         return split
 
     def _merge(self, part: Any) -> Any:
-        """Join [B, K, ...] to [B * K, ...]."""
         if isinstance(part, tf.TensorArray) or part.shape.rank == 0:
             return part
         merged = tf.reshape(part, tf.concat([[self._batch_size * self._beam_width], tf.shape(part)[2:]], axis=0))
@@ -290,7 +287,6 @@ class BeamSearchDecoder(Decoder):
 
 
 def _is_zero(weight: Any) -> bool:
-    """Tell whether a weight is known to be 0."""
     value = tf.get_static_value(weight) if tf.is_tensor(weight) else weight
     return value is not None and float(value) == 0.0
 

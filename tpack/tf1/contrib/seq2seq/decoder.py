@@ -186,7 +186,6 @@ def _zeros_of(decoder: Decoder) -> Any:
 
 
 def _map_sizes(zeros: Any, sizes: Any, dtypes: Any) -> Any:
-    """Map over sizes and dtypes. A size may be a list, so the structure is that of the dtypes."""
     flat = [zeros(size, dtype) for size, dtype in zip(_flat_up_to(dtypes, sizes), tf.nest.flatten(dtypes), strict=True)]
     return tf.nest.pack_sequence_as(dtypes, flat)
 

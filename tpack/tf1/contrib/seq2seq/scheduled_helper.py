@@ -175,7 +175,6 @@ def _checked_probability(owner: object, probability: Any) -> Any:
 
 
 def _drawn(helper: Any, outputs: Any, seed: Any) -> Any:
-    """Draw for each sequence, [B], with the helper's probability."""
     probability = helper._sampling_probability
     # A draw by itself needs nothing of its step, and a loop may run it in any order. Steps draw one after the other, so
     # that a seed gives the same draws each time.
@@ -185,7 +184,6 @@ def _drawn(helper: Any, outputs: Any, seed: Any) -> Any:
 
 
 def _unless(condition: Any, make: Callable[[], Any], otherwise: Any) -> Any:
-    """Return what is made, or otherwise something of the same shape."""
     made = tf.cond(condition, lambda: otherwise, make)
     tf.nest.map_structure(lambda data, like: data.set_shape(like.shape), made, otherwise)
     return made

@@ -278,8 +278,6 @@ class _Summaries:
 
 
 class _Loop:
-    """The steps."""
-
     def __init__(
         self,
         train_step_fn: Callable[..., tuple[float, bool]],
@@ -324,7 +322,6 @@ class _Loop:
 def _step_kwargs(
     step: tf.Variable, number_of_steps: int | None, log_every_n_steps: int | None, logdir: str | None
 ) -> dict[str, Any]:
-    """Return what `train_step` asks for."""
     kwargs: dict[str, Any] = {}
     with tf.name_scope("train_step"):
         if number_of_steps:

@@ -55,7 +55,6 @@ def parse_values(values: str, type_map: Mapping[str, type], ignore_unknown: bool
 
 
 def _assign(found: dict[str, Any], match: "re.Match[str]", kind: type, values: str) -> None:
-    """Put the value of one assignment where it belongs."""
     name, index = match["name"], match["index"]
     parse = _parser_of(name, kind, values)
     if match["list"] is not None:
@@ -72,7 +71,6 @@ def _assign(found: dict[str, Any], match: "re.Match[str]", kind: type, values: s
 
 
 def _parser_of(name: str, kind: type, values: str) -> Callable[[str], Any]:
-    """Return what makes a value of text."""
 
     def parse(text: str) -> Any:
         try:

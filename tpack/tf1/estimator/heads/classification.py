@@ -67,9 +67,6 @@ class BinaryClassHead(_ClassHead):
 
     Raises:
         ConfigError: A threshold is not between 0 and 1, there are not two names, or the losses are not reduced.
-
-    Source:
-        The class of this name in ``tf.estimator`` of TensorFlow 1.15.
     """
 
     def __init__(
@@ -177,9 +174,6 @@ class MultiClassHead(_ClassHead):
 
     Raises:
         ConfigError: There are fewer classes, or another number of names, or the losses are not reduced.
-
-    Source:
-        The class of this name in ``tf.estimator`` of TensorFlow 1.15.
     """
 
     def __init__(
@@ -297,5 +291,4 @@ def _accuracy_baseline(labels: tf.Tensor, weights: Any) -> tuple[tf.Tensor, tf.T
 
 
 def _full(weights: Any, labels: tf.Tensor) -> Any:
-    """Return weights in the shape of labels, which some metrics want."""
     return None if isinstance(weights, float) else weights * tf.ones_like(labels, tf.float32)

@@ -25,9 +25,6 @@ class MultiHead(Head):
 
     Raises:
         ConfigError: There is no head, one has no name or that of another, or there is another number of weights.
-
-    Source:
-        The class of this name in ``tf.estimator`` of TensorFlow 1.15.
     """
 
     def __init__(self, heads: Sequence[Head], head_weights: Sequence[float] | None = None) -> None:
@@ -134,7 +131,6 @@ class MultiHead(Head):
             tf.summary.scalar("regularization_loss", regularization)
 
     def _parts(self, logits: Any) -> dict[str, Any]:
-        """Return each head's logits by its name."""
         names = [str(head.name) for head in self._heads]
         if isinstance(logits, Mapping):
             missing = [name for name in names if name not in logits]

@@ -41,9 +41,6 @@ class MultiLabelHead(SingleHead):
     Raises:
         ConfigError: There are fewer classes, another number of names, a threshold that is not between 0 and 1, a class
             that is none, or losses that are not reduced.
-
-    Source:
-        The class of this name in ``tf.estimator`` of TensorFlow 1.15.
     """
 
     def __init__(

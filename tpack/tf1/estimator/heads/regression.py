@@ -28,9 +28,6 @@ class RegressionHead(SingleHead):
 
     Raises:
         ConfigError: The dimension is not positive, or the losses are not reduced.
-
-    Source:
-        The class of this name in ``tf.estimator`` of TensorFlow 1.15.
     """
 
     def __init__(
@@ -113,9 +110,6 @@ class PoissonRegressionHead(RegressionHead):
 
     Raises:
         ConfigError: The dimension is not positive, or the losses are not reduced.
-
-    Source:
-        The class of this name in ``tf.estimator`` of TensorFlow 1.15.
     """
 
     def __init__(
@@ -143,9 +137,6 @@ class LogisticRegressionHead(RegressionHead):
 
     Raises:
         ConfigError: The losses are not reduced.
-
-    Source:
-        The class of this name in ``tf.estimator`` of TensorFlow 1.15.
     """
 
     def __init__(
