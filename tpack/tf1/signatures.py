@@ -21,7 +21,7 @@ def like(
     Args:
         template: the function whose parameters, annotations and defaults these are.
         without: parameters that are left out, with blanks between.
-        after: {parameter: {name: default}} of parameters that follow one of the template.
+        after: {parameter: {name: default}} of parameters that follow one of the template; ``Parameter.empty`` for none.
         **defaults: defaults that differ.
 
     Example:
@@ -34,7 +34,7 @@ def like(
         if part.name not in without.split():
             parameters.append(part.replace(default=defaults.get(part.name, part.default)))
         for name, default in (after or {}).get(part.name, {}).items():
-            annotation = Any if default is None else type(default)
+            annotation = Any if default in (None, inspect.Parameter.empty) else type(default)
             parameters.append(inspect.Parameter(name, part.kind, default=default, annotation=annotation))
     signature = inspect.signature(template).replace(parameters=parameters)
 

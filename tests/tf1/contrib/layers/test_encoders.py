@@ -41,5 +41,5 @@ def test_words_that_are_sparse(graph):
     assert run(layers.bow_encoder(ids, 3, 2)).shape == (2, 2)
     with pytest.raises(ConfigError, match="got sparse_lookup=False"):
         layers.bow_encoder(ids, 3, 2, sparse_lookup=False, scope="other")
-    with pytest.raises(ConfigError, match="wants a vocab_size"):
+    with pytest.raises(ConfigError, match="expected both unless"):
         layers.embed_sequence(IDS)

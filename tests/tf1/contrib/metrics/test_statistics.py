@@ -57,9 +57,9 @@ def test_all_values_are_kept():
     rows = tf.constant([[1, 2, 3]])
     assert run_twice(metrics.streaming_concat(rows, axis=1, max_size=5)).tolist() == [[1, 2, 3, 1, 2]]
     assert run_twice(metrics.streaming_concat(rows, axis=-2)).tolist() == [[1, 2, 3], [1, 2, 3]]
-    with pytest.raises(ConfigError, match="got axis=2 of values of shape"):
+    with pytest.raises(ConfigError, match="got axis=2 for the shape"):
         metrics.streaming_concat(rows, axis=2)
-    with pytest.raises(ConfigError, match="expected all sizes known but that of axis 0"):
+    with pytest.raises(ConfigError, match="expected known sizes but that of axis 0"):
         metrics.streaming_concat(tf.placeholder(tf.float32, [None, None]))
 
 

@@ -37,7 +37,7 @@ def test_predictions_come_first(name, expected, graph):
     assert graph.get_collection("values") == [found[0]]
     assert graph.get_collection("updates") == [found[1]]
     assert list(inspect.signature(metric).parameters)[:3] == ["predictions", "labels", "weights"]
-    assert inspect.getdoc(metric).endswith("what adds a batch to it.")
+    assert inspect.getdoc(metric).endswith("adds a batch to it.")
 
 
 def test_arguments_of_later_versions_are_not_taken():

@@ -59,7 +59,7 @@ def test_variables_are_those_of_the_original():
 
 
 def test_targets_are_probabilities():
-    with pytest.raises(ConfigError, match="precision_at_recall got target_recall=1.4: expected it in the range"):
+    with pytest.raises(ConfigError, match="precision_at_recall got target_recall=1.4: expected the range"):
         metrics.precision_at_recall(LABELS, PREDICTIONS, 1.4)
-    with pytest.raises(ConfigError, match="recall_at_precision got precision=-1: expected it in the range"):
+    with pytest.raises(ConfigError, match="recall_at_precision got precision=-1: expected the range"):
         metrics.recall_at_precision(LABELS, PREDICTIONS, -1)

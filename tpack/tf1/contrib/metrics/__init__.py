@@ -8,7 +8,7 @@ __getattr__, __dir__, __all__ = look_up(
         "streaming": (
             "streaming_accuracy streaming_auc streaming_false_negatives streaming_false_positives "
             "streaming_mean_absolute_error streaming_mean_cosine_distance streaming_mean_iou "
-            "streaming_mean_relative_error streaming_mean_squared_error streaming_percentage_less streaming_precision "
+            "streaming_mean_relative_error streaming_mean_squared_error streaming_precision "
             "streaming_precision_at_thresholds streaming_recall streaming_recall_at_k streaming_recall_at_thresholds "
             "streaming_root_mean_squared_error streaming_sensitivity_at_specificity "
             "streaming_sparse_average_precision_at_k streaming_sparse_precision_at_k "
@@ -27,6 +27,8 @@ __getattr__, __dir__, __all__ = look_up(
         ),
         "tensorflow.compat.v1.math": "confusion_matrix",
         "tensorflow.compat.v1.sets": "set_difference set_intersection set_size set_union",
-        "tensorflow.compat.v1.metrics": "streaming_mean=mean streaming_mean_tensor=mean_tensor",
+        "tensorflow.compat.v1.metrics": (
+            "streaming_mean=mean streaming_mean_tensor=mean_tensor streaming_percentage_less=percentage_below"
+        ),
     },
 )

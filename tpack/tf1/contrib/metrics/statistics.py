@@ -1,4 +1,7 @@
-"""Metrics of ``tf.contrib.metrics`` that count, compare and correlate."""
+"""Counts, rates, agreement and correlation: metrics of ``tf.contrib.metrics``.
+
+A streaming metric is its value so far, and the operation that adds a batch to it.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +18,7 @@ from tpack.tf1.contrib.metrics.streaming import (
     streaming_true_positives,
 )
 from tpack.tf1.contrib.metrics.thresholds import in_collections, metric_variable
+from tpack.tf1.signatures import like
 
 
 def accuracy(
@@ -23,7 +27,7 @@ def accuracy(
     """Return the part of a batch whose predictions equal their labels.
 
     Raises:
-        ConfigError: Labels are no booleans, integers or text, or predictions of another type.
+        ConfigError: Labels are neither booleans, integers nor text, or predictions of another type.
     """
     if not (labels.dtype.is_integer or labels.dtype in (tf.bool, tf.string)):
         raise ConfigError(f"accuracy got labels of {labels.dtype}: expected booleans, integers or text")
@@ -37,24 +41,14 @@ def accuracy(
         return tf.reduce_sum(is_right * weights) / tf.reduce_sum(weights)
 
 
-def count(
-    values: tf.Tensor,
-    weights: tf.Tensor | None = None,
-    metrics_collections: Names = None,
-    updates_collections: Names = None,
-    name: str | None = None,
-) -> Metric:
-    """Count examples, or add up their weights.
-
-    Returns:
-        Its value so far, and what adds a batch to it.
-    """
+@like(tf.metrics.mean)
+def count(values: tf.Tensor, **given: Any) -> Metric:
+    """Count examples, or add up their weights."""
     every = tf.ones_like(values, tf.bool)
-    name = name or "count"
-    return tf.metrics.true_positives(every, every, weights, metrics_collections, updates_collections, name)
+    return tf.metrics.true_positives(every, every, **{**given, "name": given["name"] or "count"})
 
 
-def streaming_false_positive_rate(
+def streaming_covariance(
     predictions: tf.Tensor,
     labels: tf.Tensor,
     weights: tf.Tensor | None = None,
@@ -62,40 +56,43 @@ def streaming_false_positive_rate(
     updates_collections: Names = None,
     name: str | None = None,
 ) -> Metric:
-    """Say how many of those that are false were predicted.
+    """Compute the unbiased covariance of two series, NaN below two examples; weights count repeated examples.
 
-    Returns:
-        Its value so far, and what adds a batch to it.
+    Each batch is joined by the difference of the means, so that no large sums are subtracted.
     """
-    with tf.variable_scope(name, "false_positive_rate", (predictions, labels, weights)):
-        wrong = streaming_false_positives(predictions, labels, weights)
-        right = streaming_true_negatives(predictions, labels, weights)
-        return _rate(wrong, right, metrics_collections, updates_collections)
+    with tf.variable_scope(name, "covariance", (predictions, labels, weights)):
+        parts = ("count", "mean_prediction", "mean_label", "comoment")
+        variables = [metric_variable([], tf.float32, part) for part in parts]
+        before = tuple(map(tf.identity, variables))
+        after = _joined(before, tf.to_float(predictions), tf.to_float(labels), weights)
+        with tf.control_dependencies(before):
+            updated = [variable.assign(part, read_value=True) for variable, part in zip(variables, after, strict=True)]
+        value = _unbiased(before[3], before[0], "covariance")
+        with tf.control_dependencies(updated):
+            update = _unbiased(updated[3], updated[0], "update_op")
+        return in_collections(value, update, metrics_collections, updates_collections)
 
 
-def streaming_false_negative_rate(
-    predictions: tf.Tensor,
-    labels: tf.Tensor,
-    weights: tf.Tensor | None = None,
-    metrics_collections: Names = None,
-    updates_collections: Names = None,
-    name: str | None = None,
+@like(streaming_covariance)
+def streaming_false_positive_rate(**given: Any) -> Metric:
+    """Compute the share of false examples that were predicted."""
+    return _rate("false_positive_rate", streaming_false_positives, streaming_true_negatives, **given)
+
+
+@like(streaming_covariance)
+def streaming_false_negative_rate(**given: Any) -> Metric:
+    """Compute the share of true examples that were not predicted."""
+    return _rate("false_negative_rate", streaming_false_negatives, streaming_true_positives, **given)
+
+
+def _rate(
+    scope: str, count_wrong: Any, count_right: Any, predictions: Any, labels: Any, weights: Any, name: Any, **given: Any
 ) -> Metric:
-    """Say how many of those that are true were not predicted.
-
-    Returns:
-        Its value so far, and what adds a batch to it.
-    """
-    with tf.variable_scope(name, "false_negative_rate", (predictions, labels, weights)):
-        wrong = streaming_false_negatives(predictions, labels, weights)
-        right = streaming_true_positives(predictions, labels, weights)
-        return _rate(wrong, right, metrics_collections, updates_collections)
-
-
-def _rate(wrong: Metric, right: Metric, metrics_collections: Names, updates_collections: Names) -> Metric:
-    both = zip(wrong, right, ("value", "update_op"), strict=True)
-    value, update = (tf.div_no_nan(bad, bad + good, name=name) for bad, good, name in both)
-    return in_collections(value, update, metrics_collections, updates_collections)
+    with tf.variable_scope(name, scope, (predictions, labels, weights)):
+        wrong, right = (counted(predictions, labels, weights) for counted in (count_wrong, count_right))
+        both = zip(wrong, right, ("value", "update_op"), strict=True)
+        value, update = (tf.div_no_nan(bad, bad + good, name=name) for bad, good, name in both)
+        return in_collections(value, update, **given)
 
 
 def cohen_kappa(
@@ -107,20 +104,7 @@ def cohen_kappa(
     updates_collections: Names = None,
     name: str | None = None,
 ) -> Metric:
-    """Say how much two raters agree beyond what they would by chance.
-
-    Args:
-        labels: the class of each example, by one.
-        predictions_idx: the class of each, by the other.
-        num_classes: how many there are.
-        weights: of each example.
-        metrics_collections: where to put the value.
-        updates_collections: where to put the update.
-        name: of the scope.
-
-    Returns:
-        Its value so far, and what adds a batch to it.
-    """
+    """Compute Cohen's kappa: the agreement of two raters, in ``labels`` and ``predictions_idx``, beyond chance."""
     with tf.variable_scope(name, "cohen_kappa", (labels, predictions_idx, weights)):
         counts = [metric_variable([num_classes], tf.float64, part) for part in ("po", "pe_row", "pe_col")]
         weights = None if weights is None else tf.reshape(weights, [-1])
@@ -137,34 +121,6 @@ def _kappa(name: str, agreed: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor) ->
     total = tf.reduce_sum(rows)
     by_chance = tf.div_no_nan(tf.reduce_sum(rows * columns), total)
     return tf.div_no_nan(tf.reduce_sum(agreed) - by_chance, total - by_chance, name=name)
-
-
-def streaming_covariance(
-    predictions: tf.Tensor,
-    labels: tf.Tensor,
-    weights: tf.Tensor | None = None,
-    metrics_collections: Names = None,
-    updates_collections: Names = None,
-    name: str | None = None,
-) -> Metric:
-    """Compute the unbiased covariance of two series; weights count how often an example was seen.
-
-    Each batch is joined to what was there by the difference of their means, so that no large sums are subtracted.
-
-    Returns:
-        Its value so far, and what adds a batch to it; NaN before there are two examples.
-    """
-    with tf.variable_scope(name, "covariance", (predictions, labels, weights)):
-        parts = ("count", "mean_prediction", "mean_label", "comoment")
-        variables = [metric_variable([], tf.float32, part) for part in parts]
-        before = tuple(map(tf.identity, variables))
-        after = _joined(before, tf.to_float(predictions), tf.to_float(labels), weights)
-        with tf.control_dependencies(before):
-            updated = [variable.assign(part, read_value=True) for variable, part in zip(variables, after, strict=True)]
-        value = _unbiased(before[3], before[0], "covariance")
-        with tf.control_dependencies(updated):
-            update = _unbiased(updated[3], updated[0], "update_op")
-        return in_collections(value, update, metrics_collections, updates_collections)
 
 
 def _joined(before: tuple[tf.Tensor, ...], x: tf.Tensor, y: tf.Tensor, weights: Any) -> tuple[tf.Tensor, ...]:
@@ -185,26 +141,16 @@ def _unbiased(comoment: tf.Tensor, total: tf.Tensor, name: str) -> tf.Tensor:
     return tf.where(total < 2, float("nan"), comoment / (total - 1), name=name)
 
 
-def streaming_pearson_correlation(
-    predictions: tf.Tensor,
-    labels: tf.Tensor,
-    weights: tf.Tensor | None = None,
-    metrics_collections: Names = None,
-    updates_collections: Names = None,
-    name: str | None = None,
-) -> Metric:
-    """Compute Pearson's correlation of two series.
-
-    Returns:
-        Its value so far, and what adds a batch to it; NaN before there are two examples.
-    """
+@like(streaming_covariance)
+def streaming_pearson_correlation(predictions: Any, labels: Any, weights: Any, name: Any, **given: Any) -> Metric:
+    """Compute Pearson's correlation of two series, NaN below two examples."""
     with tf.variable_scope(name, "pearson_r", (predictions, labels, weights)):
         both = streaming_covariance(predictions, labels, weights, name="covariance")
         first = streaming_covariance(predictions, predictions, weights, name="variance_predictions")
         second = streaming_covariance(labels, labels, weights, name="variance_labels")
         parts = zip(both, first, second, ("pearson_r", "update_op"), strict=True)
         value, update = (tf.truediv(cov, tf.sqrt(x) * tf.sqrt(y), name=part) for cov, x, y, part in parts)
-        return in_collections(value, update, metrics_collections, updates_collections)
+        return in_collections(value, update, **given)
 
 
 def streaming_concat(
@@ -215,18 +161,15 @@ def streaming_concat(
     updates_collections: Names = None,
     name: str | None = None,
 ) -> Metric:
-    """Keep all values that came.
+    """Keep all values, or the first ``max_size``; the update returns their number.
 
     Args:
-        values: the next ones; only their size along ``axis`` may change.
+        values: a batch of them; only their size along ``axis`` may change.
         axis: along which to join them.
-        max_size: how many to keep; None for all.
-        metrics_collections: where to put the value.
-        updates_collections: where to put the update.
+        max_size: the number to keep; None for all.
+        metrics_collections: those of the value.
+        updates_collections: those of the update.
         name: of the scope.
-
-    Returns:
-        Those so far, and what adds a batch and returns how many there are.
 
     Raises:
         ConfigError: The rank is unknown, or another dimension than ``axis`` is.
@@ -239,9 +182,7 @@ def streaming_concat(
     axis %= rank
     shape = values.shape.as_list()
     if None in shape[:axis] + shape[axis + 1 :]:
-        raise ConfigError(
-            f"streaming_concat got values of shape {shape}: expected all sizes known but that of axis {axis}"
-        )
+        raise ConfigError(f"streaming_concat got values of shape {shape}: expected known sizes but that of axis {axis}")
     with tf.variable_scope(name, "streaming_concat", (values,)):
         array = _growing([*shape[:axis], None, *shape[axis + 1 :]], values.dtype)
         value = tf.identity(array, "concat")
@@ -254,7 +195,7 @@ def streaming_concat(
 
 
 def _growing(shape: list[int | None], dtype: tf.DType) -> tf.Variable:
-    """Make a variable whose size along one axis is 0, and may grow."""
+    """Make an empty variable that may grow along one axis."""
     return tf.Variable(
         lambda: tf.zeros([size or 0 for size in shape], dtype),
         trainable=False,
@@ -270,10 +211,10 @@ def aggregate_metrics(*value_update_tuples: Metric) -> tuple[list[Any], list[Any
     """Return the values of several metrics, and their updates.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: There are none.
     """
     if not value_update_tuples:
-        raise ConfigError("aggregate_metrics got no metric: expected at least one")
+        raise ConfigError("aggregate_metrics got no metrics: expected at least one")
     values, updates = zip(*value_update_tuples, strict=True)
     return list(values), list(updates)
 

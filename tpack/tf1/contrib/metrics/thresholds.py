@@ -1,8 +1,10 @@
-"""Metrics of ``tf.contrib.metrics`` that compare predictions with several thresholds at once.
+"""Metrics of ``tf.contrib.metrics`` at several thresholds.
 
-Each counts, for every threshold, how many examples are true or false and above or below it.
+Each counts the true and false examples above and below every threshold, and is a value so far and the operation that
+adds a batch to it.
 """
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,8 +12,10 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.tf1.contrib.metrics.streaming import Metric, Names
+from tpack.tf1.signatures import like
 
 _EPSILON = 1e-7
+_NEEDED = inspect.Parameter.empty
 
 # Whether the label and the prediction are positive.
 _KINDS = {
@@ -37,13 +41,10 @@ def f1_score(
         labels: which are true.
         predictions: from 0 to 1, of the same shape.
         weights: of each.
-        num_thresholds: how many, evenly from 0 to 1.
-        metrics_collections: where to put the value.
-        updates_collections: where to put the update.
+        num_thresholds: the number of thresholds, evenly from 0 to 1.
+        metrics_collections: those of the value.
+        updates_collections: those of the update.
         name: of the scope.
-
-    Returns:
-        Its value so far, and what adds a batch to it.
     """
 
     def best(true_positives: tf.Tensor, false_negatives: tf.Tensor, false_positives: tf.Tensor) -> tf.Tensor:
@@ -54,31 +55,20 @@ def f1_score(
     with tf.variable_scope(name, "f1", (labels, predictions, weights)):
         kinds = ("true_positives", "false_negatives", "false_positives")
         counts = _count(labels, predictions, _evenly(num_thresholds), weights, kinds)
-        return _metric(best, counts, metrics_collections, updates_collections)
+        return _metric(best, counts, (None, None), metrics_collections, updates_collections)
 
 
+@like(f1_score, after={"predictions": {"target_recall": _NEEDED}})
 def precision_at_recall(
-    labels: tf.Tensor,
-    predictions: tf.Tensor,
-    target_recall: float,
-    weights: tf.Tensor | None = None,
-    num_thresholds: int = 200,
-    metrics_collections: Names = None,
-    updates_collections: Names = None,
-    name: str | None = None,
+    labels: Any, predictions: Any, target_recall: float, weights: Any, num_thresholds: int, name: Any, **given: Any
 ) -> Metric:
-    """Find the precision at the highest threshold whose recall is a given one or more; arguments as for `f1_score`.
-
-    Returns:
-        Its value so far, and what adds a batch to it.
+    """Find the precision at the highest threshold with a recall of at least ``target_recall``; see `f1_score`.
 
     Raises:
         ConfigError: The recall is not from 0 to 1.
     """
     if not 0 <= target_recall <= 1:
-        raise ConfigError(
-            f"precision_at_recall got target_recall={target_recall}: expected it in the range from 0 to 1"
-        )
+        raise ConfigError(f"precision_at_recall got target_recall={target_recall}: expected the range from 0 to 1")
 
     def precision(true_positives: tf.Tensor, false_negatives: tf.Tensor, *others: tf.Tensor) -> tf.Tensor:
         recalls = true_positives / (true_positives + false_negatives + _EPSILON)
@@ -89,41 +79,29 @@ def precision_at_recall(
 
     with tf.variable_scope(name, "precision_at_recall", (labels, predictions, weights)):
         counts = _count(labels, predictions, _evenly(num_thresholds), weights, tuple(_KINDS))
-        return _metric(precision, counts, metrics_collections, updates_collections, ("value", "update_op"))
+        return _metric(precision, counts, ("value", "update_op"), **given)
 
 
+@like(f1_score, after={"predictions": {"precision": _NEEDED}, "name": {"strict_mode": False}})
 def recall_at_precision(
-    labels: tf.Tensor,
-    predictions: tf.Tensor,
+    labels: Any,
+    predictions: Any,
     precision: float,
-    weights: tf.Tensor | None = None,
-    num_thresholds: int = 200,
-    metrics_collections: Names = None,
-    updates_collections: Names = None,
-    name: str | None = None,
-    strict_mode: bool = False,
+    weights: Any,
+    num_thresholds: int,
+    name: Any,
+    strict_mode: bool,
+    **given: Any,
 ) -> Metric:
-    """Find the recall at the threshold whose precision is nearest to a given one; arguments as for `f1_score`.
+    """Find the recall at the threshold with the precision nearest to ``precision``; see `f1_score`.
 
-    Args:
-        labels: which are true.
-        predictions: from 0 to 1, of the same shape.
-        precision: the one to be near to.
-        weights: of each.
-        num_thresholds: how many, evenly from 0 to 1.
-        metrics_collections: where to put the value.
-        updates_collections: where to put the update.
-        name: of the scope.
-        strict_mode: whether the precision must be reached; the value is 0 where none reaches it.
-
-    Returns:
-        Its value so far, and what adds a batch to it.
+    With ``strict_mode``, the precision must be reached; the value is 0 where none reaches it.
 
     Raises:
         ConfigError: The precision is not from 0 to 1.
     """
     if not 0 <= precision <= 1:
-        raise ConfigError(f"recall_at_precision got precision={precision}: expected it in the range from 0 to 1")
+        raise ConfigError(f"recall_at_precision got precision={precision}: expected the range from 0 to 1")
 
     def recall(true_positives: tf.Tensor, false_negatives: tf.Tensor, *others: tf.Tensor) -> tf.Tensor:
         precisions = true_positives / (true_positives + others[-1] + _EPSILON)
@@ -137,7 +115,7 @@ def recall_at_precision(
 
     with tf.variable_scope(name, "recall_at_precision", (labels, predictions, weights)):
         counts = _count(labels, predictions, _evenly(num_thresholds), weights, tuple(_KINDS))
-        return _metric(recall, counts, metrics_collections, updates_collections, ("value", "update_op"))
+        return _metric(recall, counts, ("value", "update_op"), **given)
 
 
 def streaming_false_positive_rate_at_thresholds(
@@ -149,61 +127,56 @@ def streaming_false_positive_rate_at_thresholds(
     updates_collections: Names = None,
     name: str | None = None,
 ) -> Metric:
-    """Say for each threshold how many of those that are false are above it.
-
-    Returns:
-        Its value so far, and what adds a batch to it.
-    """
-    with tf.variable_scope(name, "false_positive_rate_at_thresholds", (predictions, labels, weights)):
-        counts = _count(labels, predictions, thresholds, weights, ("true_negatives", "false_positives"))
-        return _metric(_rate, counts, metrics_collections, updates_collections, ("fpr_value", "fpr_update_op"))
+    """Compute the share of false examples above each threshold."""
+    return _rate_at("false_positive_rate", ("true_negatives", "false_positives"), **locals())
 
 
-def streaming_false_negative_rate_at_thresholds(
-    predictions: tf.Tensor,
-    labels: tf.Tensor,
-    thresholds: Sequence[float],
-    weights: tf.Tensor | None = None,
-    metrics_collections: Names = None,
-    updates_collections: Names = None,
-    name: str | None = None,
+@like(streaming_false_positive_rate_at_thresholds)
+def streaming_false_negative_rate_at_thresholds(**given: Any) -> Metric:
+    """Compute the share of true examples below each threshold."""
+    return _rate_at("false_negative_rate", ("true_positives", "false_negatives"), **given)
+
+
+def _rate_at(
+    rate: str,
+    kinds: tuple[str, str],
+    *,
+    predictions: Any,
+    labels: Any,
+    thresholds: Any,
+    weights: Any,
+    name: Any,
+    **given: Any,
 ) -> Metric:
-    """Say for each threshold how many of those that are true are below it.
-
-    Returns:
-        Its value so far, and what adds a batch to it.
-    """
-    with tf.variable_scope(name, "false_negative_rate_at_thresholds", (predictions, labels, weights)):
-        counts = _count(labels, predictions, thresholds, weights, ("true_positives", "false_negatives"))
-        return _metric(_rate, counts, metrics_collections, updates_collections, ("fnr_value", "fnr_update_op"))
+    short = f"{rate[0]}{rate[6]}r"
+    with tf.variable_scope(name, f"{rate}_at_thresholds", (predictions, labels, weights)):
+        counts = _count(labels, predictions, thresholds, weights, kinds)
+        return _metric(_rate, counts, (f"{short}_value", f"{short}_update_op"), **given)
 
 
 def streaming_true_positives_at_thresholds(
     predictions: tf.Tensor, labels: tf.Tensor, thresholds: Sequence[float], weights: tf.Tensor | None = None
 ) -> Metric:
-    """Add up true positives for each threshold, and return the value so far and what adds a batch to it."""
+    """Add up true positives for each threshold."""
     return _count(labels, predictions, thresholds, weights, ("true_positives",))[0]
 
 
-def streaming_false_positives_at_thresholds(
-    predictions: tf.Tensor, labels: tf.Tensor, thresholds: Sequence[float], weights: tf.Tensor | None = None
-) -> Metric:
-    """Add up false positives for each threshold, and return the value so far and what adds a batch to it."""
-    return _count(labels, predictions, thresholds, weights, ("false_positives",))[0]
+@like(streaming_true_positives_at_thresholds)
+def streaming_false_positives_at_thresholds(**given: Any) -> Metric:
+    """Add up false positives for each threshold."""
+    return _count(**given, kinds=("false_positives",))[0]
 
 
-def streaming_true_negatives_at_thresholds(
-    predictions: tf.Tensor, labels: tf.Tensor, thresholds: Sequence[float], weights: tf.Tensor | None = None
-) -> Metric:
-    """Add up true negatives for each threshold, and return the value so far and what adds a batch to it."""
-    return _count(labels, predictions, thresholds, weights, ("true_negatives",))[0]
+@like(streaming_true_positives_at_thresholds)
+def streaming_true_negatives_at_thresholds(**given: Any) -> Metric:
+    """Add up true negatives for each threshold."""
+    return _count(**given, kinds=("true_negatives",))[0]
 
 
-def streaming_false_negatives_at_thresholds(
-    predictions: tf.Tensor, labels: tf.Tensor, thresholds: Sequence[float], weights: tf.Tensor | None = None
-) -> Metric:
-    """Add up false negatives for each threshold, and return the value so far and what adds a batch to it."""
-    return _count(labels, predictions, thresholds, weights, ("false_negatives",))[0]
+@like(streaming_true_positives_at_thresholds)
+def streaming_false_negatives_at_thresholds(**given: Any) -> Metric:
+    """Add up false negatives for each threshold."""
+    return _count(**given, kinds=("false_negatives",))[0]
 
 
 def _rate(others: tf.Tensor, wrong: tf.Tensor) -> tf.Tensor:
@@ -215,7 +188,7 @@ def _evenly(count: int) -> list[float]:
 
 
 def metric_variable(shape: Any, dtype: tf.DType, name: str) -> tf.Variable:
-    """Make a variable that counts from 0, which initialisers of local variables reset."""
+    """Make a local variable that counts from 0."""
     return tf.Variable(
         lambda: tf.zeros(shape, dtype),
         trainable=False,
@@ -230,11 +203,7 @@ def metric_variable(shape: Any, dtype: tf.DType, name: str) -> tf.Variable:
 def _count(
     labels: tf.Tensor, predictions: tf.Tensor, thresholds: Sequence[float], weights: Any, kinds: Sequence[str]
 ) -> list[Metric]:
-    """Count in a variable for each kind and threshold.
-
-    Returns:
-        For each kind the counts so far, and those after the batch was added.
-    """
+    """Count in a variable for each kind and threshold; return for each kind the counts before and after the batch."""
     labels, predictions = tf.cast(labels, tf.bool), tf.cast(predictions, tf.float32)
     predictions.shape.assert_is_compatible_with(labels.shape)
     if weights is not None:
@@ -255,9 +224,9 @@ def _count(
 def _metric(
     function: Callable[..., tf.Tensor],
     counts: list[Metric],
+    names: tuple[str | None, str | None],
     metrics_collections: Names,
     updates_collections: Names,
-    names: tuple[str | None, str | None] = (None, None),
 ) -> Metric:
     value, update = (
         tf.identity(function(*columns), name) for columns, name in zip(zip(*counts, strict=True), names, strict=True)
