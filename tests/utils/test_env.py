@@ -6,7 +6,8 @@ import types
 
 import pytest
 
-from tpack.utils.env import change_env, in_notebook
+from tpack.errors import WrongTypeError
+from tpack.utils.env import change_env, in_notebook, usable_cores
 
 
 @pytest.mark.parametrize("before", [None, "old"])
@@ -41,3 +42,15 @@ def test_variable_is_brought_back_after_an_exception(monkeypatch):
 def test_a_notebook_is_where_the_shell_has_a_kernel(monkeypatch, module, expected):
     monkeypatch.setitem(sys.modules, "IPython", module)
     assert in_notebook() is expected
+
+
+def test_wrong_arguments_are_refused_before_the_block():
+    for arguments, message in (((5, "x"), "name=5: expected text"), (("X", 5), "val=5: expected text or None")):
+        with pytest.raises(WrongTypeError, match=f"change_env got {message}"):
+            change_env(*arguments)
+
+
+def test_cores_are_counted(monkeypatch):
+    assert usable_cores() == len(os.sched_getaffinity(0))
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert usable_cores() == os.cpu_count()

@@ -23,7 +23,7 @@ from tpack.tower.context import TowerContext as Tower
 from tpack.tower.devices import device_key
 from tpack.tower.getters import Getter, custom_getter_scope
 from tpack.types import Strategy
-from tpack.utils.argtools import log_once
+from tpack.utils.logger import log_once
 from tpack.utils.validation import check_arguments
 
 S = TypeVar("S", bound=Strategy)

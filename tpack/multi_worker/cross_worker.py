@@ -19,7 +19,7 @@ from tpack.errors import ConfigError
 from tpack.input_source.dequeue import GraphSum, now
 from tpack.types import Peers
 from tpack.utils import logger
-from tpack.utils.argtools import log_once
+from tpack.utils.logger import log_once
 from tpack.utils.validation import check_arguments, check_choice, check_number
 
 _RULES: dict[str, Callable[[Sequence[float]], np.generic]] = {

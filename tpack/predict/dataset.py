@@ -12,7 +12,7 @@ from tpack.errors import DeviceError
 from tpack.predict.config import PredictConfig
 from tpack.predict.offline import OfflinePredictor, check_config
 from tpack.tower.devices import list_gpus
-from tpack.utils.argtools import log_once
+from tpack.utils.logger import log_once
 from tpack.utils.process_map import map_in_processes, pickled
 from tpack.utils.progress import get_tqdm
 from tpack.utils.validation import check_arguments, check_count

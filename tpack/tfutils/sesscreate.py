@@ -17,7 +17,7 @@ import tensorflow.compat.v1 as tf
 from tpack.compat import is_marked_for_compilation, is_mixed_precision_rewrite_enabled
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.tower.devices import check_session_devices, list_gpus, local_devices, provide_cpu_devices
-from tpack.utils.argtools import log_once
+from tpack.utils.logger import log_once
 from tpack.utils.validation import (
     check_arguments,
     check_choice,

@@ -19,8 +19,8 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, DeviceError
 from tpack.utils import logger
-from tpack.utils.argtools import log_once
-from tpack.utils.concurrency import usable_cores
+from tpack.utils.env import usable_cores
+from tpack.utils.logger import log_once
 from tpack.utils.validation import check_arguments, check_count, is_integer
 
 Device: TypeAlias = str | Callable[[tf.Operation], str]

@@ -342,8 +342,3 @@ def enable_death_signal(signum: int = signal.SIGTERM) -> bool:
 def _libc() -> ctypes.CDLL:
     """Return the C library that is loaded already."""
     return ctypes.CDLL(None, use_errno=True)
-
-
-def usable_cores() -> int:
-    """Return the number of cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

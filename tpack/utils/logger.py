@@ -64,6 +64,14 @@ _RANKS_AND_SIZES = (
 _GREEN, _YELLOW, _RED = "\033[32m", "\033[33m", "\033[31;1m"
 _RESET = "\033[0m"
 _LOCK = threading.RLock()
+_LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "critical": logging.CRITICAL,
+}
 
 
 def log(level: int, msg: object, *args: object, **options: Any) -> None:
@@ -104,6 +112,27 @@ def exception(msg: object, *args: object, **options: Any) -> None:
 def critical(msg: object, *args: object, **options: Any) -> None:
     """Log an error that ends the run."""
     _write(logging.CRITICAL, msg, args, options)
+
+
+def log_once(message: str, func: str = "info") -> None:
+    """Log a message, unless this function logged the same before.
+
+    Args:
+        message: the line.
+        func: the function of this module to use: ``"debug"``, ``"info"``, ``"warning"``, ``"error"`` or ``"critical"``.
+
+    Raises:
+        ConfigError: There is no such function.
+    """
+    if func not in _LEVELS:
+        raise ConfigError(f"log_once got func={func!r}: expected one of {', '.join(_LEVELS)}")
+    _log_new(message, func)
+
+
+@functools.cache
+def _log_new(message: str, func: str) -> None:
+    """Log a message; the cache skips a second call. The record names the caller of ``log_once``."""
+    _write(_LEVELS[func], message, (), {"stacklevel": 2})
 
 
 def setLevel(level: int | str) -> None:  # noqa: N802 (the logging module's name, which scripts use)

@@ -8,7 +8,7 @@ from tests.helpers.flows import COUNT, Counting, same
 from tpack.dataflow.iterator_state import StatelessError
 from tpack.dataflow.parallel.threads import MultiThreadMapData, MultiThreadRunner
 from tpack.errors import ConfigError
-from tpack.utils.concurrency import usable_cores
+from tpack.utils.env import usable_cores
 
 
 @pytest.mark.parametrize(

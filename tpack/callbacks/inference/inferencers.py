@@ -22,7 +22,7 @@ from tpack.errors import CallbackError
 from tpack.tower.names import op_and_tensor_name
 from tpack.tower.per_graph import PerGraph
 from tpack.tower.tower_func import TowerHandle
-from tpack.utils.argtools import log_once
+from tpack.utils.logger import log_once
 from tpack.utils.stats import BinaryStatistics, RatioCounter
 from tpack.utils.validation import check_arguments
 

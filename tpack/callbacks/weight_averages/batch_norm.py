@@ -26,8 +26,8 @@ from tpack.input_source.spec_check import DataPointChecker
 from tpack.input_source.stream import DataPointStream, describe
 from tpack.tfutils.dependency import ancestors
 from tpack.tfutils.variable_values import assign_values
-from tpack.tower.tower_func import TowerFunc, TowerHandle
-from tpack.types import Trainer
+from tpack.tower.tower_func import TowerFunc
+from tpack.types import BuiltTower, Trainer
 from tpack.utils.validation import check_count, owner_name
 
 _NAMES = ("mean/EMA", "variance/EMA", "moving_mean", "moving_variance")
@@ -75,7 +75,7 @@ class BatchNormStatistics:
         self._trainer: Trainer
         self._variables: list[tf.Variable] = []
         self._moves: list[_Move] = []
-        self._towers: list[TowerHandle] = []
+        self._towers: list[BuiltTower] = []
         self._stream: DataPointStream
         # What the statistics are for the weights, while they are those of other weights.
         self._own: list[np.ndarray] | None = None
@@ -91,7 +91,7 @@ class BatchNormStatistics:
             CallbackError: There are none that a training tower moves, or they cannot be estimated.
         """
         self._trainer = trainer
-        towers: Sequence[TowerHandle] = training_towers(trainer)
+        towers = training_towers(trainer)
         tower_func: TowerFunc | None = getattr(trainer, "tower_func", None)
         if not towers or tower_func is None:
             raise CallbackError(f"{self._owner} got batch_norm_data, and the trainer has no tower that trains")
@@ -235,7 +235,7 @@ def batch_norm_statistics(
     return BatchNormStatistics(owner, flow, num_steps)
 
 
-def _moves_of_statistics(towers: Sequence[TowerHandle]) -> list[tuple[tf.Variable, list[tf.Operation]]]:
+def _moves_of_statistics(towers: Sequence[BuiltTower]) -> list[tuple[tf.Variable, list[tf.Operation]]]:
     """Return the statistics of the main tower, each with the operations by which a step moves it."""
     inputs = {tensor.op for tower in towers for tensor in tower.inputs}
     found = []

@@ -21,7 +21,7 @@ from tpack.dataflow.parallel.workers.bootstrap import ParentLink
 from tpack.dataflow.parallel.workers.group import OwnedWorkers, WorkerPool, worker_error
 from tpack.errors import ConfigError
 from tpack.utils.child_process import failure_of
-from tpack.utils.concurrency import usable_cores
+from tpack.utils.env import usable_cores
 from tpack.utils.validation import check_arguments, check_count
 
 

@@ -15,7 +15,7 @@ from tpack.dataflow.iterator_state import StatelessError
 from tpack.dataflow.parallel.map_flow import MapFlow
 from tpack.dataflow.parallel.ordering import MapPool, Result
 from tpack.errors import ConfigError, DataWorkerError, InputError
-from tpack.utils.concurrency import usable_cores
+from tpack.utils.env import usable_cores
 from tpack.utils.validation import check_arguments, check_count, check_instance
 
 _Item = TypeVar("_Item")
