@@ -20,8 +20,7 @@ from tpack.multi_worker.all_reduce import Exchange, WorkerGroup, all_reduce_betw
 from tpack.multi_worker.gradient_buckets import creation_order
 from tpack.multi_worker.stop_flag import StopFlag
 from tpack.reduction.base import Reducer
-from tpack.reduction.functions import merge_grad_list, split_grad_list
-from tpack.reduction.gradients import transposed
+from tpack.reduction.gradients import merge_grad_list, split_grad_list, transposed
 from tpack.reduction.sums import copy_slices_to_each, copy_to_each
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.grads import Column, Gradient, ReduceOp, is_sparse

@@ -31,8 +31,8 @@ from tpack.reduction.functions import aggregate_grads_colocate as aggregate_grad
 from tpack.reduction.functions import allreduce_grads as allreduce_grads
 from tpack.reduction.functions import allreduce_grads_hierarchical as allreduce_grads_hierarchical
 from tpack.reduction.functions import allreduce_grads_naive as allreduce_grads_naive
-from tpack.reduction.functions import merge_grad_list as merge_grad_list
-from tpack.reduction.functions import split_grad_list as split_grad_list
+from tpack.reduction.gradients import merge_grad_list as merge_grad_list
+from tpack.reduction.gradients import split_grad_list as split_grad_list
 from tpack.reduction.modes import REDUCTION_MODES as REDUCTION_MODES
 from tpack.reduction.modes import reducer_for_mode as reducer_for_mode
 from tpack.reduction.names import make_reducer as make_reducer
