@@ -21,6 +21,7 @@ import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 
 from tests.helpers.leaks import Snapshot, mark, new_marker
+from tests.helpers.run_times import RunTimes
 
 # Read by TensorFlow at its first import. Several workers share the cores of one machine, so each gets small pools.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -28,9 +29,10 @@ os.environ.setdefault("TF_NUM_INTEROP_THREADS", "2")
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "2")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Mark what this process makes, and listen to Ctrl-C, which a shell tells programs in the background to ignore."""
     mark(new_marker())
+    config.pluginmanager.register(RunTimes(), "run_times")
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -26,8 +26,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 
 ROOT = Path(__file__).resolve().parents[2]
+
+_servers: list[int] = []
 
 
 def run(
@@ -66,6 +69,12 @@ def run(
         return subprocess.CompletedProcess(request["argv"], int(answer), out.read(), err.read())
 
 
+def cpu_secs() -> float:
+    """Return the processor time of the servers of this process and of all scripts that ended in them."""
+    times = [psutil.Process(pid).cpu_times() for pid in _servers if psutil.pid_exists(pid)]
+    return sum(each.user + each.system + each.children_user + each.children_system for each in times)
+
+
 @cache
 def _server(module: str) -> socket.socket:
     """Start a server and return the channel to it; it ends when the channel does."""
@@ -73,6 +82,7 @@ def _server(module: str) -> socket.socket:
     command = [sys.executable, "-m", "tests.helpers.preloaded", str(there.fileno()), module]
     process = subprocess.Popen(command, cwd=ROOT, pass_fds=[there.fileno()], stdin=subprocess.DEVNULL)
     there.close()
+    _servers.append(process.pid)
     atexit.register(_end, here, process)
     return here
 
