@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from tests.helpers import names_page
 from tests.helpers.source import ROOT, modules_under
+from tools.docs import names_page
 
 PACKAGES = [module.name for module in modules_under("tpack") if module.is_package]
 
@@ -30,7 +30,7 @@ EVERYDAY = [
 def test_the_page_of_names_is_up_to_date():
     wanted, got = names_page.page().splitlines(), names_page.PAGE.read_text(encoding="utf-8").splitlines()
     missing, superfluous = [line for line in wanted if line not in got], [line for line in got if line not in wanted]
-    assert (missing, superfluous) == ([], []), "write docs/names.md anew: python -m tests.helpers.names_page"
+    assert (missing, superfluous) == ([], []), "write docs/names.md anew: python -m tools.docs.names_page"
     assert got == wanted
 
 

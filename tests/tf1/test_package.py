@@ -8,8 +8,8 @@ import pytest
 import tensorflow.compat.v1 as tfv1
 
 import tpack.tf1
-from tests.helpers import tf1_page
 from tests.helpers.source import assert_none
+from tools.docs import tf1_page
 from tpack.tf1.removed_names import MISSING, reason_for
 
 NAMES = tf1_page.names()
@@ -28,7 +28,7 @@ def test_no_reason_is_given_for_what_is_there():
 
 def test_the_page_is_up_to_date():
     wanted, got = tf1_page.page().splitlines(), tf1_page.PAGE.read_text(encoding="utf-8").splitlines()
-    assert [line for line in wanted if line not in got] == [], "write it anew: python -m tests.helpers.tf1_page"
+    assert [line for line in wanted if line not in got] == [], "write it anew: python -m tools.docs.tf1_page"
     assert got == wanted
 
 

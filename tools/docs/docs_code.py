@@ -1,10 +1,10 @@
 """Run the Python and bash code of the documentation, page by page.
 
-    python -m tests.helpers.docs_code [PAGE...]        such as docs/keras.md; by default all pages and the README
+    python -m tools.docs.docs_code [PAGE...]        such as docs/keras.md; by default all pages and the README
 
 The code of a page is one program, in a directory of its own, with ``examples`` in it: later blocks know the names of
 earlier ones, and each finds an empty default graph. What blocks of text say is printed has to be printed.
-`tests.helpers.docs_pages` says how a page leaves something out.
+`tools.docs.docs_pages` says how a page leaves something out.
 """
 
 import os
@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.helpers import preloaded
-from tests.helpers.docs_pages import Block, blocks, pages
 from tests.helpers.source import ROOT
+from tools.docs.docs_pages import Block, blocks, pages
 
 ONE_STREAM = "import os, sys; os.dup2(1, 2); sys.stdout.reconfigure(line_buffering=True)"
 """What is run first, so that what is printed and what is logged stand in their order."""

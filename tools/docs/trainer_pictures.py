@@ -1,8 +1,8 @@
 """``docs/images/trainer_*.svg``: where the variables, gradients, reductions and updates of each trainer are.
 
-python -m tests.helpers.trainer_pictures        writes them
+python -m tools.docs.trainer_pictures        writes them
 
-Nothing in them is drawn by hand: `tests.helpers.step_graphs` builds a trainer's graph on logical CPU devices and reads
+Nothing in them is drawn by hand: `tools.docs.step_graphs` builds a trainer's graph on logical CPU devices and reads
 what a step consists of out of it; a column is drawn for each device, with a row for each kind of part.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html import escape
 
 from tests.helpers.source import ROOT
-from tests.helpers.step_graphs import ADDS, NAMES, Part, StepGraph, step_graph
+from tools.docs.step_graphs import ADDS, NAMES, Part, StepGraph, step_graph
 from tpack.distribute.mirrored import MirroredStrategy
 from tpack.distribute.trainer import StrategyBuilder
 from tpack.graph_builder.base import GraphBuilder

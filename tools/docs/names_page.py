@@ -1,6 +1,6 @@
 """``docs/names.md``: every public name and what it is, made from the lists that the packages themselves are made of.
 
-python -m tests.helpers.names_page        writes the page
+python -m tools.docs.names_page        writes the page
 """
 
 import importlib
@@ -18,7 +18,7 @@ HEAD = """# The public names
 What `tpack` has, by what a reader looks for, and after it what the packages offer beyond that. `from tpack import *`
 gives it, but of modules only `dataset`, `imgaug` and `logger`: others are imported by name, as in `from tpack import
 summary`; scripts of tensorpack's that run by `tpack.install_as_tensorpack()` get them by a star, too. The page is made
-by `python -m tests.helpers.names_page` from `tpack/public_names.py` and the `__all__` of each package; a test fails
+by `python -m tools.docs.names_page` from `tpack/public_names.py` and the `__all__` of each package; a test fails
 when it is not up to date. What `tpack.tf1` has of TensorFlow 1 is on [a page of its own](tf1.md).
 """
 

@@ -1,6 +1,6 @@
 """``docs/tf1.md``: where each public name of TensorFlow 1.15 is today, made by looking each of them up.
 
-python -m tests.helpers.tf1_page        writes the page
+python -m tools.docs.tf1_page        writes the page
 
 The names are those of ``tests/tf1/data/names_1_15.txt``, which TensorFlow 1.15.5 itself listed.
 """
@@ -49,7 +49,7 @@ A name that is nowhere raises `tpack.errors.MissingNameError`, an `AttributeErro
 models. `tf.compat.v1` is `tpack.tf1` again. Modules inside TensorFlow (`tensorflow.python.ops`, ...) are imported from
 TensorFlow.
 
-The page is made by `python -m tests.helpers.tf1_page`, which asks for each of the {total} public names that TensorFlow
+The page is made by `python -m tools.docs.tf1_page`, which asks for each of the {total} public names that TensorFlow
 1.15.5 lists (without `tf.keras` and `tf.raw_ops`); a test fails when it is not up to date.
 """
 

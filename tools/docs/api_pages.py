@@ -1,6 +1,6 @@
 """``docs/api``: the reference by area, a page for each group of public names and for what a package has beyond them.
 
-python -m tests.helpers.api_pages        writes the pages, and their places in the navigation of `mkdocs.yml`
+python -m tools.docs.api_pages        writes the pages, and their places in the navigation of `mkdocs.yml`
 
 A page names where each class or function is made; mkdocstrings reads the signature and docstring from there when the
 site is built, without importing anything.
@@ -81,7 +81,7 @@ def index(made: list[Page]) -> str:
         "# Reference",
         "",
         "Every public name, by what a reader looks for, from the docstrings. [All names on one page](../names.md)",
-        "have a line each. The pages are made by `python -m tests.helpers.api_pages`.",
+        "have a line each. The pages are made by `python -m tools.docs.api_pages`.",
         "",
         "| page | names |",
         "|---|---|",

@@ -1,6 +1,6 @@
 """The pages of the documentation as tests and ``scripts/docs`` see them: their blocks of code, links and headings.
 
-A block of code is what stands between two fences. Those of Python and bash are run by `tests.helpers.docs_code`, and
+A block of code is what stands between two fences. Those of Python and bash are run by `tools.docs.docs_code`, and
 comments in front of a block, which readers do not see, say what is special about it:
 
     <!-- before: CODE -->       is run as a part of the page, where it stands: what the block takes as given
