@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.helpers.optimizers import OPTIMIZERS
+from tests.helpers.optimizers import OPTIMIZERS, REPRESENTATIVE
 from tests.helpers.strategies import NONE, ON_READ, SUM, devices_of, in_scope, started, values
 from tpack.distribute.contexts import get_tower_context
 from tpack.distribute.optimizer import DistributedOptimizer
@@ -92,14 +92,14 @@ def minimize(variable):
 
 
 @pytest.mark.parametrize("rows", [False, True])
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("name", REPRESENTATIVE)
 def test_an_optimizer_by_itself_is_refused_across_towers(graph, name, rows):
     with in_scope(), pytest.raises(StrategyError, match=ALONE):
         OPTIMIZERS[name]().minimize(tf.reduce_sum(tf.gather(make(), [0]) if rows else make() ** 2))
 
 
 @pytest.mark.parametrize("rows", [False, True])
-@pytest.mark.parametrize("name", sorted(OPTIMIZERS.keys() - {"adam"}))
+@pytest.mark.parametrize("name", ["ftrl", "rmsprop", "sgd"])
 def test_an_optimizer_by_itself_is_refused_outside_of_strategies(graph, name, rows):
     with in_scope():
         variable = make()
