@@ -14,8 +14,6 @@ from tpack.estimator.run_config import RunConfig
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.cluster.exit_codes import EXIT_PEER_LOST
 
-pytestmark = pytest.mark.timeout(200)
-
 
 def alone(directory, name, steps):
     """Train in this process on all rows of each batch."""

@@ -9,7 +9,7 @@ from tpack.dataflow.parallel.transport.sender import Sender
 from tpack.dataflow.parallel.transport.wire import PeerGoneError
 from tpack.dataflow.parallel.workers.bootstrap import Link
 
-SECS = 30
+SECS = 300
 
 
 class Owner:

@@ -10,8 +10,6 @@ from tpack.dataflow import DataFromGenerator, DataFromList
 from tpack.errors import ConfigError, DataExhaustedError, DataPointError, InputError, WrongTypeError
 from tpack.input_source import TFDatasetInput
 
-pytestmark = pytest.mark.timeout(60)
-
 
 def elements(number=5):
     return tf.data.Dataset.range(number, output_type=tf.int32).map(lambda k: (tf.zeros([3, 2]), k))

@@ -13,8 +13,6 @@ from tpack.errors import ConfigError, DataPointError, InputError
 from tpack.input_source import QueueInput
 from tpack.input_source.queue_input import _QueueSizeSummary
 
-pytestmark = pytest.mark.timeout(60)
-
 
 def points(number=4):
     return DataFromList([[np.full([3, 2], k), k] for k in range(number)], shuffle=False)

@@ -9,7 +9,6 @@ from tpack.dataflow import DataFromGenerator, DataFromList
 from tpack.errors import ConfigError, InputError
 from tpack.input_source import BatchQueueInput
 
-pytestmark = pytest.mark.timeout(60)
 SIGNATURE = [tf.TensorSpec([None, 2], tf.float32, "image"), tf.TensorSpec([None], tf.int32, "label")]
 
 

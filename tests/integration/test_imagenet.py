@@ -60,7 +60,6 @@ def errors_printed(done):
     return [float(error) for error in re.findall(r"^val-error-top[15]: ([\d.]+)$", done.stdout, re.MULTILINE)]
 
 
-@pytest.mark.timeout(400)
 def test_it_trains_resumes_evaluates_and_predicts(tree, tmp_path):
     data = ["--data", tree, "--meta", tree / "meta", "--logdir", tmp_path / "log"]
 
@@ -91,7 +90,6 @@ def test_it_trains_resumes_evaluates_and_predicts(tree, tmp_path):
     assert errors_printed(evaluated) == pytest.approx([np.mean(each) for each in wrong], abs=1e-6)
 
 
-@pytest.mark.timeout(240)
 def test_what_processes_train_and_evaluate_together_is_what_one_evaluates_and_goes_on_with(tree, tmp_path):
     data = ["--data", tree, "--meta", tree / "meta", "--logdir", tmp_path / "log", "--workers", 0, "--seed", 1]
     options = [*SMALL, *data, "--towers", 1, "--trainer", "cluster", "--epochs", 1, "--steps-per-epoch", 2]
@@ -110,7 +108,6 @@ def test_what_processes_train_and_evaluate_together_is_what_one_evaluates_and_go
     assert [entry["global_step"] for entry in statistics] == [2, 6]
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("trainer", ["parameter-server", "strategy"])
 def test_it_trains_on_fake_images(tmp_path, trainer):
     options = ["--trainer", trainer, "--variant", "preact", "--steps-per-epoch", 2, "--epochs", 1]

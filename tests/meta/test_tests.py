@@ -77,6 +77,13 @@ def test_no_test_sleeps():
     assert_none(f"{module}:{node.lineno}" for module, node in calls if called_name(node) == "sleep")
 
 
+def test_no_test_has_a_shorter_time_limit_than_the_suite():
+    """A limit that ends a hang is the suite's; a shorter one only fails where other programs run."""
+    calls = [(module, node) for module in TEST_FILES for node in ast.walk(module.tree) if isinstance(node, ast.Call)]
+    marks = [(module, node) for module, node in calls if called_name(node) == "timeout"]
+    assert_none(f"{module}:{node.lineno}" for module, node in marks if ast.unparse(node.func) == "pytest.mark.timeout")
+
+
 @pytest.mark.parametrize(
     ("body", "expected"),
     [

@@ -26,7 +26,7 @@ from tpack.dataflow.parallel.workers.launch import start_workers_by
 from tpack.dataflow.sources import DataFromGenerator, DataFromList
 from tpack.errors import ConfigError, DataWorkerError, InputError
 
-SECS = 60
+SECS = 300
 # A function that puts workers around a flow, by name.
 IN_PROCESSES = {
     "runner": lambda ds, **options: MultiProcessRunner(ds, 100, 1, **options),

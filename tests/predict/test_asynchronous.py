@@ -11,7 +11,7 @@ from tests.helpers.predict_models import make_config
 from tpack.errors import ConfigError, DataPointError
 from tpack.predict import MultiThreadAsyncPredictor, MultiTowerOfflinePredictor, OnlinePredictor
 
-WAIT_SECS = 30
+WAIT_SECS = 300
 
 
 def row(image):

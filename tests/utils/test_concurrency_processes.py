@@ -19,7 +19,7 @@ from tpack.utils.concurrency import (
     start_proc_mask_signal,
 )
 
-WAIT_SECS = 30
+WAIT_SECS = 300
 FORK = multiprocessing.get_context("fork")
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the state of Linux processes")
 

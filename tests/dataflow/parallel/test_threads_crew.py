@@ -10,7 +10,7 @@ from tpack.dataflow.base import DataFlowTerminated
 from tpack.dataflow.parallel.threads import _ThreadCrew
 from tpack.errors import DataWorkerError
 
-SECS = 30
+SECS = 300
 
 
 def own_threads():

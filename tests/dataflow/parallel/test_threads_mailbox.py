@@ -7,7 +7,7 @@ import pytest
 from tpack.dataflow.base import DataFlowTerminated
 from tpack.dataflow.parallel.threads import _Mailbox, _MailboxClosedError
 
-SECS = 30
+SECS = 300
 
 
 def run(function, *args):

@@ -7,7 +7,7 @@ import pytest
 from tpack.dataflow.base import DataFlowTerminated
 from tpack.dataflow.parallel.threads import _ThreadPool
 
-SECS = 30
+SECS = 300
 
 
 def own_threads():

@@ -19,8 +19,6 @@ from tpack.dataflow.sources import DataFromGenerator, DataFromList
 from tpack.errors import ConfigError, DataExhaustedError, DataPointError, InputError
 from tpack.utils import serialize
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @pytest.fixture
 def address(tmp_path):

@@ -60,7 +60,7 @@ CASES = {
 def test_the_code_of_a_process_says_whether_it_has_lost_another(case):
     what, code = CASES[case]
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT.format(what)], cwd=ROOT, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", SCRIPT.format(what)], cwd=ROOT, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == code, done.stderr
     assert [lost_by(line) for line in done.stderr.splitlines() if lost_by(line)] == [(1,)] * (code == 75)

@@ -142,7 +142,7 @@ def test_processes_find_each_other(variables, source):
             processes.append(
                 subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             )
-        ended = [process.communicate(timeout=100) for process in processes]
+        ended = [process.communicate(timeout=300) for process in processes]
     assert [process.returncode for process in processes] == [0, 0, 0], ended
     found = [json.loads(output) for output, _ in ended]
     workers = found[0][3]

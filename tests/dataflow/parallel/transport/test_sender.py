@@ -14,7 +14,7 @@ from tpack.dataflow.parallel.transport.slots import MIN_SLOT_BYTES
 from tpack.dataflow.parallel.transport.wire import MAX_LEASES, VIEW_BYTES, CancelledError, Kind, PeerGoneError
 from tpack.errors import DataPointError, InputError
 
-WAIT_SECS = 30
+WAIT_SECS = 300
 SMALL = [np.arange(3, dtype=np.float32), 1]
 MIDDLE = [np.zeros(VIEW_BYTES - 1, np.uint8)]
 LARGE = [np.zeros(2 * VIEW_BYTES, np.uint8)]

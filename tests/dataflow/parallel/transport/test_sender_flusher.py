@@ -5,7 +5,7 @@ import threading
 from tpack.dataflow.parallel.transport.sender import _Flusher
 from tpack.dataflow.parallel.transport.wire import PeerGoneError
 
-WAIT_SECS = 30
+WAIT_SECS = 300
 
 
 def test_what_is_expected_is_flushed_again_and_again():

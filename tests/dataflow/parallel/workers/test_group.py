@@ -16,7 +16,7 @@ from tpack.dataflow.parallel.transport.wire import Kind
 from tpack.dataflow.parallel.workers.group import GroupOptions, WorkerPool
 from tpack.errors import DataWorkerError
 
-SECS = 60
+SECS = 300
 
 
 @pytest.fixture
