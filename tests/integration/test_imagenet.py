@@ -129,11 +129,9 @@ def script(monkeypatch):
     ("depth", "variant", "data_format", "count"),
     [
         # As the papers' authors, torchvision and timm count them.
-        (18, "resnet", "channels_last", 11_689_512),
         (18, "preact", "channels_first", 11_687_720),
         (18, "se", "channels_first", 11_778_592),
         (50, "resnet", "channels_first", 25_557_032),
-        (50, "preact", "channels_last", 25_549_352),
         (50, "resnext", "channels_last", 25_028_904),
     ],
 )
@@ -153,14 +151,10 @@ def test_networks_have_as_many_parameters_as_published(graph, script, depth, var
         ("alexnet", lambda module: module.alexnet, 227, 60_965_224, 724_406_816),
         ("vgg", lambda module: module.VGG(), 224, 138_357_544, 15_470_264_320),
         ("vgg", lambda module: module.VGG("BN", data_format="channels_first"), 224, 138_365_992, 15_470_264_320),
-        ("vgg", lambda module: module.VGG("GN"), 224, 138_365_992, 15_470_264_320),
         ("inception_bn", lambda module: module.inception_bn, 224, 11_295_240, 2.03e9),
-        ("shufflenet", lambda module: module.ShuffleNet1(1), 224, 1_531_936, 143e6),
         ("shufflenet", lambda module: module.ShuffleNet1(3), 224, 1_865_728, 137e6),
         ("shufflenet", lambda module: module.ShuffleNet1(3, 0.5), 224, 718_324, 38e6),
-        ("shufflenet", lambda module: module.ShuffleNet2(0.5), 224, 1_366_792, 41e6),
         ("shufflenet", lambda module: module.ShuffleNet2(1.0), 224, 2_278_604, 145e6),
-        ("shufflenet", lambda module: module.ShuffleNet2(2.0), 224, 7_393_996, 583e6),
     ],
 )
 def test_networks_cost_what_is_published(script, name, make, size, parameters, multiply_adds):
