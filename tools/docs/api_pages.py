@@ -1,6 +1,4 @@
-"""``docs/api``: the reference by area, a page for each group of public names and for what a package has beyond them.
-
-python -m tools.docs.api_pages        writes the pages, and their places in the navigation of `mkdocs.yml`
+"""The pages ``api/`` of the site: one for each group of public names, and for the other names of each package.
 
 A page names where each class or function is made; mkdocstrings reads the signature and docstring from there when the
 site is built, without importing anything.
@@ -12,11 +10,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.helpers.source import ROOT, modules_under
+from tests.helpers.source import modules_under
 from tpack.public_names import GROUPS
 
-FOLDER = ROOT / "docs" / "api"
-SITE = ROOT / "mkdocs.yml"
 WITHOUT_PAGE = ("tpack.contrib", "tpack.legacy", "tpack.tf1", "tpack.cli")
 """Packages for scripts that were written for something else, which the pages on migrating tell of, and commands."""
 
@@ -81,7 +77,7 @@ def index(made: list[Page]) -> str:
         "# Reference",
         "",
         "Every public name, by what a reader looks for, from the docstrings. [All names on one page](../names.md)",
-        "have a line each. The pages are made by `python -m tools.docs.api_pages`.",
+        "have a line each.",
         "",
         "| page | names |",
         "|---|---|",
@@ -133,27 +129,3 @@ def _path(value: Any) -> str:
 def _names(page: Page) -> str:
     names = sorted(page.members.values(), key=str.lower)
     return ", ".join(f"`{name}`" for name in names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
-
-
-def navigation(text: str, made: dict[str, str]) -> str:
-    """Return the text of `mkdocs.yml` with the pages of the reference, which is the last section there."""
-    head, first, _ = text.partition("      - api/index.md\n")
-    lines = ["      - names.md\n"]
-    lines += [f'      - "{made[name].splitlines()[0][2:]}": api/{name}\n' for name in made if name != "index.md"]
-    return "".join([head, first, *lines])
-
-
-def main() -> None:
-    """Write the pages and the navigation, and remove pages that are no longer made."""
-    made = files()
-    FOLDER.mkdir(exist_ok=True)
-    for old in FOLDER.glob("*.md"):
-        if old.name not in made:
-            old.unlink()
-    for name, text in made.items():
-        (FOLDER / name).write_text(text, encoding="utf-8")
-    SITE.write_text(navigation(SITE.read_text(encoding="utf-8"), made), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

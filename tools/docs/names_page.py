@@ -1,25 +1,19 @@
-"""``docs/names.md``: every public name and what it is, made from the lists that the packages themselves are made of.
-
-python -m tools.docs.names_page        writes the page
-"""
+"""The page ``names.md`` of the site: every public name with its summary, from the lists of the packages."""
 
 import importlib
 import inspect
 import re
 from typing import Any
 
-from tests.helpers.source import ROOT, modules_under
+from tests.helpers.source import modules_under
 from tpack.public_names import GROUPS
-
-PAGE = ROOT / "docs" / "names.md"
 
 HEAD = """# The public names
 
-What `tpack` has, by what a reader looks for, and after it what the packages offer beyond that. `from tpack import *`
-gives it, but of modules only `dataset`, `imgaug` and `logger`: others are imported by name, as in `from tpack import
-summary`; scripts of tensorpack's that run by `tpack.install_as_tensorpack()` get them by a star, too. The page is made
-by `python -m tools.docs.names_page` from `tpack/public_names.py` and the `__all__` of each package; a test fails
-when it is not up to date. What `tpack.tf1` has of TensorFlow 1 is on [a page of its own](tf1.md).
+All names of `tpack` by purpose, then what each package adds. `from tpack import *` gives them, except modules other
+than `dataset`, `imgaug` and `logger`: import those by name, as in `from tpack import summary`. Scripts of tensorpack
+that run by `tpack.install_as_tensorpack()` get all modules by a star, too. The names of `tpack.tf1` have
+[a page of their own](tf1_names.md).
 """
 
 
@@ -54,10 +48,6 @@ def _summary(value: Any) -> str:
         return f"`{value}`".replace("|", r"\|") if isinstance(value, str | int | float) else "a constant"
     if inspect.ismodule(value) and not value.__name__.startswith("tpack."):
         return "The module that TensorFlow keeps under this name."
-    text = inspect.getdoc(value) or ""
+    text = inspect.getdoc(value) or "A type for annotations."
     sentence = re.split(r"(?<=\.)\s", " ".join(text.split("\n\n")[0].split()), maxsplit=1)[0]
     return sentence.replace("|", r"\|")
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")

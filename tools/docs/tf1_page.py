@@ -1,6 +1,4 @@
-"""``docs/tf1.md``: where each public name of TensorFlow 1.15 is today, made by looking each of them up.
-
-python -m tools.docs.tf1_page        writes the page
+"""The page ``tf1_names.md`` of the site: where each public name of TensorFlow 1.15 is today, found by looking it up.
 
 The names are those of ``tests/tf1/data/names_1_15.txt``, which TensorFlow 1.15.5 itself listed.
 """
@@ -17,40 +15,12 @@ from tests.helpers.source import ROOT
 from tpack.tf1 import _load
 from tpack.tf1.removed_names import reason_for
 
-PAGE = ROOT / "docs" / "tf1.md"
 NAMES = ROOT / "tests" / "tf1" / "data" / "names_1_15.txt"
 
-HEAD = """# TensorFlow 1
+HEAD = """# Names of TensorFlow 1.15
 
-    import tpack.tf1 as tf        # instead of import tensorflow as tf
-
-and a training script of 2016 to 2020 runs on TensorFlow of today. `tpack.tf1` is `tensorflow.compat.v1`, each name
-looked up when it is asked for, with the four namespaces that TensorFlow has lost: `tf.layers`, `tf.nn.rnn_cell`,
-`tf.estimator` and `tf.contrib`. It patches nothing, throws no global switch, and works beside `tensorflow.compat.v1` in
-one program. Layers and cells have the variables, default names and collections of TensorFlow 1.15, so that its
-checkpoints load.
-
-A script that builds without a `tf.Graph` of its own builds into a default graph, as in TensorFlow 1. The thread gets it
-when it first asks for a name that builds, such as `tf.placeholder` or `tf.constant`, and executes eagerly no more;
-`tf.leave_default_graph()` takes that back. Inside of `with graph.as_default():` and in the functions of a trainer's
-model nothing of this happens. A program that trained once begins the next training by `tf.reset_default_graph()`, as it
-did.
-
-Two things a script may need that only TensorFlow's own switches give, which tpack leaves to the script: sizes of
-shapes as `Dimension` objects (`x.shape[1].value`), by `tf.disable_v2_tensorshape()` in the first line, and loops and
-conditions of version 1, by `tf.disable_v2_behavior()`, which includes the other.
-
-A name that is nowhere raises `tpack.errors.MissingNameError`, an `AttributeError` that says what to use in its place:
-
-    >>> tf.contrib.cudnn_rnn
-    MissingNameError: tf.contrib.cudnn_rnn is not there: use tf.contrib.rnn.LSTMBlockFusedCell, or ...
-
-`tf.keras` is Keras 3, as TensorFlow has it: `tf.keras.layers` are not those of 2019. `tpack.contrib.keras` trains its
-models. `tf.compat.v1` is `tpack.tf1` again. Modules inside TensorFlow (`tensorflow.python.ops`, ...) are imported from
-TensorFlow.
-
-The page is made by `python -m tools.docs.tf1_page`, which asks for each of the {total} public names that TensorFlow
-1.15.5 lists (without `tf.keras` and `tf.raw_ops`); a test fails when it is not up to date.
+Where each of the {total} public names that TensorFlow 1.15.5 lists (without `tf.keras` and `tf.raw_ops`) is under
+[`tpack.tf1`](tf1.md), and what replaces those that are gone.
 """
 
 
@@ -143,7 +113,3 @@ def _refused(found: list[Name]) -> str:
     for (namespace, reason), refused in by_reason.items():
         lines.append(f"| {', '.join(f'`{namespace}.{name}`' for name in refused)} | {reason} |")
     return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
