@@ -168,7 +168,7 @@ def set_logger_dir(dirname: str | os.PathLike[str], action: str | None = None) -
     the directory claims it for this process until training ends.
 
     A directory on remote storage, such as ``s3://bucket/run``, is written by way of one on this machine, which
-    `get_logger_dir` returns: see docs/remote.md.
+    `get_logger_dir` returns: see docs/saving.md.
 
     Args:
         dirname: the directory, made if it is not there; or a URL that fsspec knows.
