@@ -10,9 +10,9 @@ import subprocess
 import pytest
 
 import tpack
-from tests.helpers import api_pages, built_pages, docs_code, docs_pages, trainer_pictures
-from tests.helpers.docs_pages import DOCS, LANGUAGES
 from tests.helpers.source import ROOT, assert_none
+from tools.docs import api_pages, built_pages, docs_code, docs_pages, trainer_pictures
+from tools.docs.docs_pages import DOCS, LANGUAGES
 
 SITE = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
 

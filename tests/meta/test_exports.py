@@ -11,8 +11,8 @@ import sys
 
 import pytest
 
-from tests.helpers import names_page
 from tests.helpers.source import ROOT, assert_none, modules_under
+from tools.docs import names_page
 
 PACKAGES = [module.name for module in modules_under("tpack") if module.is_package]
 

@@ -9,8 +9,8 @@ import pytest
 import tensorflow.compat.v1 as tfv1
 
 import tpack.tf1
-from tests.helpers import tf1_page
 from tests.helpers.source import ROOT, assert_none
+from tools.docs import tf1_page
 from tpack.tf1.removed_names import MISSING, reason_for
 
 NAMES = tf1_page.names()

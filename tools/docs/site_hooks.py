@@ -10,7 +10,7 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
-from tests.helpers import built_pages
+from tools.docs import built_pages
 
 ROOT = Path(__file__).resolve().parents[2]
 _LINK = re.compile(r"\]\(\.\./(examples/[\w./-]+)\)")

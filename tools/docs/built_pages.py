@@ -1,11 +1,11 @@
 """The pages of the site that are built, not kept in git: the reference, all names, the names of TensorFlow 1.
 
-`tests.helpers.site_hooks` adds them to the pages below ``docs``, so that nothing is written there.
+`tools.docs.site_hooks` adds them to the pages below ``docs``, so that nothing is written there.
 """
 
 from functools import cache
 
-from tests.helpers import api_pages, names_page, tf1_page
+from tools.docs import api_pages, names_page, tf1_page
 
 REFERENCE = "api/index.md"
 """The first page of the reference, which `mkdocs.yml` lists; the others follow it in the navigation."""
