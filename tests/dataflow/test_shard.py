@@ -1,11 +1,13 @@
 import json
+import os
 
 import pytest
 
 from tpack.dataflow import BatchData, DataFromGenerator, DataFromList, JoinData, LocallyShuffleData, MapData
-from tpack.dataflow.shard import ShardData, place_by_environment, shard_files, shards_in
+from tpack.dataflow.shard import ShardData, shard_files, shards_in
 from tpack.dataflow.sources import IndexedDataFlow
 from tpack.errors import ConfigError, InputError
+from tpack.utils.launch_env import worker_place
 from tpack.utils.rng import fix_rng_seed, get_rng
 
 VARIABLES = ("RANK", "WORLD_SIZE", "TF_CONFIG")
@@ -144,7 +146,7 @@ def test_other_arguments_are_refused():
 
 
 def test_the_place_is_that_which_the_launcher_says(monkeypatch):
-    assert place_by_environment() == (0, 1)
+    assert worker_place(os.environ) == (0, 1)
     monkeypatch.setenv("RANK", "2")
     monkeypatch.setenv("WORLD_SIZE", "3")
     shard = ShardData(numbers(7))
@@ -161,7 +163,7 @@ def test_the_place_is_that_which_the_launcher_says(monkeypatch):
     ):
         config = {"cluster": cluster, "task": {"type": kind, "index": index}}
         monkeypatch.setenv("TF_CONFIG", json.dumps(config))
-        assert place_by_environment() == expected
+        assert worker_place(os.environ) == expected
 
 
 def test_files_are_put_in_order_and_dealt_out():

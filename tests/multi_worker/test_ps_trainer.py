@@ -8,7 +8,7 @@ from tests.helpers.worker_job import run_workers, values_of
 from tests.helpers.worker_scenarios import Equivalence, Values
 from tpack.callbacks.saver import ModelSaver
 from tpack.errors import ClusterError, ConfigError
-from tpack.multi_worker.cluster.cluster_spec import ClusterMember, ClusterTask
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.cluster.exit_codes import EXIT_PEER_LOST
 from tpack.multi_worker.cluster.ports import PortReservation
 from tpack.multi_worker.ps_trainer import (
@@ -20,6 +20,7 @@ from tpack.train.interface import launch_train_with_config
 from tpack.train.resume import AutoResumeTrainConfig
 from tpack.train.trainers import SimpleTrainer
 from tpack.utils import logger
+from tpack.utils.launch_env import ClusterTask
 
 KINDS = ("synchronous", "replicated", "asynchronous")
 

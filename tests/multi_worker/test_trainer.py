@@ -7,10 +7,10 @@ from tests.helpers.equivalence import one_tower
 from tests.helpers.toy_training import ControlClient, Recorder, line_input
 from tests.helpers.worker_job import run_workers, values_of
 from tpack.errors import ConfigError
-from tpack.multi_worker.cluster.cluster_spec import ClusterTask
 from tpack.multi_worker.trainer import MultiWorkerTrainerReplicated, WaitLimits
 from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config
+from tpack.utils.launch_env import ClusterTask
 
 
 def equal_bits(left, right):

@@ -12,9 +12,9 @@ import pytest
 
 from tests.helpers.source import ROOT
 from tpack.errors import ConfigError
-from tpack.multi_worker.cluster.environment import find_in_environment
 from tpack.utils import logger
 from tpack.utils.dir_lock import DirectoryClaim
+from tpack.utils.launch_env import read_launch_env
 from tpack.utils.remote.directories import finish_directories
 
 
@@ -315,6 +315,6 @@ def test_each_process_of_several_has_a_directory_of_its_own(tmp_path, monkeypatc
     finally:
         logger.close_logger_dir()
     if suffix:
-        place = find_in_environment(environment).place
+        place = read_launch_env(environment).place
         job, number = getattr(place, "job", "worker"), getattr(place, "rank", 0)
         assert suffix == (f"-rank{number}" if job in ("chief", "worker") else f"-{job}{place.index}")

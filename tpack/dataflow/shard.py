@@ -16,8 +16,7 @@ from tpack.dataflow.base import DataFlow, ProxyDataFlow, flows_in, length_or_non
 from tpack.dataflow.iterator_state import Passes, StateReader, make_state
 from tpack.dataflow.sources import DataFromList, IndexedDataFlow
 from tpack.errors import ConfigError, InputError
-from tpack.multi_worker.cluster.cluster_spec import ClusterMember, ClusterTask
-from tpack.multi_worker.cluster.environment import find_in_environment
+from tpack.utils.launch_env import worker_place
 from tpack.utils.rng import same_in_all_processes
 from tpack.utils.validation import check_arguments, check_choice, check_count, check_path
 
@@ -205,7 +204,7 @@ class ShardData(ProxyDataFlow):
 
     def _known_place(self) -> tuple[int, int]:
         if self._place is None:
-            self.take_place(*place_by_environment())
+            self.take_place(*worker_place(os.environ))
         return self._place  # type: ignore[return-value]
 
 
@@ -244,19 +243,6 @@ def shard_files(
             f"shard_files got {f'{twice} more than once' if names else 'no file'}: expected names of files"
         )
     return ShardData(DataFromList([[name] for name in names], shuffle), rank, size, remainder=remainder, seed=seed)
-
-
-def place_by_environment() -> tuple[int, int]:
-    """Return the rank of this process and the number of workers, as the launcher says them; (0, 1) for one alone.
-
-    A parameter server and an evaluator are none of the workers: what they read they read alone.
-    """
-    place = find_in_environment(os.environ).place
-    if isinstance(place, ClusterTask):
-        cluster = {job: tuple(addresses) for job, addresses in place.cluster.items()}
-        member = ClusterMember(cluster, place.job, place.index)
-        return (0, 1) if member.rank is None else (member.rank, member.num_workers)
-    return (0, 1) if place is None else (place.rank, place.size)
 
 
 def shards_in(ds: DataFlow) -> list[ShardData]:

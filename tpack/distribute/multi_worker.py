@@ -13,8 +13,9 @@ from tpack.distribute.strategy import DistributionStrategy
 from tpack.distribute.values import Aggregation, Destinations, DistributedValues, Mirrored, reduce_op_of
 from tpack.errors import ConfigError
 from tpack.multi_worker.all_reduce import Exchange, WorkerGroup, all_reduce_between_workers
-from tpack.multi_worker.cluster.cluster_spec import ClusterMember, ClusterTask
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.tower.per_graph import PerGraph
+from tpack.utils.launch_env import ClusterTask
 from tpack.utils.validation import check_arguments, check_count, check_text, shown
 
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpack.errors import CheckpointError, ClusterError
+from tpack.estimator.cluster_place import ClusterPlace
 from tpack.estimator.run_config import RunConfig
-from tpack.multi_worker.cluster.environment import launch_of
 from tpack.multi_worker.cluster.peers import connect_peers
-from tpack.multi_worker.cluster.tf_config import ClusterPlace
 from tpack.multi_worker.servers import start_server
 from tpack.utils import logger
+from tpack.utils.launch_env import launch_token
 
 NOTE_NAME = "training_ended.json"
 _POLL_SECS = 0.5
@@ -57,7 +57,7 @@ class EndNote:
         trains = {
             job: list(addresses) for job, addresses in (task.cluster if task else {}).items() if job != "evaluator"
         }
-        told = json.dumps([launch_of(environment), trains], sort_keys=True)
+        told = json.dumps([launch_token(environment), trains], sort_keys=True)
         self._training = hashlib.sha256(told.encode()).hexdigest()
 
     @contextmanager

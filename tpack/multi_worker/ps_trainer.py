@@ -23,9 +23,8 @@ from tpack.graph_copy.towers import TowerBuilding
 from tpack.input_source.base import InputSource
 from tpack.multi_worker.all_reduce import WorkerGroup
 from tpack.multi_worker.callbacks import PushBeforeEpoch, StepHeartbeat
-from tpack.multi_worker.cluster.cluster_spec import ClusterMember, ClusterTask
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.cluster.peers import Peers, connect_peers
-from tpack.multi_worker.cluster.ports import parse_address
 from tpack.multi_worker.cluster.resolver import resolve_cluster
 from tpack.multi_worker.epoch_barrier import BoundedStaleness, EpochBarrier
 from tpack.multi_worker.parameter_server import ParameterServerBuilder, ServerPlacement, SharingOptions
@@ -39,6 +38,8 @@ from tpack.tfutils.sessinit import SessionInit
 from tpack.train.loop import StepCounter
 from tpack.train.single_cost import SingleCostTrainer
 from tpack.utils import logger
+from tpack.utils.launch_env import ClusterTask
+from tpack.utils.net_address import parse_address
 from tpack.utils.validation import check_arguments, check_count
 
 _POLL_SECS = 0.05
@@ -386,7 +387,7 @@ def wait_for_parameter_servers(member: ClusterMember, timeout_secs: float) -> No
 
 def _listens(address: str) -> bool:
     try:
-        with socket.create_connection(parse_address(address, "the address of a parameter server"), timeout=1.0):
+        with socket.create_connection(parse_address("ClusterMember", "cluster.ps", address), timeout=1.0):
             return True
     except OSError:
         return False

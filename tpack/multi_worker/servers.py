@@ -19,11 +19,11 @@ import tensorflow.compat.v1 as tf
 from tpack.compat import place_in_task
 from tpack.errors import ClusterError, ConfigError, DataExhaustedError, DeviceError
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
-from tpack.multi_worker.cluster.ports import parse_address
 from tpack.multi_worker.port_filter import listen_only_at, own_addresses
 from tpack.tfutils.sesscreate import NewSessionCreator, get_default_sess_config
 from tpack.tower.devices import check_devices_present, list_gpus, provide_cpu_devices, required_cpu_devices
 from tpack.utils import logger
+from tpack.utils.net_address import parse_address
 from tpack.utils.validation import check_arguments, check_count
 
 NUM_CHANNELS = 4
@@ -157,7 +157,7 @@ def let_calls_to_lost_servers_fail() -> None:
 def _started(member: ClusterMember, num_cpu_devices: int, config: tf.ConfigProto) -> WorkerServer:
     """Start a server."""
     jobs = {job: list(addresses) for job, addresses in member.cluster.items() if job != "evaluator"}
-    host, port = parse_address(member.address, "the member's address")
+    host, port = parse_address("ClusterMember", "address", member.address)
     try:
         server = tf.train.Server(
             jobs, member.job, member.index, config=_server_config(member, num_cpu_devices, config), start=False

@@ -8,8 +8,9 @@ from tpack.graph_builder.base import GraphBuilder
 from tpack.graph_builder.compiled import Compile
 from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.multi_worker.all_reduce import WorkerGroup
-from tpack.multi_worker.cluster.cluster_spec import ClusterMember, ClusterRank, ClusterTask
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.trainer import MultiWorkerTrainer, WaitLimits
+from tpack.utils.launch_env import ClusterRank, ClusterTask
 from tpack.utils.validation import check_arguments
 
 

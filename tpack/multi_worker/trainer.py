@@ -25,7 +25,7 @@ from tpack.graph_copy.towers import TowerBuilding
 from tpack.input_source.base import InputSource
 from tpack.multi_worker.all_reduce import Arrivals, Exchange, WorkerGroup, copy_from_worker
 from tpack.multi_worker.callbacks import BroadcastFromChief, ReplicaCheck, StepHeartbeat, compare_values
-from tpack.multi_worker.cluster.cluster_spec import ClusterMember, ClusterRank, ClusterTask
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.cluster.consistency import check_consistency, program
 from tpack.multi_worker.cluster.cpu_share import share_of_cores
 from tpack.multi_worker.cluster.peer_failure import ended_by_loss
@@ -45,6 +45,7 @@ from tpack.train.config import TrainConfig
 from tpack.train.interruption import Interrupted, Interruption
 from tpack.train.multi_step import MultiStepRunner
 from tpack.train.single_cost import BuilderTrainer
+from tpack.utils.launch_env import ClusterRank, ClusterTask
 from tpack.utils.validation import check_arguments, check_number
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from tpack.callbacks.base import Callback
 from tpack.dataflow.base import length_or_none
 from tpack.dataflow.iterator_state import StatelessError
-from tpack.dataflow.shard import place_by_environment, shards_in
+from tpack.dataflow.shard import shards_in
 from tpack.errors import CheckpointError, ConfigError, InputError
 from tpack.tfutils.checkpoint import CheckpointReader, latest_checkpoint
 from tpack.tfutils.graph_lookup import GLOBAL_STEP_NAME
@@ -23,6 +23,7 @@ from tpack.train.config import TrainConfig
 from tpack.types import Peers
 from tpack.utils import logger
 from tpack.utils.dir_lock import DirectoryClaim
+from tpack.utils.launch_env import worker_place
 from tpack.utils.validation import check_arguments
 
 
@@ -89,7 +90,7 @@ class AutoResumeTrainConfig(TrainConfig):
             )
         # Nobody else may write there from now on, or what is read now would not be the last of it.
         self.extra_callbacks.append(KeepClaim(DirectoryClaim(directory)))
-        if place_by_environment()[0] > 0:
+        if worker_place(os.environ)[0] > 0:
             # Each worker has a directory of its own, and checkpoints are in that of the chief, who tells the others.
             return
         prefix = _latest_checkpoint(directory, restart_if_unreadable=restart_if_unreadable)
@@ -152,7 +153,7 @@ class AutoResumeTrainConfig(TrainConfig):
         try:
             self.data_states = states_of_workers(state)
             # Several workers go on when they know of each other, in `resume_data`.
-            if len(self.data_states) == 1 and place_by_environment()[1] == 1:
+            if len(self.data_states) == 1 and worker_place(os.environ)[1] == 1:
                 self.data.load_data_state(self.data_states[0])
         except StatelessError as error:
             logger.warning(f"The data begin anew: {error}.")

@@ -21,7 +21,6 @@ from tpack.callbacks.monitors.history import History
 from tpack.callbacks.nan_checks import CheckCost
 from tpack.errors import CallbackError, ConfigError, GraphBuildError, StopTraining
 from tpack.input_source.base import InputSource
-from tpack.multi_worker.cluster.resolver import check_only_process
 from tpack.step.compiled_copy import CompiledCopy
 from tpack.step.failure import data_taken_by
 from tpack.step.hooked_session import HookedSession
@@ -39,6 +38,7 @@ from tpack.train.multi_step import MultiStepRunner
 from tpack.train.run_status import RunFile
 from tpack.types import DataSource, Fetches, Peers, Session
 from tpack.utils import logger
+from tpack.utils.launch_env import check_only_process
 from tpack.utils.timer import Timer, humanize_time_delta
 from tpack.utils.validation import check_count
 

@@ -15,7 +15,6 @@ a colour, so that the message stands out; in a file and in a pipe there are no e
 """
 
 import functools
-import json
 import logging
 import os
 import shlex
@@ -23,12 +22,13 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable
 from typing import Any
 
 from tpack.errors import ConfigError
 from tpack.utils.dir_lock import check_not_claimed, forget_claims, was_claimed
 from tpack.utils.env import in_notebook
+from tpack.utils.launch_env import log_suffix
 from tpack.utils.remote.directories import Action, RemoteDirectory, open_directory
 from tpack.utils.remote.store import is_remote
 from tpack.utils.validation import check_local_path
@@ -54,13 +54,6 @@ __all__ = [
 LOG_FILE = "log.log"
 # What may be done with a log directory that has content, under its names.
 _ACTIONS: dict[str | None, Action] = {None: "b", "b": "b", "d": "d", "k": "k", "n": "n", "q": "q", "raise": "q"}
-# Who a process is and how many there are, in the order in which `tpack.multi_worker.cluster` asks launchers' variables.
-_RANKS_AND_SIZES = (
-    ("RANK", "WORLD_SIZE"),
-    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-    ("PMI_RANK", "PMI_SIZE"),
-)
 _GREEN, _YELLOW, _RED = "\033[32m", "\033[33m", "\033[31;1m"
 _RESET = "\033[0m"
 _LOCK = threading.RLock()
@@ -183,9 +176,9 @@ def set_logger_dir(dirname: str | os.PathLike[str], action: str | None = None) -
     """
     _check_action(action)
     if is_remote(dirname):
-        _set_remote_dir(f"{dirname}".rstrip("/") + suffix_of_process(os.environ), action)
+        _set_remote_dir(f"{dirname}".rstrip("/") + log_suffix(os.environ), action)
         return
-    path = os.path.abspath(check_local_path("set_logger_dir", "dirname", dirname)) + suffix_of_process(os.environ)
+    path = os.path.abspath(check_local_path("set_logger_dir", "dirname", dirname)) + log_suffix(os.environ)
     with _LOCK:
         if action is None and path == _directory.path and os.path.isdir(path) and not was_claimed(path):
             return
@@ -364,34 +357,6 @@ def _prepare(dirname: str, action: str | None) -> tuple[str, str | None]:
         dirname, aside = _make_room(dirname, _ACTIONS[action])
     os.makedirs(dirname, exist_ok=True)
     return dirname, aside
-
-
-def suffix_of_process(environment: Mapping[str, str]) -> str:
-    """Return what is added to the name of this process's log directory, as its launcher numbers the processes.
-
-    What cannot be read adds nothing here; `tpack.multi_worker.cluster` says what is wrong with it when workers look for each other.
-
-    Args:
-        environment: the variables of the process.
-    """
-    try:
-        config = json.loads(environment.get("TF_CONFIG") or "{}")
-        cluster, task = config.get("cluster") or {}, config.get("task") or {}
-        if sum(map(len, cluster.values())) > 1:
-            return _suffix_of_task(cluster, str(task["type"]), int(task.get("index", 0)))
-        for rank, size in _RANKS_AND_SIZES:
-            if rank in environment and int(environment.get(size, 1)) > 1:
-                return f"-rank{int(environment[rank])}" if int(environment[rank]) else ""
-    except (ValueError, TypeError, AttributeError, KeyError):
-        return ""
-    return ""
-
-
-def _suffix_of_task(cluster: Mapping[str, Sized], job: str, index: int) -> str:
-    if job not in ("chief", "master", "worker"):
-        return f"-{job}{index}"
-    rank = index + (sum(len(cluster.get(first, ())) for first in ("chief", "master")) if job == "worker" else 0)
-    return f"-rank{rank}" if rank else ""
 
 
 def _check_action(action: str | None) -> None:

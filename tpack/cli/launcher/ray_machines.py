@@ -25,7 +25,7 @@ from typing import Any
 from tpack.cli.launcher.agent_client import Link, Machines, agent_command, as_line
 from tpack.cli.launcher.plan import Host
 from tpack.errors import ClusterError, ConfigError
-from tpack.multi_worker.cluster.slurm import OWN_GPUS_VARIABLE
+from tpack.utils.launch_env import OWN_GPUS_VARIABLE
 from tpack.utils.optional import import_optional
 from tpack.utils.validation import is_number
 

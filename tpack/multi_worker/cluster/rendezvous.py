@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpack.errors import ClusterError, ConfigError
-from tpack.multi_worker.cluster.ports import PortReservation, join_address
+from tpack.multi_worker.cluster.ports import PortReservation
 from tpack.multi_worker.control.handshake import (
     SECRET_VARIABLE,
     Rejected,
@@ -38,6 +38,7 @@ from tpack.multi_worker.control.handshake import (
     receive,
     send,
 )
+from tpack.utils.net_address import join_address
 
 _GRACE_SECS = 5.0
 

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tpack.errors import ClusterError, ConfigError
-from tpack.multi_worker.cluster.ports import is_loopback, parse_address
+from tpack.utils.net_address import is_loopback, parse_address
 
 SECRET_VARIABLE = "TPACK_CLUSTER_SECRET"
 SHORTEST_SECRET = 16
@@ -143,7 +143,7 @@ def listen(point: RendezvousOptions, deadline: float) -> socket.socket:
     Raises:
         ClusterError: The port is in use, or the address is not one of this machine.
     """
-    host, port = parse_address(point.master, "the rendezvous' address")
+    host, port = parse_address("RendezvousOptions", "master", point.master)
     found = resolve(host, port, deadline)
     listener = socket.socket(found[0], socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -250,7 +250,7 @@ def connect(point: RendezvousOptions, rank: int, deadline: float) -> socket.sock
     Raises:
         ClusterError: It did not listen in time.
     """
-    host, port = parse_address(point.master, "the rendezvous' address")
+    host, port = parse_address("RendezvousOptions", "master", point.master)
     pause = _RETRY_SECS[0]
     while True:
         _, address = resolve(host, port, deadline)

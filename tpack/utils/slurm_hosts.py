@@ -1,21 +1,16 @@
-"""What Slurm's ``srun`` tells a task: its number, the machines of its step, and how its GPUs are dealt out."""
+"""Slurm's short form of a list of hosts, such as ``n[001-003,7],gpu1``."""
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from tpack.errors import ConfigError
 from tpack.utils.validation import check_arguments, check_text
 
 _MOST_HOSTS = 65536
-# A part in brackets, or what stands outside of them.
+# A part in brackets, or text outside of them.
 _PART = re.compile(r"\[([^\[\]]*)\]|([^\[\],\s]+)")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
-OWN_GPUS_VARIABLE = "TPACK_OWN_GPUS"
-"""What a launcher of tpack sets to 1 where each process sees only GPUs of its own; Slurm has variables that say so."""
-
-# Ways to bind GPUs (--gpu-bind) after which each task sees only its own.
-_BINDS_OWN_GPUS = ("single:", "per_task:", "map:", "mask:", "map_gpu:", "mask_gpu:", "verbose,single:")
 
 
 @check_arguments
@@ -24,10 +19,10 @@ def expand_hosts(nodelist: str, name: str = "nodelist") -> tuple[str, ...]:
 
     Args:
         nodelist: such as ``n[001-003,7],gpu1``; several brackets in one name give all combinations.
-        name: the variable that it came in, for the message.
+        name: the variable that holds it, for the message.
 
     Raises:
-        ConfigError: It is no such list, or it names more than 65,536 hosts.
+        ConfigError: It cannot be read, or it has more than 65,536 hosts.
 
     Example:
         ``expand_hosts("n[08-10],gpu1")`` gives ``("n08", "n09", "n10", "gpu1")``.
@@ -41,26 +36,13 @@ def expand_hosts(nodelist: str, name: str = "nodelist") -> tuple[str, ...]:
     return tuple(hosts)
 
 
-def has_own_gpus(environment: Mapping[str, str]) -> bool:
-    """Tell whether a launcher, or Slurm, shows each task of the step only GPUs of its own.
-
-    Args:
-        environment: the variables of the process.
-    """
-    if environment.get(OWN_GPUS_VARIABLE) == "1":
-        return True
-    if environment.get("SLURM_GPU_BIND", "").startswith(_BINDS_OWN_GPUS) or "SLURM_NTASKS_PER_GPU" in environment:
-        return True
-    return "SLURM_GPUS_PER_TASK" in environment or "gpu" in environment.get("SLURM_TRES_PER_TASK", "")
-
-
 def _split(nodelist: str, name: str) -> Iterator[str]:
     """Yield the entries between the commas that are outside of brackets."""
     depth = start = 0
     for place, letter in enumerate(nodelist):
         depth += {"[": 1, "]": -1}.get(letter, 0)
         if depth not in (0, 1):
-            raise _unreadable(name, nodelist, "brackets in pairs, not nested")
+            break
         if letter == "," and not depth:
             yield nodelist[start:place]
             start = place + 1
@@ -79,7 +61,7 @@ def _combinations(entry: str, nodelist: str, name: str) -> Iterator[str]:
 
 
 def _numbers(text: str, nodelist: str, name: str) -> Iterator[str]:
-    """Yield the numbers of a bracket, with the zeros that they begin with."""
+    """Yield the numbers of a bracket, with their leading zeros."""
     for item in text.split(","):
         found = _RANGE.fullmatch(item)
         low, high = (found[1], found[2] or found[1]) if found else ("1", "0")
@@ -89,5 +71,5 @@ def _numbers(text: str, nodelist: str, name: str) -> Iterator[str]:
             yield f"{number:0{len(low)}d}"
 
 
-def _unreadable(name: str, nodelist: str, wanted: str) -> ConfigError:
-    return ConfigError(f"{name} is {nodelist[:100]!r}: expected {wanted}, as in n[001-003,7],gpu1")
+def _unreadable(name: str, nodelist: str, expected: str) -> ConfigError:
+    return ConfigError(f"{name} got {nodelist[:100]!r}: expected {expected}, as in n[001-003,7],gpu1")

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tpack.errors import ConfigError
-from tpack.multi_worker.cluster.tf_config import place_from_environment
+from tpack.estimator.cluster_place import place_from_environment
 
 FULL = {"chief": ["h0:1"], "ps": ["h1:1", "h2:1"], "worker": ["h3:1", "h4:1"]}
 
@@ -17,17 +17,20 @@ def told(cluster, job, index):
 @pytest.mark.parametrize(
     ("tf_config", "message"),
     [
-        ({"task": {"type": "chief", "index": 0}}, "has no cluster, and its task's type is 'chief': expected worker"),
-        ({"cluster": FULL}, "has a cluster and no type of this process's task"),
-        ({"cluster": FULL, "task": {"type": "worker"}}, "has a cluster and no index of this process's task"),
-        ({"cluster": FULL, "task": {"index": 0}}, "has a cluster and no type"),
-        (told(FULL, "worker", 2), "the task's index is 2: expected 0 to 1"),
+        ({"task": {"type": "chief", "index": 0}}, "task.type='chief' and no cluster: expected worker"),
+        ({"cluster": FULL}, "task.type=None: expected the job"),
+        ({"cluster": FULL, "task": {"type": "worker"}}, "task.index=None"),
+        ({"cluster": FULL, "task": {"index": 0}}, "task.type=None"),
+        (told(FULL, "worker", 2), "task.index=2: expected 0 to 1"),
         (told(FULL, "worker", -1), "index=-1"),
-        (told(FULL, "foo", 0), "the task's type is 'foo'"),
-        (told({"chief": ["a:1"], "master": ["b:1"]}, "chief", 0), "a chief and a master, which are the same"),
-        (told({"chief": ["a:1", "b:1"]}, "chief", 0), "cluster.chief has 2 addresses"),
-        ([], r"cannot be read: it is \[\], expected a JSON object"),
-        ({"cluster": [1]}, r"cannot be read: cluster is \[1\], expected a JSON object"),
+        (told(FULL, "foo", 0), "task.type='foo'"),
+        (
+            told({"chief": ["a:1"], "master": ["b:1"]}, "chief", 0),
+            "chief and master, which are the same",
+        ),
+        (told({"chief": ["a:1", "b:1"]}, "chief", 0), "cluster.chief with 2 addresses"),
+        ([], r"got \[\]: expected a JSON object"),
+        ({"cluster": [1]}, r"cluster=\[1\]: expected a JSON object"),
     ],
 )
 def test_what_tensorflow_refuses_is_refused(tf_config, message):
@@ -36,7 +39,7 @@ def test_what_tensorflow_refuses_is_refused(tf_config, message):
 
 
 def test_text_that_is_no_json_is_refused():
-    with pytest.raises(ConfigError, match="^TF_CONFIG cannot be read, it is no JSON: "):
+    with pytest.raises(ConfigError, match="^TF_CONFIG got .*: expected JSON such as"):
         place_from_environment({"TF_CONFIG": "{"})
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tpack.errors import ConfigError
-from tpack.multi_worker.cluster.slurm import expand_hosts
+from tpack.utils.slurm_hosts import expand_hosts
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_hosts_are_expanded_in_order(text, hosts):
     ],
 )
 def test_what_is_no_list_is_shown(text, message):
-    with pytest.raises(ConfigError, match=rf"SLURM_STEP_NODELIST is .*: expected {message}"):
+    with pytest.raises(ConfigError, match=rf"SLURM_STEP_NODELIST got .*: expected {message}"):
         expand_hosts(text, "SLURM_STEP_NODELIST")
 
 
