@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tpack.errors import ConfigError, WrongTypeError
+from tpack.utils.formats.slurm_hosts import expand_hosts
 from tpack.utils.net_address import LOOPBACK, derived_port, join_address, parse_address
-from tpack.utils.slurm_hosts import expand_hosts
 from tpack.utils.validation import check_arguments, check_count, shown
 
 JOBS = ("chief", "worker", "ps", "evaluator")

@@ -15,6 +15,6 @@ __getattr__, __dir__, __all__ = attach(
             "ClusterRank",
             "ClusterTask",
         ),
-        "tpack.utils.slurm_hosts": ("expand_hosts",),
+        "tpack.utils.formats.slurm_hosts": ("expand_hosts",),
     },
 )
