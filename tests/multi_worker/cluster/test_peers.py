@@ -200,7 +200,7 @@ def test_a_lost_worker_is_named_by_all_that_are_left(fault):
     assert sorted(each["rank"] for each in told) == sorted({0, 1, 2} - {whose}), done.stderr
     for each in told:
         assert each["ranks"] == [whose]
-        how = f"it has said nothing for {HEARTBEAT_SECS:g} s" if "stopped" in fault else "its connection"
+        how = f"no heartbeat for {HEARTBEAT_SECS:g} s" if "stopped" in fault else "its connection"
         assert each["error"].startswith(f"worker {whose} was lost: {how}")
         assert each["secs"] >= HEARTBEAT_SECS * 0.7 or "killed" in fault
 

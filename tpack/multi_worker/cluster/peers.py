@@ -1,16 +1,15 @@
-"""The workers' own line to each other, beside TensorFlow: small values, and who is missing.
+"""The workers' control channel, beside TensorFlow: exchanges of small values, and detection of lost workers.
 
-Tensors travel between TensorFlow's servers, which wait for ever for a process that is stopped, and tell of one that was
-killed by an error about a connection. So workers have a line of their own. Each holds a connection to worker 0 and
-says a few times in `heartbeat_secs` that it is there; worker 0 tells all when one is killed, stopped, cut off, or has
-failed, and who it is. On the same line go values that are small and not tensors of a step: checksums, results of an
-evaluation, states of data.
+TensorFlow's servers, which transfer tensors, wait without limit for a process that is stopped, and report one that was
+killed by an error about a connection. So each worker has a control channel to worker 0 with heartbeats; worker 0
+reports to all which one was killed, is stopped, has no network, or has failed. The same channel exchanges small values
+that are not tensors of a step: checksums, results of an evaluation, states of data.
 
     peers = connect_peers(resolve_cluster())
     losses = peers.gather("loss", loss)      # in all workers: the losses of all, by rank
     seed = peers.broadcast("seed", seed)     # that of worker 0, in all
 
-All workers make the same calls in the same order; those that do not are an error that says who is where.
+All workers make the same calls in the same order; otherwise every worker raises an error that lists each one's call.
 """
 
 import socket
@@ -23,7 +22,8 @@ from tpack.errors import ClusterError, ConfigError, PeerLostError
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.cluster.exit_codes import end_soon_after_main_thread, end_with_code_of_uncaught
 from tpack.multi_worker.control.client import ControlClient
-from tpack.multi_worker.control.handshake import RendezvousOptions, connect, is_proven, present, receive
+from tpack.multi_worker.control.handshake import HELLO_SECS, RendezvousOptions, connect, is_proven, present
+from tpack.multi_worker.control.messages import receive_now
 from tpack.multi_worker.control.server import FAREWELL_SECS, ControlServer, Timeouts
 from tpack.utils import serialize
 from tpack.utils.validation import check_arguments, check_count, check_number, check_text
@@ -307,22 +307,19 @@ def _connected(point: RendezvousOptions, rank: int, limits: Timeouts) -> Peers:
     if rank == 0:
         hub = ControlServer(point, limits)
         return Peers(ControlClient(hub.start(), point.size, limits), rank, point.size, limits, hub=hub)
-    connection, number = _come(point, rank, limits.timeout_secs)
-
-    def leave() -> None:
-        _LEFT[point.master, rank] = number
-
-    return Peers(ControlClient(connection, point.size, limits, on_closed=leave), rank, point.size, limits)
+    connection, number = _admitted(point, rank, limits.timeout_secs)
+    line = ControlClient(connection, point.size, limits, on_closed=lambda: _LEFT.update({(point.master, rank): number}))
+    return Peers(line, rank, point.size, limits)
 
 
-def _come(point: RendezvousOptions, rank: int, timeout_secs: float) -> tuple[socket.socket, str]:
-    """Return a connection to worker 0, which has let this worker in, and the number that it is known by there."""
+def _admitted(point: RendezvousOptions, rank: int, timeout_secs: float) -> tuple[socket.socket, str]:
+    """Return a connection to worker 0 after the handshake, and this side's nonce."""
     deadline = time.monotonic() + timeout_secs
     while True:
         connection = connect(point, rank, deadline)
-        why = "is still in the training before"
+        why = "is still in the last training"
         try:
-            number = _ask(connection, point, rank)
+            number = _handshake(connection, point, rank)
         except OSError as error:
             connection.close()
             why = f"was lost: {error}"
@@ -335,20 +332,22 @@ def _come(point: RendezvousOptions, rank: int, timeout_secs: float) -> tuple[soc
             connection.close()
         if time.monotonic() > deadline:
             raise ClusterError(
-                f"worker {rank} was not let in within {timeout_secs:g} s: worker 0 at {point.master} {why}"
+                f"worker {rank} was not admitted within {timeout_secs:g} s: worker 0 at {point.master} {why}"
             )
-        # The listener of the rendezvous, or of the training before, was still there.
+        # The server of the rendezvous, or of the last training, was still there.
         time.sleep(_RETRY_SECS)
 
 
-def _ask(connection: socket.socket, point: RendezvousOptions, rank: int) -> str | None:
-    """Return the number by which worker 0 has let this worker in; None if it is to ask again."""
+def _handshake(connection: socket.socket, point: RendezvousOptions, rank: int) -> str | None:
+    """Return this side's nonce; None if worker 0 asks to try again."""
     purpose = "line" if rank < point.size else "watch"
     number, theirs = present(connection, point, rank, purpose, left=_LEFT.get((point.master, rank)))
-    answer = receive(connection)
+    answer = receive_now(connection, HELLO_SECS)
     refused = answer.get("refused")
-    if refused is not None and refused != "again":
-        raise ClusterError(f"worker {rank} of {point.size} is told by worker 0 at {point.master}: {refused}")
-    if refused is None and not is_proven(answer.get("proof"), point.secret, "line", number, theirs, {"let_in": rank}):
-        raise ClusterError(f"who answers at {point.master} does not know the secret of worker {rank}")
-    return number if refused is None else None
+    if refused == "again":
+        return None
+    if refused is not None:
+        raise ClusterError(f"worker {rank} of {point.size} got from worker 0 at {point.master}: {refused}")
+    if not is_proven(answer.get("proof"), point.secret, "line", number, theirs, {"let_in": rank}):
+        raise ClusterError(f"the server at {point.master} does not know the secret of worker {rank}")
+    return number
