@@ -12,7 +12,7 @@ from tpack.errors import ConfigError
 from tpack.estimator.estimator import Estimator
 from tpack.estimator.run_config import RunConfig
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
-from tpack.multi_worker.cluster.exit_codes import EXIT_PEER_LOST
+from tpack.multi_worker.cluster.peer_failure import EXIT_PEER_LOST
 
 
 def alone(directory, name, steps):

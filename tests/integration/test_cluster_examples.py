@@ -17,7 +17,7 @@ import pytest
 
 from tests.helpers import preloaded
 from tests.helpers.source import ROOT
-from tpack.multi_worker.cluster.exit_codes import EXIT_PEER_LOST
+from tpack.multi_worker.cluster.peer_failure import EXIT_PEER_LOST
 from tpack.multi_worker.cluster.ports import PortReservation
 from tpack.multi_worker.cluster.resolver import resolve_cluster
 from tpack.utils.launch_env import read_launch_env

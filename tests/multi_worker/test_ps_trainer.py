@@ -9,7 +9,7 @@ from tests.helpers.worker_scenarios import Equivalence, Values
 from tpack.callbacks.saver import ModelSaver
 from tpack.errors import ClusterError, ConfigError
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
-from tpack.multi_worker.cluster.exit_codes import EXIT_PEER_LOST
+from tpack.multi_worker.cluster.peer_failure import EXIT_PEER_LOST
 from tpack.multi_worker.cluster.ports import PortReservation
 from tpack.multi_worker.ps_trainer import (
     DistributedTrainerParameterServer,

@@ -28,8 +28,7 @@ from tpack.multi_worker.callbacks import BroadcastFromChief, ReplicaCheck, StepH
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.cluster.consistency import check_consistency, program
 from tpack.multi_worker.cluster.cpu_share import share_of_cores
-from tpack.multi_worker.cluster.peer_failure import ended_by_loss
-from tpack.multi_worker.cluster.peers import Peers, connect_peers
+from tpack.multi_worker.cluster.peers import Peers, connect_peers, ended_by_loss
 from tpack.multi_worker.cluster.resolver import resolve_cluster
 from tpack.multi_worker.coordinated_stop import LONG_SECS, CoordinatedStop
 from tpack.multi_worker.optimizer_fingerprint import fingerprint_of_optimizer

@@ -22,7 +22,7 @@ from tpack.cli.launcher.agent import PROGRESS
 from tpack.cli.launcher.agent_client import Link, Machines, ReachedMachines
 from tpack.cli.launcher.console import Console
 from tpack.cli.launcher.plan import Host, Process, environment_of
-from tpack.multi_worker.cluster.exit_codes import EXIT_PEER_LOST, lost_by
+from tpack.multi_worker.cluster.peer_failure import EXIT_PEER_LOST, lost_by
 from tpack.utils.child_process import cause_of_death
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
