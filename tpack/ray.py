@@ -25,11 +25,11 @@ from tpack.cli.launcher.ray_machines import STRATEGIES, TASK_VARIABLE, RayMachin
 from tpack.cli.launcher.restarts import Restarts, Team
 from tpack.errors import ClusterError, ConfigError
 from tpack.multi_worker.cluster.rendezvous import SECRET_VARIABLE
+from tpack.utils.python_child import python_command
 from tpack.utils.validation import check_arguments, check_count, check_number
 
 __all__ = ["RayOptions", "RayResult", "launch_on_ray"]
 
-_COMMAND = "from tpack.ray import run_task; run_task()"
 _STATISTICS = "stats.json"
 
 
@@ -145,7 +145,7 @@ def _job(options: RayOptions, machines: RayMachines) -> Job:
     environment["TPACK_LAUNCH_ID"] = uuid.uuid4().hex
     # Workers on several nodes trust each other by it.
     environment.setdefault(SECRET_VARIABLE, secrets.token_hex(32))
-    command = [sys.executable, "-c", _COMMAND]
+    command = python_command("tpack.ray", "run_task", path=[])
     return Job(command, ".", environment, machines, options.start_timeout_secs, options.grace_secs)
 
 

@@ -16,7 +16,6 @@ function (``tpack.utils.process_map``). What they do and how they talk is theirs
 import contextlib
 import fcntl
 import importlib
-import json
 import math
 import multiprocessing
 import os
@@ -39,11 +38,8 @@ import cloudpickle
 from tpack.errors import ConfigError, WorkerError
 from tpack.utils import logger, renames
 from tpack.utils.concurrency import mask_sigint
+from tpack.utils.python_child import python_command
 
-_BOOT = (
-    "import json, sys; told = json.loads(sys.argv[1]); sys.path[:] = told['path']; "
-    "from tpack.utils.child_process import main; main(told)"
-)
 _TERMINATE_SECS = 2.0
 _Error = TypeVar("_Error", bound=WorkerError)
 
@@ -138,7 +134,6 @@ def spawn_child(
     executable = os.fsdecode(spawn.get_executable() or sys.executable)
     with _lifeline() as (there, here):
         told = {
-            "path": [entry or os.getcwd() for entry in sys.path if isinstance(entry, str)],
             "argv": sys.argv,
             "name": name,
             "lifeline": there,
@@ -149,7 +144,7 @@ def spawn_child(
         }
         with mask_sigint():
             process = subprocess.Popen(
-                [executable, "-c", _BOOT, json.dumps(told)],
+                python_command(__name__, "main", {"told": told}, executable=executable),
                 stdin=subprocess.DEVNULL,
                 pass_fds=(there, *descriptors),
                 env=environment,

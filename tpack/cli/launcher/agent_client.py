@@ -8,7 +8,6 @@ import os
 import select
 import shlex
 import subprocess
-import sys
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -17,14 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from tpack.cli.launcher.plan import Host
+from tpack.utils.python_child import python_command
 
 SSH = "ssh -o BatchMode=yes -o ServerAliveInterval=10 -o ServerAliveCountMax=3"
 """What starts an agent on another machine; it notices within half a minute that the machine has gone."""
 
 _ROOT = Path(__file__).resolve().parents[3]
-_BOOT = (
-    "import sys; sys.path[:] = [{root!r}, *filter(None, sys.path)]; from tpack.cli.launcher.agent import main; main()"
-)
 _SHOWN_LINES = 20
 _DRAIN_SECS = 1.0
 
@@ -242,7 +239,7 @@ def as_line(do: str, arguments: Mapping[str, Any]) -> bytes:
 
 def agent_command() -> list[str]:
     """Return what starts an agent on the machine that this is called on."""
-    return [sys.executable, "-c", _BOOT.format(root=str(_ROOT))]
+    return python_command("tpack.cli.launcher.agent", "main", path=[str(_ROOT)])
 
 
 def _command(host: Host, ssh: str) -> list[str]:
