@@ -1,7 +1,7 @@
 """What one call of a function built in a tower: operations, variables, names and items of collections."""
 
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -10,9 +10,10 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import BaseVariable, RandomSeeds, current_device, names_in_use, variables_by_name
+from tpack.graph_copy import op_kinds
+from tpack.graph_copy.nodes import op_of_input
 from tpack.tower.collections import CollectionSnapshot
 from tpack.tower.context import TowerContext
-from tpack.tower.devices import VARIABLE_OP_TYPES
 from tpack.tower.names import Scope
 
 COMPOSITE = (tf.IndexedSlices, tf.SparseTensor, tf.RaggedTensor)
@@ -181,18 +182,7 @@ def _serves_first_values(node: tf.NodeDef, variables: Container[str]) -> bool:
 
 def is_variable(node: tf.NodeDef) -> bool:
     """Tell whether a node is a variable."""
-    return node.op in VARIABLE_OP_TYPES
-
-
-def external_inputs(nodes: Mapping[str, tf.NodeDef]) -> list[str]:
-    """Return the inputs and control inputs of nodes that are not among them, each once."""
-    names = (name for node in nodes.values() for name in node.input)
-    return list(dict.fromkeys(name for name in names if op_of_input(name) not in nodes))
-
-
-def op_of_input(name: str) -> str:
-    """Return the operation that an input of a node is of."""
-    return name.lstrip("^").partition(":")[0]
+    return node.op in op_kinds.VARIABLES
 
 
 def tensor_leaves(structure: Any) -> list[tf.Tensor]:

@@ -6,7 +6,6 @@ that towers share, and what is written once a run. Where two counterparts differ
 differ from tower to tower: names, devices, seeds that the graph gives, text that holds names.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,19 +14,19 @@ from typing import Any, TypeAlias
 
 import tensorflow.compat.v1 as tf
 
+from tpack.graph_copy import op_kinds
 from tpack.graph_copy.capture import (
     NotReplicable,
     Region,
     are_replicable,
     chooses_devices,
     is_variable,
-    op_of_input,
     tensor_leaves,
 )
+from tpack.graph_copy.nodes import colocations, op_of_input
 from tpack.tower.collections import VARIABLE_KEYS
 from tpack.tower.names import Scope
 
-_COLOCATED = b"loc:@"
 _SEEDS = ("seed", "seed2")
 # These are compared by what they say, not by their text. The mark of what others wait for changes nothing, and there is
 # more to wait for it in the first tower, such as summaries.
@@ -35,17 +34,6 @@ _MARK_OF_WAITING = "_has_manual_control_dependencies"
 _SPECIAL = frozenset(
     {"_class", "_gradient_op_type", "_output_shapes", "debug_name", "shared_name", _MARK_OF_WAITING, *_SEEDS}
 )
-# What TensorFlow calls stateful, and keeps nothing from one run to the next, or keeps it in a variable or in what was
-# made outside of the tower, or keeps nothing but where its random numbers are.
-_WITHOUT_STATE = re.compile(
-    r"VarHandleOp|ReadVariableOp|.*VariableOp|VarIsInitializedOp|ResourceGather(Nd)?|ResourceScatter.*|Resource.*Apply.*"
-    r"|Assert|Print(V2)?|Timestamp|CheckNumerics(V2)?|.*Summary(V2)?|Placeholder"
-    r"|Random(Uniform|UniformInt|StandardNormal|Shuffle|Gamma|GammaGrad|Poisson(V2)?|Crop)|TruncatedNormal"
-    r"|ParameterizedTruncatedNormal|Multinomial|StatelessRandom.*|StatelessTruncatedNormal.*|SampleDistortedBoundingBox"
-    r"(V2)?|.*CandidateSampler|.*UnigramSampler|RandomShuffle|TensorArray\w*V3|TensorArrayV3|StatefulPartitionedCall|While"
-    r"|If|Case|QueueDequeue.*|LookupTable(Find|Size)V2|IteratorGetNext.*|StackPushV2|StackPopV2"
-)
-
 Images: TypeAlias = dict[str, str]
 """The counterparts in the first tower, by the names in the second one."""
 
@@ -217,7 +205,7 @@ class _Comparison:
         self._like.seeds.add(other.name)
 
     def _compare_colocations(self, one: tf.NodeDef, other: tf.NodeDef) -> None:
-        groups = [_colocations(node) for node in (one, other)]
+        groups = [colocations(node) for node in (one, other)]
         mapped = [self._like.images.get(name, self._given.get(name, name)) for name in groups[1]]
         if sorted(groups[0]) != sorted(mapped):
             raise NotReplicable(f"{other.name} is colocated with {groups[1]}, in the first tower with {groups[0]}")
@@ -301,18 +289,13 @@ def check_state(node: tf.NodeDef) -> None:
         NotReplicable: It does.
     """
     definition = tf.get_default_graph().op_def_for_type(node.op)
-    if definition.is_stateful and not _WITHOUT_STATE.fullmatch(node.op):
+    if definition.is_stateful and not op_kinds.WITHOUT_STATE.fullmatch(node.op):
         raise NotReplicable(f"it makes {node.name}, a {node.op}, which has a state of its own")
 
 
 def _value(node: tf.NodeDef, key: str) -> Any:
     """Return an attribute, or None; to ask the node for one that it lacks would add it."""
     return node.attr.get(key)
-
-
-def _colocations(node: tf.NodeDef) -> list[str]:
-    texts = node.attr["_class"].list.s if "_class" in node.attr else ()
-    return [text.removeprefix(_COLOCATED).decode() for text in texts]
 
 
 def _input_name(tensor: tf.Tensor) -> str:

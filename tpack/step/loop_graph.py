@@ -12,26 +12,24 @@ step leaves none there.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
+from tpack.graph_copy import op_kinds
+from tpack.graph_copy.nodes import NodeCopier, add_to_graph
 from tpack.step.compile_choice import CompileChoice
 from tpack.step.executor_choice import ExecutorChoice
 from tpack.step.fetch_plan import FetchPlan, GraphElement
-from tpack.tfutils.dependency import ancestors
+from tpack.tfutils.dependency import ancestors, is_handle, needed_by
 from tpack.types import Fetches
 
 _HOST = "/device:CPU:0"
 _SCOPE = "several_steps"
 _COPIES = "step"
-_ENTERING = ("Enter", "RefEnter")
-_LEAVING = ("Exit", "RefExit")
-_CONTROL_FLOW = (*_ENTERING, *_LEAVING, "Merge", "RefMerge", "NextIteration", "RefNextIteration", "Switch", "RefSwitch")
-_COLOCATION = b"loc:@"
 _OF_A_COPY = re.compile(rf"{_SCOPE}(_\d+)?/{_COPIES}/")
 
 
@@ -73,13 +71,13 @@ class LoopGraph:
             switch = _make_switch()
             self.stop = switch.assign(False, read_value=False)
             handles = [variable.handle for variable in (switch, *goes_on)]
-            loop = _LoopDef(self._scope, tf.constant(0, name="none"), self.num_steps, handles)
+            copied = {op.name for op in step.copied}
+            loop = _LoopNodes(self._scope, tf.constant(0, name="none"), self.num_steps, handles, copied)
             self.kept = _take_out(last, self._scope) if last else {}
-        step.copy_into(loop)
-        with tf.device(None), tf.control_dependencies(None):
-            made, *kept = loop.build()
-        self.num_made: tf.Tensor = made
-        self.keep_last: tf.Operation | None = kept[0] if kept else None
+        keep_last = step.copy_into(loop)
+        add_to_graph(loop.graph_def)
+        self.num_made: tf.Tensor = graph.get_tensor_by_name(f"{self._scope}/loop/num_made:0")
+        self.keep_last = graph.get_operation_by_name(keep_last) if keep_last else None
 
     @property
     def prefix(self) -> str:
@@ -160,41 +158,43 @@ class LoopPlan:
         return [made, *self._values.run(made)]
 
 
-class _LoopDef:
-    """The definition of the loop, to which the body is added.
+class _LoopNodes(NodeCopier):
+    """The nodes of the loop, to which the body is added.
 
     Args:
         scope: the name of the loop.
         none: the number of the first turn, 0.
         num_turns: how many turns.
-        goes_on: the handles of the variables all of which have to say that there is to be another turn.
+        goes_on: the handles of variables, all of which must be True for another turn.
+        copied: the names of the operations of the body.
 
     Attributes:
-        begin: an operation that runs in each turn, and not where the condition does not hold.
+        begin: an operation that runs at the beginning of each turn.
     """
 
-    def __init__(self, scope: str, none: tf.Tensor, num_turns: tf.Tensor, goes_on: Sequence[tf.Tensor]) -> None:
+    def __init__(
+        self, scope: str, none: tf.Tensor, num_turns: tf.Tensor, goes_on: Sequence[tf.Tensor], copied: Container[str]
+    ) -> None:
+        # Colocations with operations outside are dropped; the copy has the device.
+        super().__init__(copied, lambda name: f"{scope}/{_COPIES}/{name}", lambda _: None)
         self._scope = scope
-        self._graph_def = tf.GraphDef()
-        self._outside: dict[str, tf.Tensor] = {}
         self._entered: dict[str, str] = {}
-        self._returned = ["loop/num_made:0"]
         self._num_turns = num_turns
-        self._add("loop/turn", "Merge", [self._enter(none, is_constant=False), "loop/next"], tf.int32).attr["N"].i = 2
-        self._add("loop/is_left", "Less", ["loop/turn", self.outside(num_turns)], tf.int32)
-        condition = "loop/is_left"
+        turn = self._add("turn", "Merge", [self._enter(none, is_constant=False), f"{scope}/loop/next"], tf.int32)
+        turn.attr["N"].i = 2
+        condition = self._add("is_left", "Less", [turn.name, self.outside(num_turns)], tf.int32).name
         for number, handle in enumerate(goes_on):
-            read = self._add(f"loop/goes_on_{number}", "ReadVariableOp", [self.outside(handle), "^loop/turn"])
+            read = self._add(f"goes_on_{number}", "ReadVariableOp", [self.outside(handle), f"^{turn.name}"])
             read.attr["dtype"].type = tf.bool.as_datatype_enum
-            condition = self._add(f"loop/and_{number}", "LogicalAnd", [condition, read.name]).name
-        self._add("loop/condition", "LoopCond", [condition])
-        self._add("loop/switch", "Switch", ["loop/turn", "loop/condition"], tf.int32)
-        self._add("loop/num_made", "Exit", ["loop/switch"], tf.int32)
-        self.begin = self._add("loop/begin", "Identity", ["loop/switch:1"], tf.int32).name
-        one = self._add("loop/one", "Const", [f"^{self.begin}"])
+            condition = self._add(f"and_{number}", "LogicalAnd", [condition, read.name]).name
+        condition = self._add("condition", "LoopCond", [condition]).name
+        switch = self._add("switch", "Switch", [turn.name, condition], tf.int32).name
+        self._add("num_made", "Exit", [switch], tf.int32)
+        self.begin = str(self._add("begin", "Identity", [f"{switch}:1"], tf.int32).name)
+        one = self._add("one", "Const", [f"^{self.begin}"])
         one.attr["dtype"].type = tf.int32.as_datatype_enum
         one.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(np.int32(1)))
-        self._add("loop/made", "AddV2", [self.begin, "loop/one"], tf.int32)
+        self._made = self._add("made", "AddV2", [self.begin, one.name], tf.int32).name
 
     def outside(self, tensor: tf.Tensor) -> str:
         """Return the name that a tensor of the graph around has in all turns of the loop."""
@@ -202,56 +202,34 @@ class _LoopDef:
             self._entered[tensor.name] = self._enter(tensor, is_constant=True)
         return self._entered[tensor.name]
 
-    def copy(self, op: tf.Operation, inputs: Iterable[str], copied: Collection[str]) -> None:
-        """Add a copy of an operation.
-
-        Args:
-            op: the operation.
-            inputs: what the copy takes and what it runs after.
-            copied: the names of all operations that are copied.
-        """
-        node = self._graph_def.node.add()
-        node.CopyFrom(op.node_def)
-        node.name = f"{_COPIES}/{op.name}"
-        node.ClearField("input")
-        node.input.extend(inputs)
+    def copy(self, op: tf.Operation, inputs: Iterable[str]) -> None:
+        """Add a copy of an operation with these inputs and control inputs."""
+        node = self.add(op.node_def, inputs)
         if "frame_name" in node.attr:
             # A loop of the model is now one inside of this one.
             node.attr["frame_name"].s = f"{self._scope}/".encode() + node.attr["frame_name"].s
-        if "_class" in node.attr:
-            groups = list(_groups_inside(node.attr["_class"].list.s, copied))
-            node.attr["_class"].list.ClearField("s")
-            node.attr["_class"].list.s.extend(groups)
-            if not groups:
-                del node.attr["_class"]
 
     def end_turns_after(self, names: Iterable[str]) -> None:
         """Let a turn be over when these operations have run."""
-        self._add("loop/next", "NextIteration", ["loop/made", *(f"^{name}" for name in names)], tf.int32)
+        self._add("next", "NextIteration", [self._made, *(f"^{name}" for name in names)], tf.int32)
 
     def begin_last(self) -> str:
         """Return the name of an operation that runs in the last turn alone."""
-        self._add("loop/is_last", "Equal", ["loop/made", self.outside(self._num_turns)], tf.int32)
-        self._add("loop/last_switch", "Switch", [self.begin, "loop/is_last"], tf.int32)
-        return str(self._add("loop/last", "Identity", ["loop/last_switch:1"], tf.int32).name)
+        is_last = self._add("is_last", "Equal", [self._made, self.outside(self._num_turns)], tf.int32).name
+        switch = self._add("last_switch", "Switch", [self.begin, is_last], tf.int32).name
+        return str(self._add("last", "Identity", [f"{switch}:1"], tf.int32).name)
 
-    def stage(self, values: Sequence[str], dtypes: Sequence[tf.DType], after: str) -> None:
-        """Put values into a staging area when an operation has run."""
-        attributes = self._add("loop/keep_last", "Stage", [*values, f"^{after}"]).attr
-        attributes["dtypes"].list.type.extend(dtype.as_datatype_enum for dtype in dtypes)
-        attributes["shared_name"].s = self._scope.encode()
-        self._returned.append("loop/keep_last")
-
-    def build(self) -> list[tf.Tensor | tf.Operation]:
-        """Add the loop to the current graph; return the number of turns, and what stages values if it was added."""
-        name, outside = f"{self._scope}/", self._outside
-        return list(tf.import_graph_def(self._graph_def, outside, return_elements=self._returned, name=name))
+    def stage(self, values: Sequence[str], dtypes: Sequence[tf.DType], after: str) -> str:
+        """Put values into a staging area when an operation has run; return the name of the operation that does it."""
+        node = self._add("keep_last", "Stage", [*values, f"^{after}"])
+        node.attr["dtypes"].list.type.extend(dtype.as_datatype_enum for dtype in dtypes)
+        node.attr["shared_name"].s = self._scope.encode()
+        return str(node.name)
 
     def _enter(self, tensor: tf.Tensor, *, is_constant: bool) -> str:
-        number = len(self._outside)
-        self._outside[f"outside_{number}:0"] = tensor
         kind = "RefEnter" if tensor.dtype._is_ref_dtype else "Enter"
-        node = self._add(f"loop/enter_{number}", kind, [f"outside_{number}:0"], tensor.dtype.base_dtype)
+        number = len(self._entered) + is_constant
+        node = self._add(f"enter_{number}", kind, [tensor.name], tensor.dtype.base_dtype)
         node.device = tensor.device
         node.attr["frame_name"].s = self._scope.encode()
         node.attr["is_constant"].b = is_constant
@@ -259,7 +237,7 @@ class _LoopDef:
         return str(node.name)
 
     def _add(self, name: str, kind: str, inputs: Iterable[str], dtype: tf.DType | None = None) -> tf.NodeDef:
-        node = self._graph_def.node.add(name=name, op=kind, device=_HOST)
+        node = self.graph_def.node.add(name=f"{self._scope}/loop/{name}", op=kind, device=_HOST)
         node.input.extend(inputs)
         if dtype is not None:
             node.attr["T"].type = dtype.as_datatype_enum
@@ -284,44 +262,43 @@ class _Step:
         needed = in_each | ancestors(last)
         ops = [op for op in graph.get_operations() if op in needed]
         self._shared = {op for op in ops if _is_shared(op)}
-        self._copied = [op for op in ops if op not in self._shared]
+        self.copied = [op for op in ops if op not in self._shared]
         # Where a branch or a loop of TensorFlow 1 begins outside of them, what only the last step needs is not told
         # apart by what it runs after. Then every step of a run that wants the values runs it.
-        only_last = [op for op in self._copied if op not in in_each]
-        in_each |= ancestors(set(only_last) & _in_control_flow(self._copied))
+        only_last = [op for op in self.copied if op not in in_each]
+        in_each |= ancestors(set(only_last) & _in_control_flow(self.copied))
         self._in_each = in_each - self._shared
-        self._only_last = set(self._copied) - self._in_each
-        for op in self._copied:
+        self._only_last = set(self.copied) - self._in_each
+        for op in self.copied:
             _check_can_be_copied(op)
 
-    def copy_into(self, loop: _LoopDef) -> None:
-        """Make it the body of a loop."""
+    def copy_into(self, loop: _LoopNodes) -> str:
+        """Make it the body of a loop; return the name of the operation that keeps the last values, empty if none."""
         last_turn = loop.begin_last() if self._last else ""
-        names = {op.name for op in self._copied}
-        for op in self._copied:
+        for op in self.copied:
             group, pivot = (self._in_each, loop.begin) if op in self._in_each else (self._only_last, last_turn)
             # What runs after nothing of its kind would run whether or not there is such a turn.
-            is_first = not any(other in group for other in _needed_by(op))
-            controls = [f"^{_COPIES}/{other.name}" for other in op.control_inputs if other not in self._shared]
+            is_first = not any(other in group for other in needed_by(op))
+            controls = [loop.input(f"^{other.name}") for other in op.control_inputs if other not in self._shared]
             after = [f"^{pivot}"] if is_first else []
-            loop.copy(op, [*(self._name_in(loop, tensor) for tensor in op.inputs), *controls, *after], names)
-        loop.end_turns_after(f"{_COPIES}/{op.name}" for op in self._targets)
-        if self._last:
-            values = [self._name_in(loop, tensor) for tensor in self._last]
-            loop.stage(values, [tensor.dtype.base_dtype for tensor in self._last], last_turn)
+            loop.copy(op, [*(self._name_in(loop, tensor) for tensor in op.inputs), *controls, *after])
+        loop.end_turns_after(loop.input(op.name) for op in self._targets)
+        if not self._last:
+            return ""
+        values = [self._name_in(loop, tensor) for tensor in self._last]
+        return loop.stage(values, [tensor.dtype.base_dtype for tensor in self._last], last_turn)
 
-    def _name_in(self, loop: _LoopDef, tensor: tf.Tensor) -> str:
-        return loop.outside(tensor) if tensor.op in self._shared else f"{_COPIES}/{tensor.name}"
+    def _name_in(self, loop: _LoopNodes, tensor: tf.Tensor) -> str:
+        return loop.outside(tensor) if tensor.op in self._shared else loop.input(tensor.name)
 
 
 def _is_shared(op: tf.Operation) -> bool:
     """Tell whether an operation stands for something that holds values: a variable, a queue, an iterator, a table."""
-    dtypes = [tensor.dtype for tensor in op.outputs]
-    return not op.inputs and bool(dtypes) and all(dtype == tf.resource or dtype._is_ref_dtype for dtype in dtypes)
+    return not op.inputs and bool(op.outputs) and all(map(is_handle, op.outputs))
 
 
 def _check_can_be_copied(op: tf.Operation) -> None:
-    if op.type in ("Placeholder", "PlaceholderV2"):
+    if op.type in op_kinds.PLACEHOLDERS:
         raise ConfigError(
             f"several steps cannot be one run: each of them is fed data, at {op.name}. Take them from a queue or a "
             "dataset, as QueueInput and TFDatasetInput do"
@@ -334,30 +311,17 @@ def _check_can_be_copied(op: tf.Operation) -> None:
             )
 
 
-def _needed_by(op: tf.Operation) -> Iterator[tf.Operation]:
-    yield from (tensor.op for tensor in op.inputs)
-    yield from op.control_inputs
-
-
 def _in_control_flow(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
     """Return those that belong to a loop or branch of TensorFlow 1; given are operations with all that they need."""
     depth: dict[tf.Operation, int] = {}
     found = set()
     for op in ops:
         # What comes back from the turn before is made later, and is as deep as the other input.
-        inside = max((depth.get(other, 0) for other in _needed_by(op)), default=0)
-        depth[op] = inside + (op.type in _ENTERING) - (op.type in _LEAVING)
-        if inside or op.type in _CONTROL_FLOW:
+        inside = max((depth.get(other, 0) for other in needed_by(op)), default=0)
+        depth[op] = inside + (op.type in op_kinds.ENTERING_LOOPS) - (op.type in op_kinds.LEAVING_LOOPS)
+        if inside or op.type in op_kinds.FRAME_CONTROL:
             found.add(op)
     return found
-
-
-def _groups_inside(groups: Iterable[bytes], copied: Collection[str]) -> Iterator[bytes]:
-    """Yield the colocations of an operation with others that are copied as well; with others it has the device."""
-    for group in groups:
-        name = group.removeprefix(_COLOCATION).decode()
-        if group.startswith(_COLOCATION) and name in copied:
-            yield _COLOCATION + f"{_COPIES}/{name}".encode()
 
 
 def _make_switch() -> tf.Variable:
