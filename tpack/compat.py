@@ -27,6 +27,8 @@ from tensorflow.python.training.experimental import mixed_precision_global_state
 from tensorflow.python.training.saving.saveable_object import SaveableObject, SaveSpec
 from tensorflow.python.util import _pywrap_util_port, nest
 
+from tpack.graph_copy import op_kinds
+
 __all__ = [
     "VARIABLE_VALUE_KEY",
     "BaseVariable",
@@ -315,7 +317,7 @@ def fix_summation_order(operations: Iterable[tfv1.Operation]) -> None:
     """
     never_overwrite = AttrValue(list=AttrValue.ListValue(i=[_NEVER_FORWARD, 0]))
     for operation in operations:
-        if operation.type in ("Add", "AddV2", "AddN"):
+        if operation.type in op_kinds.ADDITIONS:
             operation._set_attr(_DO_NOT_JOIN, AttrValue(b=True))
         if operation.type == "AddN":
             operation._set_attr("_forward_input", never_overwrite)

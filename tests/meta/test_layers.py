@@ -28,6 +28,8 @@ LEVELS = {
     "tpack.tower": 3,
     "tpack.callbacks.base": 4,
     "tpack.graph_copy": 4,
+    "tpack.graph_copy.nodes": 3,
+    "tpack.graph_copy.op_kinds": 1,
     "tpack.reduction": 4,
     "tpack.tfutils": 4,
     "tpack.step": 5,

@@ -14,14 +14,12 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback, WithSteps
 from tpack.callbacks.hyper_param import copies_in_towers
 from tpack.errors import CallbackError
+from tpack.graph_copy import op_kinds
 from tpack.tfutils.dependency import ancestors
 from tpack.utils import logger
 from tpack.utils.validation import check_arguments
 
 Runnable: TypeAlias = tf.Operation | tf.Tensor | tf.Variable
-
-
-_ASSIGNMENTS = ("Assign", "ResourceScatter", "ResourceApply", "ResourceSparseApply", "ResourceStridedSliceAssign")
 
 
 @check_arguments
@@ -137,7 +135,9 @@ def _changed_by(op: tf.Operation) -> set[str]:
     return {
         needed.inputs[0].op.name
         for needed in ancestors([op])
-        if needed.type.startswith(_ASSIGNMENTS) and len(needed.inputs) and needed.inputs[0].dtype == tf.resource
+        if needed.type.startswith(op_kinds.CHANGE_PREFIXES)
+        and len(needed.inputs)
+        and needed.inputs[0].dtype == tf.resource
     }
 
 

@@ -18,6 +18,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback, WithSteps
 from tpack.errors import CallbackError, ConfigError, StepTimeoutError
+from tpack.graph_copy import op_kinds
 from tpack.tfutils.dependency import ancestors
 from tpack.types import Interruption
 from tpack.utils import logger
@@ -30,10 +31,6 @@ _EXIT_CODE = 70
 _JOIN_TIMEOUT_SECS = 5.0
 """How long the end of training waits for the thread, which may be about to close the session."""
 
-_QUEUE_TYPES = ("FIFOQueueV2", "PaddingFIFOQueueV2", "PriorityQueueV2", "RandomShuffleQueueV2")
-_DEQUEUE_TYPES = ("QueueDequeueV2", "QueueDequeueManyV2", "QueueDequeueUpToV2")
-_OTHER_WAITING_TYPES = ("IteratorGetNext", "Unstage", "CollectiveReduce", "CollectiveReduceV2", "CollectiveGatherV2")
-_PYTHON_TYPES = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 _ASK_TIMEOUT_MS = 2000
 """How long to wait for the sizes of queues from a session that may be stuck altogether."""
 
@@ -207,13 +204,11 @@ class _WaitingOps:
 
     def __init__(self, graph: tf.Graph, targets: Sequence[tf.Operation | tf.Tensor]) -> None:
         needed = ancestors(targets)
-        queues = [op for op in graph.get_operations() if op.type in _QUEUE_TYPES]
+        queues = [op for op in graph.get_operations() if op.type in op_kinds.QUEUES]
         self._names = [op.name for op in queues]
         self._sizes = [_size_of(op) for op in queues]
         self._takers = [_takers_of(op, needed) for op in queues]
-        self._others = sorted(
-            f"{op.name} ({op.type})" for op in needed if op.type in (*_OTHER_WAITING_TYPES, *_PYTHON_TYPES)
-        )
+        self._others = sorted(f"{op.name} ({op.type})" for op in needed if op.type in op_kinds.WAITING)
 
     def ask(self, session: tf.Session) -> list[_QueueState]:
         """Return the state of each queue.
@@ -249,7 +244,7 @@ def _size_of(queue: tf.Operation) -> tf.Tensor:
 
 def _takers_of(queue: tf.Operation, needed: set[tf.Operation]) -> tuple[str, ...]:
     """Return who takes from a queue, of those that a step needs if it needs one."""
-    takers = [op for op in queue.outputs[0].consumers() if op.type in _DEQUEUE_TYPES]
+    takers = [op for op in queue.outputs[0].consumers() if op.type in op_kinds.DEQUEUES]
     return tuple(op.name for op in takers if op in needed) or tuple(op.name for op in takers)
 
 

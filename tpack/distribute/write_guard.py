@@ -10,13 +10,10 @@ import tensorflow.compat.v1 as tf
 from tpack.compat import BaseVariable
 from tpack.distribute.contexts import get_update_device
 from tpack.errors import StrategyError
+from tpack.graph_copy import op_kinds
 from tpack.tower.context import get_current_tower_context
 from tpack.tower.keras_values import gives_value
 from tpack.tower.per_graph import PerGraph
-
-_OPTIMIZERS = ("ResourceApply", "ResourceSparseApply")
-_ASSIGNMENTS = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
-_OTHERS = ("ResourceScatter", "ResourceCountUpTo")
 
 _mirrors: PerGraph[dict[str, int]] = PerGraph(dict)
 """The names of the handles of all mirrors in a graph, each with how many its variable has."""
@@ -34,14 +31,14 @@ def refuse_lone_change(operation: tf.Operation) -> None:
         StrategyError: An optimizer changes a variable, or something changes one mirror.
     """
     kind = operation.type
-    if kind.startswith(_OPTIMIZERS):
+    if kind.startswith(op_kinds.OPTIMIZER_PREFIXES):
         raise StrategyError(
             f"an optimizer changes {_name(operation)} in one of several towers, by {kind}: there, use "
             "strategy.apply_gradients(optimizer, grads_and_vars), or wrap it in a DistributedOptimizer"
         )
     if gives_value(operation):
         return
-    if kind.startswith((*_ASSIGNMENTS, *_OTHERS)) and _name(operation) in _mirrors.here():
+    if kind.startswith((*op_kinds.ASSIGNMENTS, *op_kinds.SCATTER_PREFIXES)) and _name(operation) in _mirrors.here():
         raise StrategyError(
             f"{kind} changes {_name(operation)}, which is to be the same for all towers, in one of several: "
             "assign to it in merge_call, or make it with an aggregation"
@@ -60,7 +57,10 @@ def refuse_partial_change(operation: tf.Operation) -> None:
         StrategyError: It does.
     """
     kind = operation.type
-    if not kind.startswith((*_OPTIMIZERS, *_OTHERS)) or get_update_device() is not None:
+    if (
+        not kind.startswith((*op_kinds.OPTIMIZER_PREFIXES, *op_kinds.SCATTER_PREFIXES))
+        or get_update_device() is not None
+    ):
         return
     if _mirrors.here().get(_name(operation), 1) > 1:
         tower = get_current_tower_context()

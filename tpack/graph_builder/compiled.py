@@ -20,6 +20,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack import compat
 from tpack.errors import CompilationError, ConfigError
+from tpack.graph_copy import op_kinds
 from tpack.step.compiled_copy import CompiledCopy
 from tpack.tower.context import TowerContext, current_tower_context
 from tpack.tower.devices import list_gpus
@@ -29,23 +30,6 @@ from tpack.utils.validation import check_arguments
 
 _MOST_NAMES = 5
 """How many operations a message names."""
-
-# What begins or is a loop, a condition or a function. TensorFlow takes those apart before it compiles what is left, or
-# does not compile them at all where they hand on lists of tensors, as loops do for their gradients.
-_CONTROL_FLOW = frozenset(
-    {"While", "StatelessWhile", "If", "StatelessIf", "Case", "StatelessCase", "PartitionedCall", "SymbolicGradient"}
-    | {"StatefulPartitionedCall", "RemoteCall", "Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond"}
-    | {f"Ref{name}" for name in ("Switch", "Merge", "Enter", "Exit", "NextIteration")}
-)
-# What does something besides computing, which XLA leaves out, and what only holds, reads or takes in a value. Reading a
-# variable is often a piece of compiled code by itself, one more to be started.
-_LEFT_ALONE = frozenset(
-    {"Assert", "CheckNumerics", "CheckNumericsV2", "Print", "PrintV2", "StringFormat", "NoOp"}
-    | {"VarHandleOp", "Variable", "VariableV2", "Placeholder", "PlaceholderWithDefault", "PlaceholderV2"}
-    | {"ReadVariableOp"}
-)
-# Operations that draw: XLA would draw other numbers from the same seed.
-_DRAWING = ("Random", "Multinomial", "TruncatedNormal", "StatefulUniform", "Rng")
 
 
 @check_arguments
@@ -194,7 +178,7 @@ class TowerCompiler:
         session.run(tf.no_op())
         kernels = cache(compat.compiled_kernels)
         missing = [op for op in self._marked if not _has_kernel(op, kernels)]
-        loops = sorted(self._refused, key=lambda op: op.type not in _CONTROL_FLOW)
+        loops = sorted(self._refused, key=lambda op: op.type not in op_kinds.CONTROL_FLOW)
         if (missing or loops) and not (self._policy.fall_back or self.measures):
             raise CompilationError(_explain(missing, loops))
         num_marked = len(self._marked) - len(missing)
@@ -256,15 +240,15 @@ def _moved_to_host(ops: Sequence[tf.Operation], device: str, *, is_on_server: bo
 
 
 def _is_left_alone(op: tf.Operation) -> bool:
-    return op.type in _LEFT_ALONE or any(word in op.type for word in _DRAWING)
+    return op.type in op_kinds.LEFT_BY_XLA or any(word in op.type for word in op_kinds.DRAWING_WORDS)
 
 
 def _is_refused(op: tf.Operation) -> bool:
     """Tell whether TensorFlow does not compile an operation though XLA could: loops, and what has a list of tensors."""
     tensors = (*op.inputs, *op.outputs)
     return (
-        op.type in _CONTROL_FLOW
-        or op.type.startswith(("TensorArray", "Stack"))
+        op.type in op_kinds.CONTROL_FLOW
+        or op.type.startswith(op_kinds.LIST_PREFIXES)
         or any(tensor.dtype == tf.variant for tensor in tensors)
     )
 

@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import GraphBuildError
 from tpack.graph_builder.base import GradFn, OptimizerFn
 from tpack.graph_builder.compiled import TowerCompiler, watched
+from tpack.graph_copy import op_kinds
 from tpack.graph_copy.towers import replicate_by_copy
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tfutils.summary import scalar_tags
@@ -170,7 +171,7 @@ def _trained_by(cost: tf.Tensor) -> set[str]:
     waiting, found = [cost.op], {cost.op}
     while waiting:
         op = waiting.pop()
-        if op.type in ("StopGradient", "PreventGradient"):
+        if op.type in op_kinds.STOPPING_GRADIENTS:
             continue
         for tensor in op.inputs:
             carries = tensor.dtype.is_floating or tensor.dtype.is_complex or tensor.dtype == tf.resource

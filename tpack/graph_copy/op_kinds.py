@@ -2,7 +2,8 @@
 
 import re
 
-VARIABLES = frozenset({"Variable", "VariableV2", "VarHandleOp"})
+REFERENCE_VARIABLES = frozenset({"Variable", "VariableV2"})
+VARIABLES = REFERENCE_VARIABLES | {"VarHandleOp"}
 ASSIGNMENTS = frozenset({"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"})
 """Assignments to a whole resource variable."""
 
@@ -20,8 +21,10 @@ SETTINGS_OF_UPDATES = frozenset(
 PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2"})
 DEQUEUES = frozenset({"QueueDequeueV2", "QueueDequeueManyV2", "QueueDequeueUpToV2"})
 QUEUES = frozenset({"FIFOQueueV2", "PaddingFIFOQueueV2", "PriorityQueueV2", "RandomShuffleQueueV2"})
+ITERATORS = frozenset({"IteratorGetNext", "OneShotIterator"})
 TAKING_DATA = DEQUEUES | {"IteratorGetNext"}
 COLLECTIVES = frozenset({"CollectiveReduce", "CollectiveReduceV2", "CollectiveReduceV3", "NcclAllReduce"})
+TRANSFERS = frozenset({"_Recv", "_HostRecv", "_Send", "_HostSend"})
 PYTHON = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
 WAITING = PYTHON | {"IteratorGetNext", "Unstage", "CollectiveReduce", "CollectiveReduceV2", "CollectiveGatherV2"}
 """Operations that may wait for something outside the step, besides those of queues."""
@@ -43,6 +46,9 @@ LEAVING_LOOPS = frozenset({"Exit", "RefExit"})
 LOOP_PARTS = ENTERING_LOOPS | LEAVING_LOOPS | {"NextIteration", "RefNextIteration"}
 FRAME_CONTROL = LOOP_PARTS | {"Merge", "RefMerge", "Switch", "RefSwitch"}
 """Parts of the loops and conditions of TensorFlow 1."""
+
+JOINING = frozenset({"Merge", "Exit"})
+"""The ends of these conditions and loops."""
 
 FUNCTION_CALLS = frozenset(
     {"While", "StatelessWhile", "If", "StatelessIf", "Case", "StatelessCase", "PartitionedCall", "SymbolicGradient"}

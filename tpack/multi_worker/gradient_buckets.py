@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import tensorflow.compat.v1 as tf
 
+from tpack.graph_copy import op_kinds
 from tpack.reduction.sums import on_device
 from tpack.tower.grads import Gradient, gradient_values, is_sparse
 
@@ -119,7 +120,7 @@ def variables_change_in_place(graph: tf.Graph) -> bool:
 
     TensorFlow 1's are changed where they lie, and a gradient that is the value of another variable shares its memory.
     """
-    return any(operation.type in ("VariableV2", "Variable") for operation in graph.get_operations())
+    return any(operation.type in op_kinds.REFERENCE_VARIABLES for operation in graph.get_operations())
 
 
 def parted(vector: tf.Tensor, likes: Sequence[tf.Tensor]) -> list[tf.Tensor]:

@@ -15,26 +15,13 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import BaseVariable
+from tpack.graph_copy import op_kinds
 from tpack.tfutils.dependency import ancestors
 from tpack.tfutils.gradproc import GradientProcessor
 
 # What TensorFlow makes of the others while it builds, what it notes for itself, and what says which worker this is.
 _LEFT_OUT_BEGIN, _LEFT_OUT_ENDS = "_self_", ("_t", "_tensor")
 _LEFT_OUT_WORDS = ("rank", "worker", "replica", "task", "slots", "non_slot")
-# What updates of variables take besides variables and gradients.
-_SETTINGS_OF_UPDATES = {
-    "alpha",
-    "beta1",
-    "beta2",
-    "epsilon",
-    "l1",
-    "l2",
-    "l2_shrinkage",
-    "lr",
-    "lr_power",
-    "momentum",
-    "rho",
-}
 
 
 def fingerprint_of_updates(graph: tf.Graph) -> dict[str, str]:
@@ -54,7 +41,7 @@ def fingerprint_of_updates(graph: tf.Graph) -> dict[str, str]:
         _, is_update, kind = op.type.rpartition("Apply")
         if is_update:
             for argument, tensor in zip(op.op_def.input_arg, op.inputs, strict=False):
-                if argument.name in _SETTINGS_OF_UPDATES:
+                if argument.name in op_kinds.SETTINGS_OF_UPDATES:
                     found.setdefault(f"Apply{kind}.{argument.name}", set()).add(_numbers_into(tensor))
     return {name: " or ".join(sorted(texts)) for name, texts in found.items()}
 

@@ -4,30 +4,12 @@ A checkpoint of training as it stands is right if the step has changed no variab
 operations it has run. But it tells which one failed, the one that waited; and what needs that one has not run.
 """
 
-import re
-
 import tensorflow.compat.v1 as tf
 
-from tpack.tfutils.dependency import ancestors
+from tpack.graph_copy import op_kinds
+from tpack.step.op_traceback import operations_in
+from tpack.tfutils.dependency import ancestors, is_handle
 from tpack.types import Fetches
-
-# The message of an error ends with the operations it came through, the innermost first.
-_OPERATION = re.compile(r"\[\[(?:\{\{node )?([^\]}]+)")
-
-_TAKING_TYPES = ("QueueDequeueV2", "QueueDequeueManyV2", "QueueDequeueUpToV2", "IteratorGetNext")
-_READING_TYPES = (
-    *_TAKING_TYPES,
-    "Identity",
-    "QueueSizeV2",
-    "ReadVariableOp",
-    "RefIdentity",
-    "ResourceGather",
-    "ResourceGatherNd",
-    "VarIsInitializedOp",
-    "VariableShape",
-)
-# They say in no input what they change.
-_OPAQUE_TYPES = ("EagerPyFunc", "If", "PyFunc", "StatefulPartitionedCall", "While")
 
 
 def data_taken_by(train_op: Fetches, error: BaseException, *, prefix: str = "") -> int | None:
@@ -45,15 +27,15 @@ def data_taken_by(train_op: Fetches, error: BaseException, *, prefix: str = "") 
     targets = tf.nest.flatten(train_op)
     failed = _failed_operation(error, targets[0].graph, prefix)
     needed = ancestors(targets)
-    if failed is None or failed.type not in _TAKING_TYPES or failed not in needed:
+    if failed is None or failed.type not in op_kinds.TAKING_DATA or failed not in needed:
         return None
     before = ancestors([failed])
     for op in needed:
         may_have_run = op not in before and failed not in ancestors([op])
-        if may_have_run and (op.type in _TAKING_TYPES or _changes_something(op)):
+        if may_have_run and (op.type in op_kinds.TAKING_DATA or _changes_something(op)):
             return None
     # What counts the data and their time runs before they are there.
-    return sum(op.type in _TAKING_TYPES for op in before)
+    return sum(op.type in op_kinds.TAKING_DATA for op in before)
 
 
 def _failed_operation(error: BaseException, graph: tf.Graph, prefix: str) -> tf.Operation | None:
@@ -62,19 +44,15 @@ def _failed_operation(error: BaseException, graph: tf.Graph, prefix: str) -> tf.
         if error.__cause__ is None:
             return None
         error = error.__cause__
-    match = _OPERATION.search(error.message)
-    if match is None:
-        return None
     operations = {op.name: op for op in graph.get_operations()}
-    return operations.get(match[1].removeprefix(prefix))
+    return next((operations.get(name.removeprefix(prefix)) for name in operations_in(error.message)), None)
 
 
 def _changes_something(op: tf.Operation) -> bool:
     """Tell whether an operation may change a variable that is not local to this run."""
-    if op.type in _OPAQUE_TYPES:
+    if op.type in op_kinds.OPAQUE:
         return True
-    if op.type in _READING_TYPES:
+    if op.type in op_kinds.READING:
         return False
     local = {variable.op for variable in op.graph.get_collection(tf.GraphKeys.LOCAL_VARIABLES)}
-    handles = [tensor for tensor in op.inputs if tensor.dtype == tf.resource or tensor.dtype._is_ref_dtype]
-    return any(tensor.op not in local for tensor in handles)
+    return any(tensor.op not in local for tensor in filter(is_handle, op.inputs))

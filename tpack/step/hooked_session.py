@@ -6,7 +6,6 @@ and little else. What TensorFlow says when input threads die ("queue is closed")
 and what it says of data that ended or failed by what that means for who trains.
 """
 
-import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -28,16 +27,13 @@ from tpack.step.fetch_plan import (
     timeout_alone,
 )
 from tpack.step.loop_graph import LoopGraph, LoopPlan
-from tpack.step.op_traceback import with_origin
+from tpack.step.op_traceback import operations_in, with_origin
 from tpack.types import Fetches
 
 _Feeds = dict[int, tuple[tf.Tensor, Any]]
 
 MAX_PLANS = 128
 """How many distinct sets of fetches are kept; a loop that makes new ones all the time drops the oldest."""
-
-# The message of an error ends with the operations it came through, the innermost first.
-_OPERATION = re.compile(r"\[\[(?:\{\{node )?([^\]}]+)")
 
 
 class StepCallback(Protocol):
@@ -396,12 +392,12 @@ def explain_failure(error: tf.errors.OpError, graph: tf.Graph, timeout_in_ms: in
             "a step found no more data: its input ended before training did. Repeat the data, or train fewer steps"
         )
     # An operation with a time limit of its own names itself.
-    if timeout_in_ms and isinstance(error, tf.errors.DeadlineExceededError) and not _OPERATION.search(error.message):
+    if timeout_in_ms and isinstance(error, tf.errors.DeadlineExceededError) and not operations_in(error.message):
         return StepTimeoutError(
             f"a run took longer than the {timeout_in_ms} ms that its options allow. The callback Watchdog finds out "
             "what a step waits for"
         )
-    for name in _OPERATION.findall(error.message):
+    for name in operations_in(error.message):
         if _is_next_element(graph, name):
             return InputError(f"the dataset of {name} failed: {_reason(error.message)}")
     return None

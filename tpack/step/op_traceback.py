@@ -12,9 +12,15 @@ _TPACK = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file_
 _TRAIN = os.path.join(_TPACK, "train", "")
 # Packages whose lines tell nothing of the program.
 _LIBRARIES = (_TPACK + os.sep, *(os.path.join("-packages", name, "") for name in ("tensorflow", "keras", "tf_keras")))
+_OPERATIONS = re.compile(r"\[\[(?:\{\{node )?([^\]}]+)")
 _NODE = re.compile(r"\{\{(?:function_)?node ([^}]+)\}\}")
 _TOWER = re.compile(r"^tower\d+/")
 _LABELS = "outside the valid range"
+
+
+def operations_in(message: str) -> list[str]:
+    """Return the names of the operations at the end of an error's message, the innermost first."""
+    return _OPERATIONS.findall(message)
 
 
 def with_origin(error: tf.errors.OpError, graph: tf.Graph) -> tf.errors.OpError:

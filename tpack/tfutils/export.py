@@ -14,6 +14,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
+from tpack.graph_copy import op_kinds
 from tpack.tfutils.determinism import create_initialized_session
 from tpack.tower.context import PredictTowerContext
 from tpack.utils import logger
@@ -21,8 +22,6 @@ from tpack.utils.fs import atomic_path, atomic_write
 from tpack.utils.validation import check_local_path
 
 _DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
-# Each has one input and gives it on as it is.
-_PASSING = frozenset({"CheckNumerics", "Identity", "StopGradient"})
 
 
 @dataclass(frozen=True)
@@ -171,7 +170,7 @@ def without_passing_nodes(graph_def: tf.GraphDef, keep: Iterable[str]) -> tf.Gra
     source = {
         node.name: node.input[0]
         for node in graph_def.node
-        if node.op in _PASSING and node.name not in fixed and len(node.input) == 1
+        if node.op in op_kinds.PASSING_ON and node.name not in fixed and len(node.input) == 1
     }
     result = tf.GraphDef(versions=graph_def.versions, library=graph_def.library)
     for node in graph_def.node:

@@ -8,7 +8,6 @@ longer than all else on large graphs, once for each set of fetches, and most cha
 session creator of tpack asks for those that are known to, by what is in the graph; docs/benchmarks.md has the figures.
 """
 
-import re
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -16,6 +15,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.compat import is_marked_for_compilation, is_mixed_precision_rewrite_enabled
 from tpack.errors import ConfigError, WrongTypeError
+from tpack.graph_copy import op_kinds
 from tpack.tower.devices import check_session_devices, list_gpus, local_devices, provide_cpu_devices
 from tpack.utils.logger import log_once
 from tpack.utils.validation import (
@@ -29,9 +29,7 @@ from tpack.utils.validation import (
 )
 
 GRAPPLER = ("auto", "on", "off")
-_TRAINING = re.compile("(Resource|Sparse)*Apply")
-_PRODUCTS = frozenset({"BatchMatMul", "BatchMatMulV2", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "MatMul"})
-_REWRITTEN = _PRODUCTS | {"Pow"}
+_REWRITTEN = op_kinds.PRODUCTS | {"Pow"}
 
 
 class SessionCreator(Protocol):
@@ -177,7 +175,7 @@ def _rewrites_that_pay(graph: tf.Graph) -> dict[str, str]:
     # XLA has rewrites of its own, and does not compile what TensorFlow put in the place of a marked operation.
     operations = [op for op in graph.get_operations() if op.type not in _REWRITTEN or not is_marked_for_compilation(op)]
     types = {op.type for op in operations}
-    has_products = not types.isdisjoint(_PRODUCTS)
+    has_products = not types.isdisjoint(op_kinds.PRODUCTS)
     reasons = {}
     if "Pow" in types:
         reasons["arithmetic"] = "there are powers"
@@ -186,13 +184,13 @@ def _rewrites_that_pay(graph: tf.Graph) -> dict[str, str]:
     if has_products and list_gpus() and any(kind == "GPU" for kind, _ in local_devices(graph)):
         reasons["layout"] = "there are products on GPUs"
         reasons["remap"] = "they can take in what follows them"
-    elif has_products and not any(_TRAINING.match(kind) for kind in types):
+    elif has_products and not any(op_kinds.OPTIMIZER_UPDATE.match(kind) for kind in types):
         reasons["remap"] = "nothing is trained, and products can take in what follows them"
     return reasons
 
 
 def _takes_transposed(operation: tf.Operation) -> bool:
-    if operation.type not in ("MatMul", "BatchMatMul", "BatchMatMulV2"):
+    if operation.type not in op_kinds.MATRIX_PRODUCTS:
         return False
     return any(tensor.op.type == "Transpose" for tensor in operation.inputs)
 

@@ -18,6 +18,7 @@ from typing import TypeAlias
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, DeviceError
+from tpack.graph_copy import op_kinds
 from tpack.utils import logger
 from tpack.utils.env import usable_cores
 from tpack.utils.logger import log_once
@@ -25,8 +26,6 @@ from tpack.utils.validation import check_arguments, check_count, is_integer
 
 Device: TypeAlias = str | Callable[[tf.Operation], str]
 """What ``tf.device`` takes: a name, or a device function."""
-
-VARIABLE_OP_TYPES = frozenset({"Variable", "VariableV2", "VarHandleOp"})
 
 
 def list_gpus() -> list[str]:
@@ -281,7 +280,7 @@ class LeastLoadedDeviceSetter:
         """Return the device for ``op``; a device that was asked for explicitly stays."""
         if op.device:
             return str(op.device)
-        if op.type in VARIABLE_OP_TYPES:
+        if op.type in op_kinds.VARIABLES:
             return self.place_with_balance(op)
         return self.worker_device
 

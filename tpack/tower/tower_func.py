@@ -18,6 +18,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.compat import run_after
 from tpack.errors import ConfigError, TowerError, WrongTypeError
+from tpack.graph_copy import op_kinds
 from tpack.tower.collections import VARIABLE_KEYS
 from tpack.tower.context import TowerContext, add_model_variable, current_tower_context
 from tpack.tower.keras_values import gives_value, is_keras_loaded, is_layer_update
@@ -29,7 +30,6 @@ ModelFunction: TypeAlias = Callable[..., Any]
 
 # What TensorFlow allows as the name of an operation at the top of a graph.
 _NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\-/]*")
-_UPDATES = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
 
 
 @check_arguments
@@ -374,7 +374,12 @@ class KerasUpdates:
                 # One that waits for a first value is no part of the model, and would give that value anew in each step.
                 if not any(map(gives_value, op.control_inputs)):
                     reads.setdefault(op.inputs[0].name, []).append(op)
-            elif op.type in _UPDATES and op.name not in initializers and id(op) not in known and is_layer_update(op):
+            elif (
+                op.type in op_kinds.ASSIGNMENTS
+                and op.name not in initializers
+                and id(op) not in known
+                and is_layer_update(op)
+            ):
                 run_after(op, reads.get(op.inputs[0].name, []))
                 self._graph.add_to_collection(tf.GraphKeys.UPDATE_OPS, op)
                 if op.inputs[0].name in by_handle:

@@ -21,6 +21,7 @@ from tpack.callbacks.base import training_towers
 from tpack.callbacks.hyper_param import copies_in_towers
 from tpack.dataflow.base import DataFlow, flows_in, length_or_none
 from tpack.errors import CallbackError, ConfigError, WrongTypeError
+from tpack.graph_copy import op_kinds
 from tpack.input_source.data_adapter import GivenData
 from tpack.input_source.spec_check import DataPointChecker
 from tpack.input_source.stream import DataPointStream, describe
@@ -33,7 +34,6 @@ from tpack.utils.validation import check_count, owner_name
 _NAMES = ("mean/EMA", "variance/EMA", "moving_mean", "moving_variance")
 # TensorFlow puts a number behind a name that it has already.
 _IS_STATISTIC = re.compile(rf"(.*/)?({'|'.join(_NAMES)})(_\d+)?")
-_MOVES = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
 
 
 class _Move(NamedTuple):
@@ -242,7 +242,7 @@ def _moves_of_statistics(towers: Sequence[BuiltTower]) -> list[tuple[tf.Variable
     for variable in tf.global_variables():
         if not variable.trainable and hasattr(variable, "handle") and _IS_STATISTIC.fullmatch(variable.op.name):
             users = variable.handle.consumers()
-            moves = [op for op in users if op.type in _MOVES and _is_computed_from(op.inputs[1], inputs)]
+            moves = [op for op in users if op.type in op_kinds.ASSIGNMENTS and _is_computed_from(op.inputs[1], inputs)]
             found += [(variable, moves)] if moves else []
     return found
 
