@@ -60,5 +60,12 @@ class CompiledCopy:
 def _check_can_be_copied(op: tf.Operation) -> None:
     if op.type in op_kinds.LOOP_PARTS:
         raise ConfigError(f"{op.name} ({op.type}) is a part of a loop of TensorFlow 1")
-    if op.op_def.is_stateful and not any(map(is_handle, op.inputs)) and op.type not in op_kinds.SHARED_BY_COPIES:
+    if has_own_state(op):
         raise ConfigError(f"{op.name} ({op.type}) keeps something from one step to the next that a copy would lack")
+
+
+def has_own_state(op: tf.Operation) -> bool:
+    """Tell whether an operation keeps something from one step to the next that a copy of it would lack."""
+    return (
+        bool(op.op_def.is_stateful) and not any(map(is_handle, op.inputs)) and op.type not in op_kinds.SHARED_BY_COPIES
+    )

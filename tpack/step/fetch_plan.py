@@ -9,7 +9,7 @@ left to do.
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from copy import copy
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -23,6 +23,22 @@ NO_VALUES = tf.train.SessionRunValues(results=None, options=None, run_metadata=N
 
 GraphElement: TypeAlias = tf.Tensor | tf.Operation
 _Unflatten = Callable[[Sequence[Any]], Any]
+
+
+class Way(NamedTuple):
+    """A way to run steps.
+
+    Attributes:
+        in_caller_thread: whether kernels run in the calling thread, and not in TensorFlow's thread pool.
+        in_loop: whether several steps are a loop in the graph, and not made one by one.
+    """
+
+    in_caller_thread: bool = False
+    in_loop: bool = False
+
+
+EXECUTORS = {"auto": (False, True), "pool": (False,), "caller": (True,)}
+"""Whether kernels may run in the calling thread."""
 
 
 class FetchPlan:
@@ -69,8 +85,7 @@ class FetchPlan:
             nothing = self._unflatten(())
             self._unflatten = lambda values: nothing
         self._calls: dict[bool, Callable[..., list[Any]]] = {}
-        self.in_caller_thread = False
-        self.use_caller_thread(False)
+        self.use(Way())
 
     @property
     def runs_anything(self) -> bool:
@@ -90,15 +105,19 @@ class FetchPlan:
         if (other._feeds, other._tensors, other._targets) == (self._feeds, self._tensors, self._targets):
             return self
         other._calls = {}
-        other.use_caller_thread(False)
+        other.use(Way())
         return other
 
-    def use_caller_thread(self, enable: bool) -> None:
-        """Choose whether kernels run in the calling thread or in TensorFlow's thread pool."""
-        if enable not in self._calls:
-            self._calls[enable] = self._make_callable(in_caller_thread=enable)
-        self.in_caller_thread = enable
-        self._call = self._calls[enable]
+    def ways(self, executor: str) -> list[Way]:
+        """Return the ways to run that one of `EXECUTORS` leaves open."""
+        return list(map(Way, EXECUTORS[executor]))
+
+    def use(self, way: Way) -> None:
+        """Run in this way from now on."""
+        if way.in_caller_thread not in self._calls:
+            self._calls[way.in_caller_thread] = self._make_callable(in_caller_thread=way.in_caller_thread)
+        self.way = way
+        self._call = self._calls[way.in_caller_thread]
 
     def run(self, *feed_values: np.ndarray) -> Any:
         """Run once.

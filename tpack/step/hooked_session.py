@@ -13,9 +13,8 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, DataExhaustedError, InputError, StepTimeoutError, TpackError
-from tpack.step.compile_choice import CompileChoice
+from tpack.step.autotune import Autotuner
 from tpack.step.compiled_copy import CompiledCopy
-from tpack.step.executor_choice import ExecutorChoice
 from tpack.step.fetch_plan import (
     NO_VALUES,
     FetchPlan,
@@ -57,9 +56,9 @@ class HookedSession:
         callbacks: the callbacks to ask, in this order: those with a ``before_run`` or ``after_run`` of their own, and
             those with a ``failure`` to tell.
         executor: who runs the kernels: ``"pool"``, ``"caller"`` or ``"auto"``, which measures both (see
-            `tpack.step.executor_choice`).
+            `tpack.step.autotune`).
         compiled: a compiled copy of what is run, to be used where that is faster (see
-            `tpack.step.compile_choice`); None where there is none.
+            `tpack.step.autotune`); None where there is none.
 
     Attributes:
         has_begun: whether a run has begun, since somebody set it to False; what callbacks do before it does not count.
@@ -83,8 +82,7 @@ class HookedSession:
         # Who is told, and which of the answers to `before_run` is theirs, if they gave one.
         position = {id(callback): index for index, callback in enumerate(asked)}
         self._told = [(cb.bound("after_run"), position.get(id(cb))) for cb in callbacks if cb.implements("after_run")]
-        choice = ExecutorChoice(executor)
-        self._choice = choice if compiled is None else CompileChoice(compiled, choice)
+        self._tuner = Autotuner(executor, compiled)
         self._plans: dict[Hashable, FetchPlan] = {}
         self._steps: dict[tuple[int, ...], RememberedStep] = {}
         self._context: tf.train.SessionRunContext | None = None
@@ -134,7 +132,7 @@ class HookedSession:
         self.has_begun = True
         try:
             if step is not None:
-                return self._tell_remembered(step, self._choice.run(step.plan), context)
+                return self._tell_remembered(step, self._tuner.run(step.plan), context)
             wanted, feeds, options = self._merge(requests, feed_dict, options)
             if options is not None and run_metadata is None and not timeout_alone(options):
                 run_metadata = tf.RunMetadata()
@@ -191,7 +189,7 @@ class HookedSession:
                 step = RememberedStep(plan, self._told, several, requests)
                 if all(map(is_constant, requests)):
                     self._remember(key, step)
-            return int(self._tell_remembered(step, step.plan.run(self._choice, num_steps), context))
+            return int(self._tell_remembered(step, self._tuner.run(step.plan, num_steps, num_steps=num_steps), context))
         except tf.errors.OpError as error:
             self._raise_cause(error, [])
             raise
@@ -265,7 +263,7 @@ class HookedSession:
         if plan is None:
             feed_dict = dict(feeds.values())
             return self._session.run(everything, feed_dict=feed_dict, options=options, run_metadata=run_metadata)
-        return self._choice.run(plan, *(_as_feed(tensor, value) for tensor, value in feeds.values()))
+        return self._tuner.run(plan, *(_as_feed(tensor, value) for tensor, value in feeds.values()))
 
     def _plan(self, everything: list[Any], feeds: _Feeds, options: tf.RunOptions | None) -> FetchPlan | None:
         """Return the plan for these fetches and feeds, or None if there are composite tensors among them."""

@@ -13,6 +13,7 @@ step leaves none there.
 
 import re
 from collections.abc import Container, Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,8 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.graph_copy import op_kinds
 from tpack.graph_copy.nodes import NodeCopier, add_to_graph
-from tpack.step.compile_choice import CompileChoice
-from tpack.step.executor_choice import ExecutorChoice
-from tpack.step.fetch_plan import FetchPlan, GraphElement
+from tpack.step.compiled_copy import has_own_state
+from tpack.step.fetch_plan import EXECUTORS, FetchPlan, GraphElement, Way
 from tpack.tfutils.dependency import ancestors, is_handle, needed_by
 from tpack.types import Fetches
 
@@ -48,6 +48,11 @@ class LoopGraph:
         keep_last: the operation that keeps the values of the last step, to be run together with the loop; None where
             there are none.
         kept: the values of that step, by the names of ``last``; one run fetches them after each run that kept them.
+        each: what a step runs.
+        ends_itself: whether there are variables in ``goes_on``.
+        can_alternate: whether the loop and single steps can take turns: nothing that is copied has a state of its own,
+            such as the position of random numbers.
+        is_stopped: set to True together with running `stop`, for steps that are made one by one.
         stop: the operation that lets the loop end when the step that is being made is over, and lets those of later
             runs end before their first step.
 
@@ -61,17 +66,20 @@ class LoopGraph:
     def __init__(
         self, each: Iterable[tf.Operation], last: Sequence[tf.Tensor] = (), *, goes_on: Sequence[tf.Variable] = ()
     ) -> None:
-        self._each = list(each)
+        self.each = list(each)
+        self.ends_itself = bool(goes_on)
+        self.is_stopped = False
         last = list({tensor.name: tensor for tensor in last}.values())
         graph = tf.get_default_graph()
         self._scope = graph.unique_name(_SCOPE)
-        step = _Step(graph, self._each, last)
+        step = _Step(graph, self.each, last)
         with tf.device(None), tf.control_dependencies(None), tf.device(_HOST), tf.name_scope(f"{self._scope}/"):
             self.num_steps = tf.placeholder(tf.int32, [], name="num_steps")
             switch = _make_switch()
             self.stop = switch.assign(False, read_value=False)
             handles = [variable.handle for variable in (switch, *goes_on)]
             copied = {op.name for op in step.copied}
+            self.can_alternate = not any(map(has_own_state, step.copied))
             loop = _LoopNodes(self._scope, tf.constant(0, name="none"), self.num_steps, handles, copied)
             self.kept = _take_out(last, self._scope) if last else {}
         keep_last = step.copy_into(loop)
@@ -93,7 +101,7 @@ class LoopGraph:
         Raises:
             ConfigError: It is neither among what each step runs nor among what is wanted of the last one.
         """
-        if isinstance(element, tf.Operation) and element in self._each:
+        if isinstance(element, tf.Operation) and element in self.each:
             return None
         if element is self.num_made:
             return element
@@ -111,34 +119,73 @@ def original_name(name: str) -> str:
 
 
 class LoopPlan:
-    """Runs several steps, and gives the values that are wanted of the last one.
+    """Runs several steps, in the loop or one by one, and gives the values that are wanted of the last one.
 
     Args:
         session: an open session.
         several: the steps.
         wanted: a nest of fetches for everybody who wants something.
 
+    Attributes:
+        way: how the steps are run.
+
     Raises:
         ConfigError: Something was not announced.
     """
 
     def __init__(self, session: tf.Session, several: LoopGraph, wanted: Sequence[Fetches]) -> None:
+        self._session, self._several, self._wanted = session, several, list(wanted)
         self._wanted_numbers = [item is several.num_made for item in wanted]
-        self._values = FetchPlan(session, list(wanted), [several.num_made], in_place_of=several.in_place_of)
+        self._values = FetchPlan(session, self._wanted, [several.num_made], in_place_of=several.in_place_of)
         kept = [several.keep_last] if self._values.runs_anything else []
-        self._session, self._num_steps = session, several.num_steps
         self._fetches = [several.num_made, *kept]
-        self._loop = FetchPlan(session, self._fetches, [several.num_steps])
+        self.way = Way()
 
-    def run(self, choice: ExecutorChoice | CompileChoice, num_steps: int) -> list[Any]:
-        """Run the steps; return how many were made, and the values: None where there was no last one.
+    @cached_property
+    def _loop(self) -> FetchPlan:
+        return FetchPlan(self._session, self._fetches, [self._several.num_steps])
 
-        Args:
-            choice: who runs the kernels.
-            num_steps: how many steps.
+    @cached_property
+    def _step(self) -> FetchPlan:
+        return FetchPlan(self._session, self._several.each)
+
+    @cached_property
+    def _last_step(self) -> FetchPlan:
+        return FetchPlan(self._session, [*self._wanted, self._several.each], [self._several.num_made])
+
+    def ways(self, executor: str) -> list[Way]:
+        """Return the ways to run that one of `EXECUTORS` leaves open.
+
+        Kernels cost more in the loop, which gains from the pool alone.
         """
-        made, *_ = choice.run(self._loop, np.array(num_steps, np.int32), num_steps=num_steps)
-        return self._results(made, num_steps)
+        threads = EXECUTORS[executor]
+        if self._several.ends_itself:
+            return [Way(thread, in_loop=True) for thread in threads]
+        one_by_one = list(map(Way, threads))
+        return [*one_by_one, Way(in_loop=True)] if False in threads and self._several.can_alternate else one_by_one
+
+    def use(self, way: Way) -> None:
+        """Run in this way from now on."""
+        for plan in [self._loop] if way.in_loop else [self._step, *([self._last_step] * self._values.runs_anything)]:
+            plan.use(way)
+        self.way = way
+
+    def run(self, num_steps: int) -> list[Any]:
+        """Run the steps; return how many were made, and the values: None where there was no last one."""
+        if self.way.in_loop:
+            made, *_ = self._loop.run(np.array(num_steps, np.int32))
+            return self._missing(made) if made < num_steps else [made, *self._values.run(made)]
+        several, run = self._several, self._step.run
+        for made in range(num_steps - 1):
+            if several.is_stopped:
+                return self._missing(made)
+            run()
+        if several.is_stopped:
+            return self._missing(num_steps - 1)
+        if not self._values.runs_anything:
+            run()
+            return [num_steps, *self._values.run(np.array(num_steps, np.int32))]
+        return [num_steps, *self._last_step.run(np.array(num_steps, np.int32))[:-1]]
 
     def run_traced(self, num_steps: int, options: tf.RunOptions, run_metadata: tf.RunMetadata) -> list[Any]:
         """Run the steps as `run` does, and record what they do.
@@ -148,14 +195,23 @@ class LoopPlan:
             options: say what to record.
             run_metadata: what is recorded into.
         """
-        feeds = {self._num_steps: num_steps}
-        made, *_ = self._session.run(self._fetches, feeds, options=options, run_metadata=run_metadata)
-        return self._results(made, num_steps)
+        several = self._several
+        if self.way.in_loop:
+            of_loop = {several.num_steps: num_steps}
+            made, *_ = self._session.run(self._fetches, of_loop, options=options, run_metadata=run_metadata)
+            return self._missing(made) if made < num_steps else [made, *self._values.run(made)]
+        for made in range(num_steps):
+            if several.is_stopped:
+                return self._missing(made)
+            is_last, of_step = made == num_steps - 1, tf.RunMetadata()
+            fetches = [*(self._wanted if is_last else ()), several.each]
+            feeds = {several.num_made: num_steps} if is_last else {}
+            values = self._session.run(fetches, feeds, options=options, run_metadata=of_step)
+            run_metadata.MergeFrom(of_step)
+        return [num_steps, *values[:-1]]
 
-    def _results(self, made: Any, num_steps: int) -> list[Any]:
-        if made < num_steps:
-            return [made, *(made if is_number else None for is_number in self._wanted_numbers)]
-        return [made, *self._values.run(made)]
+    def _missing(self, made: int) -> list[Any]:
+        return [made, *(made if is_number else None for is_number in self._wanted_numbers)]
 
 
 class _LoopNodes(NodeCopier):

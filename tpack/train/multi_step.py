@@ -71,6 +71,7 @@ class MultiStepRunner:
 
     def stop(self, session: Session) -> None:
         """Let the run that is going on be over when the step is that is being made; called from another thread."""
+        self._several.is_stopped = True
         try:
             make_callable(session, targets=[self._several.stop], in_caller_thread=True)()
         except (RuntimeError, tf.errors.OpError):

@@ -212,7 +212,9 @@ def test_grey_has_no_colour(make, rng):
 
 def test_every_augmentor_is_in_this_file():
     offered = {
-        kind for kind in vars(imgaug).values() if isinstance(kind, type) and issubclass(kind, imgaug.ImageAugmentor)
+        kind
+        for kind in (getattr(imgaug, name) for name in imgaug.__all__)
+        if isinstance(kind, type) and issubclass(kind, imgaug.ImageAugmentor)
     }
     bases = {imgaug.ImageAugmentor, imgaug.PhotometricAugmentor, imgaug.Albumentations, imgaug.IAAugmentor}
     assert offered - bases == {type(make()) for make in ALL.values()}
