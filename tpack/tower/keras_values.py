@@ -16,14 +16,17 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import BaseVariable, set_initial_value
+from tpack.compat import (
+    KERAS_BUILDING,
+    KERAS_LAYER_FILES,
+    KERAS_VARIABLE_FILE,
+    BaseVariable,
+    set_initial_value,
+    unknown_keras_places,
+)
 from tpack.errors import GraphBuildError
 from tpack.utils import logger
 
-# Where a layer is called, in Keras 3 and tf_keras; and where Keras 3 assigns to a variable.
-_LAYERS = ("/keras/src/layers/layer.py", "/tf_keras/src/engine/base_layer.py", "/tf_keras/src/engine/base_layer_v1.py")
-_VARIABLES = "/keras/src/backend/common/variables.py"
-_BUILDS = ("_maybe_build", "build_wrapper")
 # What TensorFlow says where a variable is read that was made eagerly, or in another graph.
 _OF_ELSEWHERE = ("capture an EagerTensor without building a function", "must be from the same graph")
 
@@ -78,11 +81,20 @@ class KerasValues:
 
     Args:
         from_start: those that it gave before, too.
+
+    Raises:
+        GraphBuildError: Keras is loaded, and has the code that gives values in other files than `tpack.compat` knows.
     """
 
     def __init__(self, *, from_start: bool = False) -> None:
         self._graph = tf.get_default_graph()
-        self._num_before = 0 if from_start or not is_keras_loaded() else len(self._graph.get_operations())
+        is_loaded = is_keras_loaded()
+        if is_loaded and (unknown := unknown_keras_places()):
+            raise GraphBuildError(
+                f"this version of Keras is not known, so values that it gives to variables would be lost: "
+                f"{'; '.join(unknown)}. Install a version of Keras that tpack is tested with"
+            )
+        self._num_before = 0 if from_start or not is_loaded else len(self._graph.get_operations())
 
     def keep(self, variables: Iterable[tf.Variable]) -> None:
         """Let variables be initialised with the values that they were given last.
@@ -189,12 +201,14 @@ def _places_of(op: tf.Operation) -> list[Place]:
 
 
 def _gives_value(places: list[Place]) -> bool:
-    return any(name == "assign" and file.endswith(_VARIABLES) for file, name in places) and not _is_in_call(places)
+    return any(name == "assign" and file.endswith(KERAS_VARIABLE_FILE) for file, name in places) and not _is_in_call(
+        places
+    )
 
 
 def _is_in_call(places: list[Place]) -> bool:
     """Tell by where code is, the innermost place first, whether the innermost layer is called there, and not built."""
     for file, name in places:
-        if name in ("__call__", *_BUILDS) and file.endswith(_LAYERS):
+        if name in ("__call__", *KERAS_BUILDING) and file.endswith(KERAS_LAYER_FILES):
             return name == "__call__"
     return False
