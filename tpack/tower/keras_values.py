@@ -201,9 +201,8 @@ def _places_of(op: tf.Operation) -> list[Place]:
 
 
 def _gives_value(places: list[Place]) -> bool:
-    return any(name == "assign" and file.endswith(KERAS_VARIABLE_FILE) for file, name in places) and not _is_in_call(
-        places
-    )
+    assigns = any(name == "assign" and file.endswith(KERAS_VARIABLE_FILE) for file, name in places)
+    return assigns and not _is_in_call(places)
 
 
 def _is_in_call(places: list[Place]) -> bool:
