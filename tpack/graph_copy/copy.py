@@ -1,7 +1,4 @@
-"""Towers that are copies of the second one: its operations under other names and on another device.
-
-What Python knows of a tower is made anew from what it knows of the second one: variables, and the items of collections.
-"""
+"""Copies of the second tower: its operations under other names and on another device, and its Python objects."""
 
 import copy
 from collections import defaultdict
@@ -38,10 +35,10 @@ class Copier:
     """Copies the second of several towers.
 
     Args:
-        region: what was built in it.
+        region: its operations and records.
         likeness: how the copies differ from it.
-        with_first_values: whether the variables of a copy get operations that give them their first values. Without,
-            an initialiser, where one is run all the same, sets a copy to the first value of the second tower's.
+        with_first_values: whether variables of a copy have operations for their first values. Without, their
+            initialisers set them to the first values of the second tower.
 
     Raises:
         NotReplicable: It returned, collected or made something that cannot be copied.
@@ -64,7 +61,7 @@ class Copier:
         return self._region.output
 
     def takes(self, tower: TowerContext, args: Any) -> bool:
-        """Tell whether another tower's arguments are such as the second one's, its variables also in name and place.
+        """Tell whether another tower's arguments are like the second one's, and its variables in name and place too.
 
         Args:
             tower: the other tower, which is the current one.
@@ -85,7 +82,7 @@ class Copier:
 
         Args:
             tower: the tower.
-            args: the arguments of the call that is spared.
+            args: the arguments of the call that the copy replaces.
         """
         region, given = self._region, tensor_leaves(args)
         seeds = RandomSeeds(tf.get_default_graph())
@@ -111,8 +108,8 @@ class _Nodes(NodeCopier):
         region: the second tower.
         like: how the copies differ from it.
         tower: the tower of the copy.
-        varying: what this tower is given, by the inputs of the second one.
-        more_seeds: by how much its seeds are later.
+        varying: this tower's own tensors, by the inputs of the second one.
+        more_seeds: the difference of its seeds to those of the second one.
     """
 
     def __init__(
@@ -189,13 +186,13 @@ class _Nodes(NodeCopier):
 
 
 class TowerCopy:
-    """One copy, and what of the second tower is what in it.
+    """A copy, and the counterparts in it of the second tower's objects.
 
     Args:
-        region: what was built in the second tower.
+        region: the second tower.
         tower: the tower of the copy.
         ops: the operations of the copy.
-        given: the tensors and variables that this tower is given, by the ids of those that the second one was given.
+        given: this tower's own tensors and variables, by the ids of the second one's.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
-"""Whether the second tower is the first one over again, and how a copy of it differs from it.
+"""Compare the second tower with the first, and describe how copies of it differ from it.
 
-Each operation of the second tower must have its counterpart in the first one: of the same type, with the same
-attributes, and with the counterparts of its inputs as inputs. The first tower may have more: it makes the variables
-that towers share, and what is written once a run. Where two counterparts differ, it has to be known how such things
-differ from tower to tower: names, devices, seeds that the graph gives, text that holds names.
+Each operation of the second tower must have a counterpart in the first one: of the same type, with the same attributes,
+and with the counterparts of its inputs. The first tower may have more: shared variables, and what is written once a
+run. Counterparts may differ only as towers are known to: in names, devices, seeds of the graph, and text that holds
+names.
 """
 
 from collections import defaultdict
@@ -43,12 +43,12 @@ class GraphDiff:
     """How copies of the second tower differ from it.
 
     Attributes:
-        own_device: the operations that are on the tower's device.
-        seeds: the operations whose seed the graph gave.
-        texts: the constants and attributes whose text holds the tower's name: names of operations and attributes.
-        functions: the definitions of the functions of which each tower has its own.
-        varying: what each tower is given from outside: inputs of the second tower, with the functions that tell the
-            tensor of another tower from that tower's arguments.
+        own_device: the operations on the tower's device.
+        seeds: the operations with a seed from the graph.
+        texts: constants and attributes whose text holds the tower's name.
+        functions: the definitions of functions that each tower has of its own.
+        varying: inputs from outside that each tower has of its own, with functions that return the tensor of another
+            tower, given that tower's arguments.
     """
 
     images: Images
@@ -63,7 +63,7 @@ def compare(first: Region, second: Region) -> GraphDiff:
     """Return how copies of ``second`` will differ from it.
 
     Raises:
-        NotReplicable: It is not sure that a third tower would be built like the second one.
+        NotReplicable: A third tower might not be built like the second one.
     """
     return _Comparison(first, second).run()
 
@@ -283,10 +283,10 @@ def _handle(parts: Sequence[tf.Variable], index: int, _: list[tf.Tensor]) -> tf.
 
 
 def check_state(node: tf.NodeDef) -> None:
-    """Refuse an operation that keeps something by itself.
+    """Refuse an operation with a state of its own.
 
     Raises:
-        NotReplicable: It does.
+        NotReplicable: It has one.
     """
     definition = tf.get_default_graph().op_def_for_type(node.op)
     if definition.is_stateful and not op_kinds.WITHOUT_STATE.fullmatch(node.op):

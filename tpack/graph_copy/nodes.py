@@ -1,7 +1,7 @@
 """Copies of operations: described as nodes under other names, then added to the graph all at once.
 
-Three kinds of copies share this: towers, the step inside a loop of several steps, and the step for XLA. Operations
-outside the copied set keep their names, so copies take them as the originals do.
+Towers, the loop of several steps and the step for XLA are copied in this way. Operations outside the copied set keep
+their names, so copies use the same ones as the originals.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -14,13 +14,13 @@ _COLOCATED = b"loc:@"
 
 
 class NodeCopier:
-    """Describes copies of operations that are wired to each other, and otherwise as the originals are.
+    """Describes copies of operations that use each other, and otherwise the inputs of the originals.
 
     Args:
-        copied: the names of the operations that are copied.
-        renamed: returns the name of the copy of an operation or output, from that of the original.
-        place_of: returns the operation with which a copy is colocated, in place of one that is not copied; None to drop
-            the colocation. By default it is that operation.
+        copied: the names of the operations to copy.
+        renamed: returns the name of a copy, or of its output, from that of the original.
+        place_of: returns the operation to colocate a copy with, in place of one that is not copied; None drops the
+            colocation. By default it stays.
 
     Attributes:
         graph_def: the copies so far.
@@ -43,7 +43,7 @@ class NodeCopier:
 
         Args:
             node: the original.
-            inputs: the inputs and control inputs of the copy; by default those of the original, see `input`.
+            inputs: the inputs and control inputs; by default those of the original, see `input`.
         """
         copy = self.graph_def.node.add()
         copy.CopyFrom(node)

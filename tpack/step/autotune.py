@@ -1,13 +1,13 @@
-"""Autotune the step: compiled or not, and on which executor its kernels run, by one trial in the run's own steps.
+"""Autotune the step in the run's own steps: compiled or not, on which executor, in a loop or one by one.
 
-Handing a step to TensorFlow's thread pool costs tens of microseconds. The calling thread saves them, and gives up
-running independent kernels side by side: it wins on small graphs and loses on large ones. Several steps per call may be
-one run of a loop in the graph, which costs each kernel more, or be run one by one. XLA may win or lose. Only measuring
-tells, and all ways make the same steps (bit for bit; up to rounding for XLA), so the first steps of a run are made in
-all ways in turns, and the fastest is kept.
+Handing a step to TensorFlow's thread pool costs tens of microseconds. The calling thread saves them, and runs
+independent kernels one after the other: it wins on small graphs and loses on large ones. Several steps per call may be
+a loop in the graph, where each kernel costs more, or be run one by one. XLA may win or lose. All ways make the same
+steps (bit for bit; up to rounding for XLA), so the first steps of a run are made in all ways in turns, and the fastest
+way is kept.
 
-A step may fetch more than the one before, and each set of fetches is a plan of its own. The first few plans are timed,
-each for itself; the first with an answer, the usual step, decides for all.
+Each set of fetches is a plan. The first few plans are timed separately; the first answer, of the usual step, holds for
+all.
 """
 
 import math
@@ -37,19 +37,19 @@ MAX_STEP_SECS = 2e-3
 
 
 class Autotuner:
-    """Runs plans, and on the way finds out how to run them faster.
+    """Runs plans, and finds the fastest way to run them.
 
     Args:
         executor: ``"pool"`` or ``"caller"`` fixes the executor; ``"auto"`` measures.
-        compiled: a compiled copy of the step, to be used where that is faster. This is decided first, on one executor,
-            since XLA compiles anew for another thread. None where there is no copy.
+        compiled: a compiled copy of the step. It is decided first, on one executor, since XLA compiles again for
+            another thread. None where there is no copy.
 
     Attributes:
         is_compiled: the first decision; None until it is made.
         chosen: the second one, for each kind of plan; empty until it is made.
 
     Raises:
-        ConfigError: ``executor`` is something else.
+        ConfigError: ``executor`` is another value.
     """
 
     def __init__(self, executor: str, compiled: CompiledCopy | None = None) -> None:
@@ -133,8 +133,8 @@ class Trial:
 
     Args:
         ways: the ways; the first is kept where none is faster.
-        of_block: how the times of a block's steps count: their mean where what is slow now and then counts, as
-            compiling for new shapes does, or their median.
+        of_block: summary of a block's steps: the mean, where rare slow steps count, such as compiling for new shapes,
+            or the median.
         max_secs: a longer step of the first way ends the trial.
 
     Attributes:

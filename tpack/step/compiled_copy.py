@@ -1,10 +1,9 @@
-"""A step a second time in its graph, for XLA, so that it can be run both ways.
+"""A second copy of the step in its graph for XLA, so that both can be run.
 
-What carries a mark for XLA when a session first runs it is compiled from then on. So the step stays as it is, and there
-is a copy of all that depends on what would be compiled: the operations themselves, what uses their results, and what
-runs after them, such as optimizers and callbacks' operations. What comes before, such as inputs, is not copied, and
-neither is what holds values from one step to the next: both steps use the same variables, queues and iterators. A run
-makes one of the two steps, and each goes on where the last one ended, whichever it was.
+An operation that is marked for XLA in the first run of a session is compiled from then on. So the step stays unmarked,
+and a copy is made of all that depends on the compiled operations: themselves, users of their results, and what runs
+after them, such as optimizers and callbacks' operations. Inputs before them, variables, queues and iterators are
+shared. Each run makes one of the two steps, and continues where the last one ended.
 """
 
 from collections.abc import Mapping
@@ -22,16 +21,16 @@ _SCOPE = "compiled"
 
 
 class CompiledCopy:
-    """A copy of what depends on some operations of the current graph, which must be complete.
+    """A copy of all that depends on some operations of the current graph, which must be complete.
 
     Args:
-        scopes: the operations that XLA is to compile in the copy, and which of them together: those of one scope.
+        scopes: the operations for XLA, each with a scope; those of one scope are compiled together.
 
     Creates:
         As many operations as depend on them.
 
     Raises:
-        ConfigError: Something cannot be copied, since both steps could not share what it holds.
+        ConfigError: Something cannot be copied, since the two steps could not share its state.
     """
 
     def __init__(self, scopes: Mapping[tf.Operation, str]) -> None:

@@ -1,9 +1,8 @@
-"""A session whose runs carry along what callbacks want of each step, at the cost of a bare callable.
+"""A session whose runs also fetch for callbacks, at the cost of a bare callable.
 
-Each run asks the callbacks what they want to fetch, adds it to the fetches of the run and hands everybody their own
-values. One callable is compiled for each distinct set of fetches and kept, so that the usual step pays for the kernels
-and little else. What TensorFlow says when input threads die ("queue is closed") is replaced by the error of the thread,
-and what it says of data that ended or failed by what that means for who trains.
+The fetches of callbacks are added to those of each run, and the values are handed out. One callable is compiled and
+kept for each distinct set of fetches. Where an input thread died, its error replaces TensorFlow's ("queue is closed");
+errors of data that ended or failed say what that means for training.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -49,22 +48,19 @@ class StepCallback(Protocol):
 
 
 class HookedSession:
-    """Runs fetches in a session together with what callbacks ask for.
+    """Runs fetches in a session together with those of callbacks.
 
     Args:
         session: an open session.
-        callbacks: the callbacks to ask, in this order: those with a ``before_run`` or ``after_run`` of their own, and
-            those with a ``failure`` to tell.
-        executor: who runs the kernels: ``"pool"``, ``"caller"`` or ``"auto"``, which measures both (see
-            `tpack.step.autotune`).
-        compiled: a compiled copy of what is run, to be used where that is faster (see
-            `tpack.step.autotune`); None where there is none.
+        callbacks: in order, those with a ``before_run``, ``after_run`` or ``failure`` of their own.
+        executor: ``"pool"``, ``"caller"`` or ``"auto"``, which measures both (see `tpack.step.autotune`).
+        compiled: a compiled copy of the step, to be used where it is faster; None where there is none.
 
     Attributes:
-        has_begun: whether a run has begun, since somebody set it to False; what callbacks do before it does not count.
+        has_begun: whether a run has begun since this was set to False; callbacks before it do not count.
 
     Raises:
-        ConfigError: ``executor`` is something else.
+        ConfigError: ``executor`` is another value.
     """
 
     def __init__(
@@ -106,12 +102,12 @@ class HookedSession:
         options: tf.RunOptions | None = None,
         run_metadata: tf.RunMetadata | None = None,
     ) -> Any:
-        """Run ``fetches`` and what the callbacks want, once.
+        """Run ``fetches`` and those of the callbacks, once.
 
         Args:
-            fetches: what ``session.run`` takes.
+            fetches: as for ``session.run``.
             feed_dict: values for tensors.
-            options: ``tf.RunOptions``; the run then goes through ``session.run``, unless a timeout is all they ask for.
+            options: ``tf.RunOptions``; with more than a timeout, the run goes through ``session.run``.
             run_metadata: filled in when given.
 
         Returns:
@@ -159,21 +155,21 @@ class HookedSession:
         return wanted, feeds, options
 
     def run_several(self, fetches: Fetches, several: LoopGraph, num_steps: int) -> int:
-        """Make several steps in one run; callbacks are asked before and told after it, once.
+        """Make several steps in one run; callbacks are called before and after it, once.
 
         Args:
-            fetches: what a step runs by itself; callbacks see it as what is run.
+            fetches: the run of one step, as callbacks see it.
             several: the steps.
             num_steps: how many.
 
         Returns:
-            How many steps were made: fewer than were wanted only where something stopped them.
+            How many steps were made: fewer than ``num_steps`` only after a stop.
 
         Raises:
             DataExhaustedError: The input ended.
             InputError: A ``tf.data`` pipeline failed.
-            ConfigError: A callback asks for something that it did not announce, feeds something, or gives options
-                other than to trace the run.
+            ConfigError: A callback fetches something that it did not announce, feeds something, or gives options other
+                than to trace the run.
         """
         context = self._run_context(fetches, None, None)
         requests = [before_run(context) for before_run in self._asked]
@@ -323,9 +319,7 @@ class HookedSession:
 
 
 class HookAdapter:
-    """A ``tf.train.SessionRunHook`` as a `StepCallback`: what it does around a run.
-
-    Whoever owns the session calls the hook's other methods.
+    """A ``tf.train.SessionRunHook`` as a `StepCallback`; the owner of the session calls its other methods.
 
     Args:
         hook: the hook.
@@ -376,14 +370,14 @@ def _as_feed(tensor: tf.Tensor, value: object) -> np.ndarray:
 
 
 def explain_failure(error: tf.errors.OpError, graph: tf.Graph, timeout_in_ms: int = 0) -> TpackError | None:
-    """Return the error to raise from ``error``, or None when TensorFlow's own says best what happened.
+    """Return the error to raise from ``error``, or None when TensorFlow's own is the best explanation.
 
-    TensorFlow names the operation that gave up, which for data is never the place where things went wrong.
+    TensorFlow names the operation that gave up, which for data is never where the fault is.
 
     Args:
-        error: what a run raised.
+        error: the error of a run.
         graph: the graph that was run.
-        timeout_in_ms: how long the run was allowed to take; 0 for no limit.
+        timeout_in_ms: the time limit of the run; 0 for none.
     """
     if isinstance(error, tf.errors.OutOfRangeError):
         return DataExhaustedError(

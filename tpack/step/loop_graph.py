@@ -1,14 +1,11 @@
-"""Several steps as one run: a loop in the graph around a copy of all that a step runs.
+"""Several steps as one run: a loop in the graph around a copy of the step, or the step again and again.
 
-Python then has nothing to do between two steps. The loop is made when the graph is complete, out of the operations that
-a step needs: they are copied into the body of a loop of TensorFlow 1, in which they stay operations of the graph, with
-their devices, names and attributes. What holds values from one step to the next, which are variables, queues,
-iterators and tables, is not copied: the copies use the very same. No turn of the loop begins before all of the one
-before is done, so that each step reads what the last one wrote.
+When the graph is complete, the operations of a step are copied into the body of a loop of TensorFlow 1, in which they
+stay operations of the graph, with their devices, names and attributes. Variables, queues, iterators and tables are
+shared. No turn begins before the one before is done, so each step reads what the last one wrote.
 
-Values are wanted of the last step of a run at most. What only they need runs in that step alone, and only in runs that
-want them. They wait in a staging area, out of which a run of its own takes them: a loop that is stopped before its last
-step leaves none there.
+Values are available of the last step of a run only. Operations for these alone run in that step, in runs that fetch
+them. They wait in a staging area for a second run: a loop that is stopped before its last step leaves none there.
 """
 
 import re
@@ -34,33 +31,32 @@ _OF_A_COPY = re.compile(rf"{_SCOPE}(_\d+)?/{_COPIES}/")
 
 
 class LoopGraph:
-    """A loop that makes as many steps as it is told, in the current graph, which must be complete.
+    """A loop of steps in the current graph, which must be complete.
 
     Args:
-        each: the operations that a step runs.
-        last: tensors whose values are wanted of the last step of some runs.
+        each: the operations of a step.
+        last: tensors to be fetched of the last step of some runs.
         goes_on: boolean resource variables: the loop ends after a step that has set one of them to False.
 
     Attributes:
-        num_steps: a placeholder of an integer: how many steps the run makes.
-        num_made: how many it has made; to fetch it runs the loop. Fewer than `num_steps` only after `stop`, or where
+        each: the operations of a step.
+        num_steps: a placeholder for the number of steps of the run.
+        num_made: how many it has made; fetching it runs the loop. Fewer than `num_steps` only after `stop`, or where
             one of ``goes_on`` is False.
-        keep_last: the operation that keeps the values of the last step, to be run together with the loop; None where
-            there are none.
-        kept: the values of that step, by the names of ``last``; one run fetches them after each run that kept them.
-        each: what a step runs.
+        keep_last: the operation that keeps the values of the last step, run together with the loop; None if there are
+            none.
+        kept: the values of that step, by the names of ``last``, for one run after each run that kept them.
         ends_itself: whether there are variables in ``goes_on``.
-        can_alternate: whether the loop and single steps can take turns: nothing that is copied has a state of its own,
+        can_alternate: whether the loop and single steps can take turns: no copied operation has a state of its own,
             such as the position of random numbers.
         is_stopped: set to True together with running `stop`, for steps that are made one by one.
-        stop: the operation that lets the loop end when the step that is being made is over, and lets those of later
-            runs end before their first step.
+        stop: the operation that ends the loop after the current step, and later runs before their first step.
 
     Creates:
         A local variable, and about as many operations as a step has.
 
     Raises:
-        ConfigError: A step needs data that are fed, or the copies cannot share what holds its values.
+        ConfigError: A step is fed, or the copies cannot share its state.
     """
 
     def __init__(
@@ -93,13 +89,13 @@ class LoopGraph:
         return f"{self._scope}/{_COPIES}/"
 
     def in_place_of(self, element: GraphElement) -> GraphElement | None:
-        """Return what gives the value that a tensor had in the last step; None for what each step runs anyway.
+        """Return the tensor with the value of another one in the last step; None for operations of each step.
 
         Args:
-            element: what somebody wants of a step.
+            element: the tensor or operation.
 
         Raises:
-            ConfigError: It is neither among what each step runs nor among what is wanted of the last one.
+            ConfigError: It is neither in ``each`` nor in ``last``.
         """
         if isinstance(element, tf.Operation) and element in self.each:
             return None
@@ -119,12 +115,12 @@ def original_name(name: str) -> str:
 
 
 class LoopPlan:
-    """Runs several steps, in the loop or one by one, and gives the values that are wanted of the last one.
+    """Runs several steps, in the loop or one by one, and returns values of the last one.
 
     Args:
         session: an open session.
         several: the steps.
-        wanted: a nest of fetches for everybody who wants something.
+        wanted: a nest of fetches for the trainer and each callback.
 
     Attributes:
         way: how the steps are run.
@@ -188,12 +184,12 @@ class LoopPlan:
         return [num_steps, *self._last_step.run(np.array(num_steps, np.int32))[:-1]]
 
     def run_traced(self, num_steps: int, options: tf.RunOptions, run_metadata: tf.RunMetadata) -> list[Any]:
-        """Run the steps as `run` does, and record what they do.
+        """Run the steps as `run` does, with a trace.
 
         Args:
             num_steps: how many steps.
-            options: say what to record.
-            run_metadata: what is recorded into.
+            options: what to record.
+            run_metadata: receives the record.
         """
         several = self._several
         if self.way.in_loop:
@@ -301,12 +297,12 @@ class _LoopNodes(NodeCopier):
 
 
 class _Step:
-    """The operations of a step, and those that values of the last one need besides.
+    """The operations of a step, and those for values of the last one.
 
     Args:
         graph: the graph.
-        each: what a step runs.
-        last: the values that are wanted of the last one.
+        each: the operations of a step.
+        last: tensors to be fetched of the last one.
 
     Raises:
         ConfigError: They cannot be copied.

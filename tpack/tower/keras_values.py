@@ -1,12 +1,12 @@
 """Values that Keras layers are given while a graph is built: they become the first values of their variables.
 
 Loading a model or its weights, or setting them, assigns to variables. In a graph, Keras 3 makes operations of that
-which nobody runs, and pretrained weights would be lost. What is assigned outside of a layer's call, and can be known
-before anything runs, becomes what the variable is initialised with: in every replica, and in a predictor that has no
+which nothing runs, and pretrained weights would be lost. A value that is assigned outside a layer's call, and can be
+known before anything runs, becomes the variable's initial value: in every replica, and in a predictor without a
 checkpoint. So do values that ``tf_keras`` assigned in a session of its own. A checkpoint is restored after variables
-are initialised, so it goes before.
+are initialised, so it takes precedence.
 
-An assignment in a layer's call is an update, such as that of a moving average, which is to run with every step.
+An assignment in a layer's call is an update, such as that of a moving average, and runs with every step.
 """
 
 import sys
@@ -62,10 +62,10 @@ def is_giving_value() -> bool:
 
 
 def check_own_layers(error: BaseException) -> None:
-    """Say what to do if an error of a tower function is that a Keras layer has its variables elsewhere.
+    """Explain an error of a tower function that is caused by a Keras layer with its variables elsewhere.
 
     Raises:
-        GraphBuildError: It is.
+        GraphBuildError: It is such an error.
     """
     text = str(error)
     if "Exception encountered when calling" in text and any(sign in text for sign in _OF_ELSEWHERE):
@@ -80,10 +80,10 @@ class KerasValues:
     """The values that Keras gives variables of the current graph from now on.
 
     Args:
-        from_start: those that it gave before, too.
+        from_start: include earlier ones.
 
     Raises:
-        GraphBuildError: Keras is loaded, and has the code that gives values in other files than `tpack.compat` knows.
+        GraphBuildError: The loaded Keras has its code in other files than `tpack.compat` knows.
     """
 
     def __init__(self, *, from_start: bool = False) -> None:
@@ -97,9 +97,9 @@ class KerasValues:
         self._num_before = 0 if from_start or not is_loaded else len(self._graph.get_operations())
 
     def keep(self, variables: Iterable[tf.Variable]) -> None:
-        """Let variables be initialised with the values that they were given last.
+        """Initialise variables with the values that they were given last.
 
-        What sets a variable's initialiser later, as ``tf.train.init_from_checkpoint`` does, goes before.
+        A later change of the initialiser, as by ``tf.train.init_from_checkpoint``, takes precedence.
 
         Args:
             variables: those of a tower.

@@ -1,12 +1,12 @@
-"""Whose the variables of a tower are, and which of them it made.
+"""Ownership of the variables of a tower, and the record of those that it made.
 
-A variable of one tower is the copy of that which the main tower calls by the same name inside of it. The order says
-nothing: a function that goes over a set may create ``b`` before ``a`` in the second tower. Nor does the name that
-TensorFlow makes of the one that was asked for, to have each once in a graph: it depends on what else was built.
+A variable of a tower is the copy of the main tower's variable with the same name inside the tower. Order does not tell:
+a function that iterates over a set may create ``b`` before ``a`` in the second tower. Nor does TensorFlow's unique name
+in the graph, which depends on what else was built.
 
-``tf.get_variable`` shares variables by their names; ``tf.Variable``, and with it Keras, always makes a new one. Where a
-tower takes the variables of another one, such as for prediction, a variable that is about to be made is looked up by
-its path instead: the name scopes inside the tower, its name, and how many were made there before.
+``tf.get_variable`` shares variables by name; ``tf.Variable``, and with it Keras, always makes a new one. Where a tower
+takes the variables of another one, such as for prediction, a variable is therefore looked up by its path: the name
+scopes inside the tower, its name, and how many were made there before.
 """
 
 import re
@@ -40,15 +40,15 @@ class VariableRecorder:
     """Records the variables created inside its scopes, and always makes them resource variables.
 
     Args:
-        owner: who creates them, for messages.
-        ownership: whose they are; by default its own, as they are made.
+        owner: their creator, for messages.
+        ownership: of the variables; by default the recorder's own.
         unnamed_scope: a name scope that is left out of the variables' names.
-        own_scope: a scope that other recorders have under another name, such as the tower's; its name may be anywhere
-            in names that are made of others, such as those of averages.
+        own_scope: a scope that differs between recorders, such as the tower's; its name may be anywhere in names that
+            are made of others, such as those of averages.
 
     Attributes:
-        variables: what was recorded.
-        paths: where in the tower function the variables were made.
+        variables: the recorded ones.
+        paths: where in the tower function they were made.
         own_scope: see above.
     """
 
@@ -119,11 +119,11 @@ class VariableRecorder:
         return named
 
     def take(self, kwargs: dict[str, Any], made_by: "VariableRecorder | None" = None) -> tf.Variable:
-        """Return the variable that another tower made where these arguments of a creator ask for one.
+        """Return the variable of another tower for these arguments of a creator.
 
         Args:
             kwargs: the arguments.
-            made_by: the other tower's recorder; None for that of any tower in the same variable scope.
+            made_by: the other tower's recorder; None for any tower in the same variable scope.
 
         Raises:
             TowerMismatchError: There is none, or it has another shape.
@@ -198,10 +198,10 @@ def _paired(main: VariableRecorder, copy: VariableRecorder) -> list[tuple[tf.Var
 
 
 class Ownership(ABC):
-    """Whose the variables of a tower are: how each comes about, and what becomes of the tower's collections.
+    """Ownership of a tower's variables: how each is made, and the fate of the tower's collections.
 
     Args:
-        policy: what becomes of the tower's part of the collections.
+        policy: the fate of the tower's part of the collections.
     """
 
     def __init__(self, policy: CollectionPolicy) -> None:
@@ -237,7 +237,7 @@ class Own(Ownership):
 class Copies(Ownership):
     """A training tower makes copies of the first one's variables, in LOCAL_VARIABLES in place of GLOBAL_VARIABLES.
 
-    A copy is not saved: a checkpoint holds the main tower's variables and loads into any number of towers.
+    Copies are not saved: a checkpoint of the main tower's variables loads into any number of towers.
     """
 
     def __init__(self) -> None:
@@ -251,9 +251,9 @@ class Copies(Ownership):
 
 
 class Shared(Ownership):
-    """A tower makes no variable but local ones, and takes the others that were made in the same variable scope.
+    """A tower makes only local variables, and takes the others from its variable scope.
 
-    Those it takes are not its own, and are not recorded.
+    These are not its own, and not recorded.
     """
 
     def __init__(self, policy: CollectionPolicy = KEEP_VARIABLES) -> None:
@@ -267,7 +267,7 @@ class Shared(Ownership):
 class MirroredOwnership(Ownership):
     """A tower takes all variables, local ones too, from the first tower, which made each for all devices.
 
-    They are its own as well, since it has a part of each. So its update operations are kept.
+    They are its own as well, since it has a part of each; so its update operations are kept.
 
     Args:
         main: the first tower's recorder.
@@ -307,7 +307,7 @@ def ownership_of(*, is_training: bool, is_main: bool, has_own_variables: bool, r
 
 
 class VariablePaths:
-    """Where in the tower function the variables are that one tower makes or takes: their names inside the tower.
+    """The places in the tower function where a tower makes or takes variables: their names inside the tower.
 
     Attributes:
         variable_scope: that of the tower, which is part of a path that ``get_variable`` asks for.
@@ -345,15 +345,15 @@ class VariablePaths:
         owner: str,
         made_by: "Sequence[VariablePaths] | None" = None,
     ) -> tf.Variable:
-        """Return the variable that another tower made on the path where this one is.
+        """Return the variable that another tower made on the current path.
 
         Args:
-            name: what the variable would be called.
-            initial_value: what it would hold; its shape is compared if that is known without computing it.
+            name: the name that the variable would have.
+            initial_value: its value; the shape is compared if it is known without computing it.
             owner: this tower, for messages.
-            made_by: the paths of the other tower, or of several to look through; None for all of the graph that are in
-                the same variable scope. In one that is given, a path that differs in numbers, such as that of the
-                tower in ``w_1``, is as good where there is no other.
+            made_by: the paths of the other tower, or of several to look through; None for all of the graph in the same
+                variable scope. In given ones, a path that differs in numbers, such as that of the tower in ``w_1``,
+                counts where there is no other.
 
         Raises:
             TowerMismatchError: There is none, or it has another shape. The message lists near names.
@@ -409,14 +409,14 @@ def _without_scope(unnamed: str) -> Iterator[None]:
 
 
 def _inner_name(variable: tf.Variable, path: str, scope: str, known: Mapping[str, str]) -> str:
-    """Return what a variable is called inside its tower.
+    """Return the name of a variable inside its tower.
 
     Args:
         variable: the variable.
-        path: what it was asked for by.
+        path: the path that was asked for.
         scope: the variable scope of the tower.
-        known: the inner names of earlier variables by the names of their operations, of which others are called, such
-            as an optimizer's slots.
+        known: the inner names of earlier variables by operation, which are part of other names, such as those of an
+            optimizer's slots.
     """
     path, scope = _without_empty(path), _without_empty(scope)
     inside = path[len(scope) + 1 :] if scope and path.startswith(f"{scope}/") else path
