@@ -9,6 +9,9 @@ from typing import Any
 
 import tensorflow
 import tensorflow.compat.v1 as tfv1
+
+# The base of all variables. The Variable of compat.v1 is no base of resource variables.
+from tensorflow import Variable as BaseVariable
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
 from tensorflow.core.framework.device_attributes_pb2 import DeviceAttributes
 from tensorflow.core.protobuf import config_pb2
@@ -84,9 +87,6 @@ __all__ = [
     "variables_by_name",
     "watch_operations",
 ]
-
-# What every variable is an instance of. The Variable of compat.v1 is no base of resource variables.
-BaseVariable = tensorflow.Variable
 
 # Code of Keras that calls layers and assigns to variables: package, class, method and file.
 _KERAS_PLACES = (
