@@ -143,15 +143,19 @@ def test_all_end_when_one_is_lost_and_say_who(tmp_path, kind, who, jobs, told):
         (
             ClusterMember({"worker": ("a:1", "b:1")}, "worker"),
             None,
-            "nothing says how the workers are to train together",
+            "several workers without a strategy",
         ),
         (
             ClusterMember({"worker": ("a:1", "b:1")}, "worker"),
             MirroredStrategy,
-            "is of one process, and .*expected a Coll",
+            "got train_distribute=.*expected a Coll",
         ),
-        (ClusterMember({"worker": ("a:1",)}, "evaluator"), None, "is for those that train, and .*train_and_evaluate"),
-        (ClusterMember({"worker": ("a:1",), "ps": ("b:1",)}, "ps"), None, "is for those that train, and"),
+        (
+            ClusterMember({"worker": ("a:1",)}, "evaluator"),
+            None,
+            "expected a process that trains; use train_and_evaluate",
+        ),
+        (ClusterMember({"worker": ("a:1",), "ps": ("b:1",)}, "ps"), None, "expected a process that trains"),
     ],
 )
 def test_what_cannot_train_together_is_refused(tmp_path, member, strategy, message):

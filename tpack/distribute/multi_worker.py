@@ -131,7 +131,7 @@ class MultiWorkerStrategy(DistributionStrategy):
             ConfigError: The process does not train, or the towers are in tasks of a cluster already.
         """
         if member.rank is None:
-            raise ConfigError(f"{type(self).__name__} is for those that train, and {member}")
+            raise ConfigError(f"{type(self).__name__} got {member}: expected a process that trains")
         elsewhere = [device for device in self.worker_devices if tf.DeviceSpec.from_string(device).job is not None]
         if elsewhere:
             raise ConfigError(

@@ -99,7 +99,9 @@ class ParameterServerStrategy(MultiWorkerStrategy, MultiDeviceStrategy):
     def _join(self, member: ClusterMember, run: str) -> None:
         servers = member.cluster.get("ps", ())
         if not servers:
-            raise ConfigError(f"there is no parameter server to keep the variables: {member}. Start one: launch --ps 1")
+            raise ConfigError(
+                f"{type(self).__name__} got no parameter server: expected one; use launch --ps 1 ({member})"
+            )
         self._parameter_devices = [f"/job:ps/task:{index}/device:CPU:0" for index in range(len(servers))]
         # Graphs mean the same variable where it has the same name in the same container.
         self._container = run

@@ -1,8 +1,8 @@
-"""What a process of a cluster knows of itself and of the others: the answer to "who am I".
+"""Place of a process in its cluster, and the addresses of the others.
 
-A cluster has workers, which train; perhaps parameter servers, which keep variables; and perhaps an evaluator, which
-stands beside it. The jobs are called as in TensorFlow: ``chief`` (also ``master``), ``worker``, ``ps`` and
-``evaluator``. The first worker has the duties of a chief, whether or not the cluster has a job of that name.
+A cluster has workers, which train; optionally parameter servers, which keep variables, and an evaluator. The names of
+jobs are TensorFlow's: ``chief`` (also ``master``), ``worker``, ``ps`` and ``evaluator``. The first worker has the
+duties of a chief, whether or not the cluster has a job of that name.
 """
 
 import json
@@ -25,11 +25,11 @@ class ClusterMember:
         job: the job of this process.
         index: its number in the job.
         local_rank: its number among the processes of its machine.
-        local_size: how many processes its machine has.
-        source: where all this was found.
-        has_own_gpus: whether the launcher shows this process only GPUs that no other process is to use.
-        reservation: what keeps the port of this process free for it, where tpack chose the port.
-        meeting: where worker 0 listens for the others, beside TensorFlow; None for a process that is alone.
+        local_size: the number of processes of its machine.
+        source: the origin of the place, in words.
+        has_own_gpus: whether the launcher shows this process only GPUs of its own.
+        reservation: that of this process's port, where tpack chose the port.
+        meeting: the address of worker 0's control channel; None for a process that is alone.
     """
 
     cluster: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -44,49 +44,48 @@ class ClusterMember:
 
     @property
     def workers(self) -> tuple[str, ...]:
-        """The addresses of those that train, the chief first; empty for a process that is alone."""
+        """The addresses of the workers, the chief first; empty for a process that is alone."""
         return tuple(address for job in WORKING_JOBS for address in self.cluster.get(job, ()))
 
     @property
     def num_workers(self) -> int:
-        """How many processes train."""
+        """The number of workers."""
         return max(1, len(self.workers))
 
     @property
     def rank(self) -> int | None:
-        """The number of this process among those that train; None if it is not one of them."""
+        """The rank of this process among the workers; None if it is not a worker."""
         if self.job not in WORKING_JOBS:
             return None
         return self.index + (len(self.cluster.get("chief", ())) if self.job == "worker" else 0)
 
     @property
     def is_chief(self) -> bool:
-        """Whether this process does what one process does for all: it writes checkpoints and statistics."""
+        """Whether this process writes checkpoints and statistics for all."""
         return self.rank == 0
 
     @property
     def is_alone(self) -> bool:
-        """Whether there is no other process: no other worker, no parameter server, no evaluator."""
+        """Whether the cluster has no other process: no worker, no parameter server, no evaluator."""
         return self.job in WORKING_JOBS and sum(map(len, self.cluster.values())) <= 1
 
     @property
     def address(self) -> str | None:
-        """Where the others find this process; None if they never do."""
+        """The address of this process for the others; None without one."""
         addresses = self.cluster.get(self.job, ())
         return addresses[self.index] if self.index < len(addresses) else None
 
     def gpus(self, num_visible: int) -> tuple[int, ...]:
-        """Deal the GPUs that processes of one machine see out to them.
+        """Return the GPUs for this process, of those that the processes of its machine share.
 
         Args:
-            num_visible: how many GPUs this process sees.
+            num_visible: the number of GPUs that this process sees.
 
         Returns:
-            The numbers of those that this process is to use: all of them if it is the only one on its machine, or if
-            its launcher has dealt them out already.
+            Their numbers: all of them if it is the only process of its machine, or if its launcher has assigned GPUs.
 
         Raises:
-            ConfigError: They cannot be dealt out evenly.
+            ConfigError: They cannot be shared evenly.
         """
         check_count(self, "num_visible", num_visible, 0)
         if self.has_own_gpus or self.local_size == 1:

@@ -113,7 +113,6 @@ class _Host:
                 newcomer.channel.close()
 
     def _admit(self, newcomer: Newcomer) -> None:
-        """Add a peer to the list."""
         rank, said = newcomer.rank, newcomer.said
         if said["for"] != "meeting":
             # It has the addresses already, and connects before worker 0 listens for its control channel.
@@ -173,7 +172,6 @@ class _Host:
 
 
 def _join(point: RendezvousOptions, rank: int) -> RendezvousResult:
-    """Take part, as each worker does."""
     deadline = time.monotonic() + point.timeout_secs
     with connect(point, rank, deadline) as connection:
         reservation = PortReservation(connection.getsockname()[0])

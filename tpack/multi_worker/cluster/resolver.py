@@ -65,7 +65,6 @@ def resolve_cluster(
 def _listed(
     task: ClusterTask, found: LauncherInfo, environment: Mapping[str, str], timeout_secs: float
 ) -> ClusterMember:
-    """Return a member of a cluster whose addresses are known."""
     cluster = {job: tuple(addresses) for job, addresses in task.cluster.items()}
     member = ClusterMember(cluster, task.job, task.index, source=found.source, has_own_gpus=found.has_own_gpus)
     if member.address is not None:

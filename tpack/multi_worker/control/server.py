@@ -177,7 +177,6 @@ class ControlServer:
         return not is_open or time.monotonic() > self._close_by
 
     def _wait_secs(self) -> float:
-        """Return the time until a deadline."""
         due = [] if self._close_by is None else [self._close_by]
         if not self._has_failed:
             due += [] if self._is_complete else [self._deadline]

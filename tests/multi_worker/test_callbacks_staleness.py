@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tpack.errors import ClusterError, ConfigError
-from tpack.multi_worker.epoch_barrier import BoundedStaleness
+from tpack.multi_worker.callbacks import BoundedStaleness
 
 
 class Session:
