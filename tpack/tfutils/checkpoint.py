@@ -25,8 +25,10 @@ from tpack.errors import CheckpointError, ConfigError, DependencyError, InputErr
 from tpack.tfutils.checkpoints.best import BEST_SUFFIX, best_prefix
 from tpack.utils import logger
 from tpack.utils.fs import atomic_write, why_not_written
-from tpack.utils.remote.directories import fetch_checkpoint, local_path
+from tpack.utils.lazy import LazyModule
+from tpack.utils.validation import is_remote
 
+_remote = LazyModule("tpack.utils.remote.directories")
 _FILE_SUFFIX = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
 _MAX_LISTED = 20
 
@@ -71,7 +73,7 @@ def fetched(path: str) -> str:
         CheckpointError: There is nothing, or it cannot be fetched; nor can TensorFlow itself read such URLs.
     """
     try:
-        return local_path(path)
+        return path if not is_remote(path) else _remote.local_path(path)
     except RemoteError as error:
         raise CheckpointError(str(error)) from error
     except (ConfigError, DependencyError) as error:
@@ -132,7 +134,8 @@ class CheckpointReader:
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
-        fetch_checkpoint(prefix)
+        if _remote.is_loaded():
+            _remote.fetch_checkpoint(prefix)
         with self._named_errors("index"):
             self._reader = tf.train.NewCheckpointReader(prefix)
         self.shapes: dict[str, list[int]] = self._reader.get_variable_to_shape_map()

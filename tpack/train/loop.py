@@ -10,8 +10,10 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback, WithSteps
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.types import Fetches
-from tpack.utils.remote.directories import check_directories, finish_directories
+from tpack.utils.lazy import LazyModule
 from tpack.utils.validation import check_count
+
+_remote = LazyModule("tpack.utils.remote.directories")
 
 
 class TrainLoop:
@@ -179,7 +181,9 @@ class EpochEnd(Callback):
 
     def _trigger_epoch(self) -> None:
         self._loop.finish_epoch()
-        check_directories()
+        if _remote.is_loaded():
+            _remote.check_directories()
 
     def _after_train(self) -> None:
-        finish_directories()
+        if _remote.is_loaded():
+            _remote.finish_directories()

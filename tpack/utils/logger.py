@@ -26,12 +26,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tpack.errors import ConfigError
-from tpack.utils.dir_lock import check_not_claimed, forget_claims, was_claimed
 from tpack.utils.env import in_notebook
 from tpack.utils.launch_env import log_suffix
-from tpack.utils.remote.directories import Action, RemoteDirectory, open_directory
-from tpack.utils.remote.store import is_remote
-from tpack.utils.validation import check_local_path
+from tpack.utils.lazy import LazyModule
+from tpack.utils.validation import check_local_path, is_remote
 
 __all__ = [
     "addFilter",
@@ -53,7 +51,7 @@ __all__ = [
 
 LOG_FILE = "log.log"
 # What may be done with a log directory that has content, under its names.
-_ACTIONS: dict[str | None, Action] = {None: "b", "b": "b", "d": "d", "k": "k", "n": "n", "q": "q", "raise": "q"}
+_ACTIONS: dict[str | None, str] = {None: "b", "b": "b", "d": "d", "k": "k", "n": "n", "q": "q", "raise": "q"}
 _GREEN, _YELLOW, _RED = "\033[32m", "\033[33m", "\033[31;1m"
 _RESET = "\033[0m"
 _LOCK = threading.RLock()
@@ -65,6 +63,9 @@ _LEVELS = {
     "error": logging.ERROR,
     "critical": logging.CRITICAL,
 }
+# Loaded when a directory of the run is set, and of these the second only for a URL.
+_claims = LazyModule("tpack.utils.dir_lock")
+_remote = LazyModule("tpack.utils.remote.directories")
 
 
 def log(level: int, msg: object, *args: object, **options: Any) -> None:
@@ -180,7 +181,7 @@ def set_logger_dir(dirname: str | os.PathLike[str], action: str | None = None) -
         return
     path = os.path.abspath(check_local_path("set_logger_dir", "dirname", dirname)) + log_suffix(os.environ)
     with _LOCK:
-        if action is None and path == _directory.path and os.path.isdir(path) and not was_claimed(path):
+        if action is None and path == _directory.path and os.path.isdir(path) and not _claims.was_claimed(path):
             return
         try:
             path, aside = _prepare(path, action)
@@ -238,19 +239,19 @@ def _set_remote_dir(url: str, action: str | None) -> None:
             if action is None and not former.has_trained:
                 return
             close_logger_dir()
-        remote = open_directory(url, _ACTIONS[action])
+        remote = _remote.open_directory(url, _ACTIONS[action])
         _move_log(remote.path, LogFileHandler(os.path.join(remote.path, LOG_FILE), encoding="utf-8"), remote)
     command = shlex.join([sys.executable, *sys.argv])
     info("Log directory %s, on this machine %s; command: %s", remote.url, remote.path, command)
 
 
-def _move_log(path: str, handler: logging.Handler, remote: RemoteDirectory | None = None) -> None:
+def _move_log(path: str, handler: logging.Handler, remote: Any = None) -> None:
     """Write the log to another directory from now on."""
     close_logger_dir()
     handler.setFormatter(LineFormatter())
     _logger().addHandler(handler)
     _directory.path, _directory.handler, _directory.remote = path, handler, remote
-    forget_claims(path)
+    _claims.forget_claims(path)
 
 
 def auto_set_dir(action: str | None = None, name: str | None = None) -> None:
@@ -301,7 +302,8 @@ class _Directory:
 
     path: str | None = None
     handler: logging.Handler | None = None
-    remote: RemoteDirectory | None = None
+    # A `tpack.utils.remote.directories.RemoteDirectory`.
+    remote: Any = None
     # Where its former content is, which was moved aside although nobody had asked for it.
     aside: str | None = None
 
@@ -376,7 +378,7 @@ def _make_room(dirname: str, action: str) -> tuple[str, str | None]:
     if action in ("b", "d") and _holds_working_directory(dirname):
         raise ConfigError(f"the process works inside {dirname!r}, so it is not moved or deleted: use action='k' or 'n'")
     if action in ("b", "d"):
-        check_not_claimed(dirname)
+        _claims.check_not_claimed(dirname)
     if action == "d":
         shutil.rmtree(dirname)
     elif action == "b":
