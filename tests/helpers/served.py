@@ -4,10 +4,10 @@ import socket
 import threading
 from contextlib import contextmanager
 
-from tpack.dataflow.parallel.transport.receiver import Receiver
-from tpack.dataflow.parallel.transport.sender import Sender
-from tpack.dataflow.parallel.transport.wire import PeerGoneError
-from tpack.dataflow.parallel.workers.bootstrap import Link
+from tpack.dataflow.parallel.receiver import Receiver
+from tpack.dataflow.parallel.sender import Sender
+from tpack.dataflow.parallel.slots import PeerGoneError
+from tpack.dataflow.parallel.worker import Link
 
 SECS = 300
 

@@ -22,7 +22,7 @@ from tpack.dataflow.base import DataFlowTerminated
 from tpack.dataflow.parallel.process_map import MultiProcessMapAndBatchData, MultiProcessMapData
 from tpack.dataflow.parallel.process_runner import MultiProcessRunner, MultiProcessRunnerZMQ
 from tpack.dataflow.parallel.threads import MultiThreadMapData, MultiThreadRunner
-from tpack.dataflow.parallel.workers.launch import start_workers_by
+from tpack.dataflow.parallel.worker import start_workers_by
 from tpack.dataflow.sources import DataFromGenerator, DataFromList
 from tpack.errors import ConfigError, DataWorkerError, InputError
 
@@ -246,7 +246,7 @@ def test_fork_in_a_process_with_threads_is_refused_and_without_them_needs_no_pic
     program = (
         "import threading; from tests.helpers.flows import Counting\n"
         "from tpack.dataflow.parallel.process_map import MultiProcessMapData\n"
-        "from tpack.dataflow.parallel.workers.launch import start_workers_by\n"
+        "from tpack.dataflow.parallel.worker import start_workers_by\n"
         "lock = threading.Lock()\n"
         "with start_workers_by('fork'):\n"
         "    ds = MultiProcessMapData(Counting(), 2, lambda point: point if lock else None, strict=True)\n"

@@ -68,7 +68,7 @@ __getattr__, __dir__, __all__ = attach(
             "MultiThreadMapData",
             "MultiThreadRunner",
         ),
-        "parallel.workers.launch": ("start_workers_by",),
+        "parallel.worker": ("start_workers_by",),
         "remote.flow": (
             "RemoteDataZMQ",
             "RemoteStats",

@@ -100,6 +100,20 @@ class BatchData(ProxyDataFlow):
             yield points, first_index
         self._passes.end(one)
 
+    def made_in(self, empty: Callable[..., np.ndarray]) -> Iterator[Any] | None:
+        """Begin a pass whose batches are made in given memory, such as that from which they are sent.
+
+        Args:
+            empty: called with a shape and a dtype to get the memory of an array.
+
+        Returns:
+            The batches; None if they are lists, or if a subclass may make its own.
+        """
+        if type(self) is not BatchData or self.use_list:
+            return None
+        groups = self.groups(lambda first, size: begin_batch(first, size, empty))
+        return (aggregate(points, first_index=index, empty=empty) for points, index in groups)
+
     def reset_state(self) -> None:
         """Reset the wrapped flow and forget the position."""
         super().reset_state()

@@ -1,7 +1,6 @@
-"""Surroundings of a process: environment variables, the cores it may use, and whether it is a notebook's kernel."""
+"""The surroundings of a process: environment variables and usable cores."""
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
@@ -39,14 +38,6 @@ def _changed(name: str, val: str | None) -> Iterator[None]:
 def usable_cores() -> int:
     """Return the number of cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def in_notebook() -> bool:
-    """Tell whether this process is a kernel of Jupyter or the like, whose output is shown in a notebook."""
-    ipython = sys.modules.get("IPython")
-    # Of a module that is being imported, it is not there yet.
-    get_shell = getattr(ipython, "get_ipython", None)
-    return get_shell is not None and getattr(get_shell(), "kernel", None) is not None
 
 
 def _set(name: str, val: str | None) -> None:

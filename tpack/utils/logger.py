@@ -26,7 +26,6 @@ from collections.abc import Callable
 from typing import Any
 
 from tpack.errors import ConfigError
-from tpack.utils.env import in_notebook
 from tpack.utils.launch_env import log_suffix
 from tpack.utils.lazy import LazyModule
 from tpack.utils.validation import check_local_path, is_remote
@@ -386,6 +385,14 @@ def _make_room(dirname: str, action: str) -> tuple[str, str | None]:
         os.rename(dirname, aside)
         info("What was in %s is in %s now.", dirname, aside)
     return dirname, aside
+
+
+def in_notebook() -> bool:
+    """Tell whether this process is a notebook kernel, of Jupyter or similar."""
+    ipython = sys.modules.get("IPython")
+    # A module that is being imported does not have it yet.
+    get_shell = getattr(ipython, "get_ipython", None)
+    return get_shell is not None and getattr(get_shell(), "kernel", None) is not None
 
 
 def _holds_working_directory(dirname: str) -> bool:

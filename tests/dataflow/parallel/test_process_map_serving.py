@@ -7,7 +7,7 @@ import pytest
 
 from tests.helpers.served import served
 from tpack.dataflow.parallel.process_map import serve_batches, serve_map
-from tpack.dataflow.parallel.transport.wire import VIEW_BYTES, Kind
+from tpack.dataflow.parallel.slots import VIEW_BYTES, Kind
 
 
 def fail_at_two(point):

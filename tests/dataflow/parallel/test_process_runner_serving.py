@@ -12,7 +12,7 @@ from tpack.dataflow.batch import BatchData
 from tpack.dataflow.checkpoint import Position
 from tpack.dataflow.mapping import MapData
 from tpack.dataflow.parallel.process_runner import _Command, serve_flow
-from tpack.dataflow.parallel.transport.wire import VIEW_BYTES, Kind
+from tpack.dataflow.parallel.slots import VIEW_BYTES, Kind
 from tpack.dataflow.sources import DataFromList
 
 PASS = [(Kind.PACK, [k, str(k)]) for k in range(COUNT)]

@@ -8,8 +8,8 @@ from tests.helpers.fake_group import END, FakeGroup, begun, failure, points, sta
 from tpack.dataflow.checkpoint import Position
 from tpack.dataflow.iterator_state import StatelessError
 from tpack.dataflow.parallel.process_runner import _ManyStreams, _OneStream, _send_command
-from tpack.dataflow.parallel.transport.receiver import Message
-from tpack.dataflow.parallel.transport.wire import Kind
+from tpack.dataflow.parallel.receiver import Message
+from tpack.dataflow.parallel.slots import Kind
 from tpack.errors import DataWorkerError
 
 

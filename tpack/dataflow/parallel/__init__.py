@@ -22,6 +22,6 @@ __getattr__, __dir__, __all__ = attach(
             "MultiThreadMapData",
             "MultiThreadRunner",
         ),
-        "workers.launch": ("start_workers_by",),
+        "worker": ("start_workers_by",),
     },
 )

@@ -15,10 +15,10 @@ from tpack.dataflow.base import DataFlow, length_or_none
 from tpack.dataflow.batch import aggregate, begin_batch
 from tpack.dataflow.parallel.map_flow import MapFlow
 from tpack.dataflow.parallel.ordering import MapPool, Result
-from tpack.dataflow.parallel.transport.inplace_batch import BuiltPoint
-from tpack.dataflow.parallel.transport.wire import Kind, PeerGoneError
-from tpack.dataflow.parallel.workers.bootstrap import ParentLink
-from tpack.dataflow.parallel.workers.group import OwnedWorkers, WorkerPool, worker_error
+from tpack.dataflow.parallel.sender import BuiltPoint
+from tpack.dataflow.parallel.slots import Kind, PeerGoneError
+from tpack.dataflow.parallel.worker import ParentLink
+from tpack.dataflow.parallel.worker_group import OwnedWorkers, WorkerPool, worker_error
 from tpack.errors import ConfigError
 from tpack.utils.child_process import failure_of
 from tpack.utils.env import usable_cores

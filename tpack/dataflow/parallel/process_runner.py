@@ -7,19 +7,18 @@ from its beginning to its end.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, ProxyDataFlow, length_or_none
-from tpack.dataflow.batch import BatchData, aggregate, begin_batch
 from tpack.dataflow.checkpoint import PassTracker, Position, StateSampler, go_to
 from tpack.dataflow.iterator_state import StatelessError
-from tpack.dataflow.parallel.transport.inplace_batch import BuiltPoint
-from tpack.dataflow.parallel.transport.receiver import Message
-from tpack.dataflow.parallel.transport.wire import MAX_NUMBER, CancelledError, Kind, PeerGoneError
-from tpack.dataflow.parallel.workers.bootstrap import ParentLink
-from tpack.dataflow.parallel.workers.group import OwnedWorkers, WorkerPool, worker_error
+from tpack.dataflow.parallel.receiver import Message
+from tpack.dataflow.parallel.sender import BuiltPoint
+from tpack.dataflow.parallel.slots import MAX_NUMBER, CancelledError, Kind, PeerGoneError
+from tpack.dataflow.parallel.worker import ParentLink
+from tpack.dataflow.parallel.worker_group import OwnedWorkers, WorkerPool, worker_error
 from tpack.errors import DataWorkerError
 from tpack.utils.child_process import failure_of
 from tpack.utils.validation import check_arguments, check_count
@@ -387,46 +386,32 @@ class _Server:
         if command is not None:
             self._results.resume(command.number)
             self._results.send(Kind.BEGUN, number=command.number)
-        # The points of a batch are made a batch in the memory that they are sent in; a pass that begins in the middle
-        # is rare and has no need of that.
-        in_place = type(self._ds) is BatchData and not self._ds.use_list and position is None
-        points = self._begin(position, in_place)
+        # Batches are made in the memory from which they are sent; a pass that begins in the middle is rare.
+        batches = self._ds.made_in(self._built.empty) if position is None and hasattr(self._ds, "made_in") else None
+        if batches is None:
+            points = iter(self._ds) if position is None else go_to(self._ds, position)
         if command is not None:
             self._results.send(Kind.BEGUN, number=command.number)
-        # At the end of a pass the state is told already, and that of a position is known.
+        # The state at the end of a pass was sent already, and a position is known.
         if self._is_first or (command is not None and (position is None or position.is_over)):
-            self._tell_state()
+            self._send_state()
         self._is_first = False
         try:
-            self._put_all(points, in_place)
+            self._send_all(points, self._results.put) if batches is None else self._send_all(batches, self._built.send)
         finally:
             # A batch that was begun.
             self._built.give_up()
-        self._tell_state()
+        self._send_state()
         self._results.send(Kind.END)
 
-    def _begin(self, position: Position | None, in_place: bool) -> Iterator[Any]:
-        if position is not None:
-            return go_to(self._ds, position)
-        if in_place and isinstance(self._ds, BatchData):
-            return self._ds.groups(self._begin_batch)
-        return iter(self._ds)
-
-    def _put_all(self, points: Iterator[Any], in_place: bool) -> None:
+    def _send_all(self, points: Iterator[Any], send: Callable[[Any], None]) -> None:
         for point in points:
-            if in_place:
-                self._put_batch(*point)
-            else:
-                self._results.put(point)
+            send(point)
+            # Its memory is used again for the next.
+            del point
             if self._sampler is not None and self._sampler.is_due():
-                self._tell_state()
+                self._send_state()
 
-    def _begin_batch(self, first: object, size: int) -> list[Any]:
-        return begin_batch(first, size, self._built.empty)
-
-    def _put_batch(self, points: list[Any], first_index: int) -> None:
-        self._built.send(aggregate(points, first_index=first_index, empty=self._built.empty))
-
-    def _tell_state(self) -> None:
+    def _send_state(self) -> None:
         if self._sampler is not None:
             self._results.send(Kind.STATE, _State(self._sampler.take(), self._sampler.reason))

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from tpack.dataflow.parallel.transport import slots as slots_module
-from tpack.dataflow.parallel.transport.slots import MIN_SLOT_BYTES, Slots, create_block, split
+from tpack.dataflow.parallel import slots as slots_module
+from tpack.dataflow.parallel.slots import MIN_SLOT_BYTES, Slots, create_block, split
 from tpack.errors import InputError
 
 

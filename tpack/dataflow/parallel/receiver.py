@@ -16,9 +16,19 @@ from typing import Any
 
 import numpy as np
 
-from tpack.dataflow.parallel.transport.codec import ArraySpec, decode, unpack
-from tpack.dataflow.parallel.transport.slots import Block, Leases, split
-from tpack.dataflow.parallel.transport.wire import CANCEL, MAX_LEASES, RECORD, RETURN, VIEW_BYTES, Kind, PeerGoneError
+from tpack.dataflow.parallel.codec import ArraySpec, decode, unpack
+from tpack.dataflow.parallel.slots import (
+    CANCEL,
+    MAX_LEASES,
+    RECORD,
+    RETURN,
+    VIEW_BYTES,
+    Block,
+    Kind,
+    Leases,
+    PeerGoneError,
+    split,
+)
 from tpack.errors import InputError
 
 _CIRCULATING_SLOTS = 2

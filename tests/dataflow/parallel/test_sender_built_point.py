@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.helpers.channels import channel, exchange
-from tpack.dataflow.parallel.transport.inplace_batch import BuiltPoint
-from tpack.dataflow.parallel.transport.wire import VIEW_BYTES
+from tpack.dataflow.parallel.sender import BuiltPoint
+from tpack.dataflow.parallel.slots import VIEW_BYTES
 from tpack.errors import DataPointError
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tpack.dataflow.parallel.transport.codec import Layout, Pack, unpack
-from tpack.dataflow.parallel.transport.slots import MIN_SLOT_BYTES
+from tpack.dataflow.parallel.codec import Layout, Pack, unpack
+from tpack.dataflow.parallel.slots import MIN_SLOT_BYTES
 
 POINTS = {
     "list": lambda k: [np.full(8, k, np.float32), k],

@@ -22,7 +22,7 @@ from typing import Any, Literal
 import cloudpickle
 import numpy as np
 
-from tpack.dataflow.parallel.transport.slots import MIN_SLOT_BYTES
+from tpack.dataflow.parallel.slots import MIN_SLOT_BYTES
 from tpack.errors import DataPointError
 
 # TensorFlow takes an array as it is, without a copy, if it begins at a multiple of this.

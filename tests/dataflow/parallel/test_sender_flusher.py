@@ -2,8 +2,8 @@
 
 import threading
 
-from tpack.dataflow.parallel.transport.sender import _Flusher
-from tpack.dataflow.parallel.transport.wire import PeerGoneError
+from tpack.dataflow.parallel.sender import _Flusher
+from tpack.dataflow.parallel.slots import PeerGoneError
 
 WAIT_SECS = 300
 

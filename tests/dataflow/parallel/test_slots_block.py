@@ -6,8 +6,8 @@ import os
 import numpy as np
 import pytest
 
-from tpack.dataflow.parallel.transport import slots as block_module
-from tpack.dataflow.parallel.transport.slots import SHARED_MEMORY, Block, create_block
+from tpack.dataflow.parallel import slots as block_module
+from tpack.dataflow.parallel.slots import SHARED_MEMORY, Block, create_block
 from tpack.errors import InputError
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.helpers.channels import channel, exchange
-from tpack.dataflow.parallel.transport.receiver import Receiver
-from tpack.dataflow.parallel.transport.wire import MAX_LEASES, RECORD, VIEW_BYTES, Kind, PeerGoneError
+from tpack.dataflow.parallel.receiver import Receiver
+from tpack.dataflow.parallel.slots import MAX_LEASES, RECORD, VIEW_BYTES, Kind, PeerGoneError
 from tpack.errors import InputError
 
 

@@ -19,15 +19,17 @@ from dataclasses import asdict, dataclass
 from typing import Any, NoReturn
 
 from tpack.dataflow.base import DataFlowTerminated
-from tpack.dataflow.parallel.transport.receiver import Message, Receiver
-from tpack.dataflow.parallel.transport.sender import Sender
-from tpack.dataflow.parallel.transport.wire import Kind, PeerGoneError
-from tpack.dataflow.parallel.workers.bootstrap import Serve, run_spawned_worker, run_worker
-from tpack.dataflow.parallel.workers.launch import (
+from tpack.dataflow.parallel.receiver import Message, Receiver
+from tpack.dataflow.parallel.sender import Sender
+from tpack.dataflow.parallel.slots import Kind, PeerGoneError
+from tpack.dataflow.parallel.worker import (
     Payload,
+    Serve,
     StartMethod,
     Task,
     current_start_method,
+    run_spawned_worker,
+    run_worker,
     with_streaming_stores,
     write_payload,
 )

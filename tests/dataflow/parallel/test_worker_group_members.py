@@ -6,8 +6,8 @@ import psutil
 import pytest
 
 from tests.helpers.worker_functions import wait
-from tpack.dataflow.parallel.workers import group as members_module
-from tpack.dataflow.parallel.workers.group import GroupOptions, _Members
+from tpack.dataflow.parallel import worker_group as members_module
+from tpack.dataflow.parallel.worker_group import GroupOptions, _Members
 
 OPTIONS = GroupOptions(num_workers=2, results=3, jobs=3, timeout=None, start_method="spawn", seed=2**32 - 1)
 

@@ -14,9 +14,14 @@ for copies of about the cache's size and more; in a worker it uses it from 4 MiB
 begins, so it can be given to new interpreters and not to forks.
 """
 
+import ctypes
 import mmap
+import os
 import platform
-from collections.abc import Iterator, Mapping, MutableMapping
+import random
+import socket
+import traceback
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -25,9 +30,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tpack.dataflow.parallel.transport.codec import Encoded, decode
+from tpack.dataflow.parallel.codec import Encoded, decode
+from tpack.dataflow.parallel.receiver import Receiver
+from tpack.dataflow.parallel.sender import Sender
+from tpack.dataflow.parallel.slots import Kind, PeerGoneError
 from tpack.errors import ConfigError, DataPointError
-from tpack.utils.child_process import anonymous_file
+from tpack.utils.child_process import anonymous_file, failure_of
+from tpack.utils.rng import fix_rng_seed
 from tpack.utils.validation import check_arguments, check_choice
 
 StartMethod = Literal["spawn", "fork"]
@@ -37,6 +46,14 @@ _current: ContextVar[StartMethod] = ContextVar("tpack_start_method", default="sp
 _VARIABLE = "GLIBC_TUNABLES"
 _NAME = "glibc.cpu.x86_non_temporal_threshold"
 _SETTING = f"{_NAME}=0x400000"
+
+Serve = Callable[..., None]
+"""A function that a worker runs: it gets the link and more arguments, and ends by an exception."""
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+_TRIM_BYTES, _MMAP_BYTES = 64 * 1024 * 1024, 32 * 1024 * 1024
+_HEAP_VARIABLES = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_")
+_HEAP_TUNABLES = "glibc.malloc."
 
 
 @check_arguments
@@ -159,3 +176,86 @@ def without_streaming_stores(environment: MutableMapping[str, str]) -> None:
         environment[_VARIABLE] = ":".join(settings)
     else:
         environment.pop(_VARIABLE, None)
+
+
+@dataclass(frozen=True)
+class ParentLink:
+    """What a worker has of its owner.
+
+    Attributes:
+        results: where its data points go.
+        jobs: where what the owner sends comes from.
+    """
+
+    results: Sender
+    jobs: Receiver
+
+
+def run_spawned_worker(task: Mapping[str, int], payload: Mapping[str, int]) -> int:
+    """Be a worker in a new interpreter.
+
+    Args:
+        task: the fields of its `Task`.
+        payload: those of the `Payload` that it works on.
+
+    Returns:
+        The exit code of the process.
+    """
+    without_streaming_stores(os.environ)
+    given = Payload(**payload)
+    return run_worker(Task(**task), lambda: read_payload(given))
+
+
+def run_worker(task: Task, get_work: Callable[[], tuple[Serve, tuple[Any, ...]]]) -> int:
+    """Be a worker.
+
+    Args:
+        task: what the worker is told.
+        get_work: returns the function to run and its arguments after the link.
+
+    Returns:
+        The exit code of the process.
+    """
+    keep_freed_memory()
+    random.seed(task.seed)
+    np.random.seed(task.seed)
+    fix_rng_seed(task.seed)
+    results = Sender(socket.socket(fileno=task.results), task.capacity, has_flusher=True)
+    link = ParentLink(results, Receiver(socket.socket(fileno=task.jobs)))
+    try:
+        serve, arguments = get_work()
+        results.send(Kind.READY)
+        serve(link, *arguments)
+    except PeerGoneError:
+        return 0
+    except BaseException as error:
+        if isinstance(error, SystemExit) and isinstance(error.code, int | None):
+            return error.code or 0
+        _report(results, error)
+    return 1
+
+
+def _report(results: Sender, error: BaseException) -> None:
+    """Tell the owner why the worker ends; if it does not listen any more, write it to standard error."""
+    try:
+        results.send(Kind.FATAL, failure_of(error))
+    except PeerGoneError:
+        traceback.print_exception(error)
+
+
+def keep_freed_memory(environment: Mapping[str, str] = os.environ) -> bool:
+    """Let this process keep up to 64 MiB of memory that it has freed.
+
+    Args:
+        environment: the environment variables; settings of the C library's heap that are in them are kept.
+
+    Returns:
+        Whether the C library took it; another one than glibc does not know this.
+    """
+    if any(name in environment for name in _HEAP_VARIABLES) or _HEAP_TUNABLES in environment.get("GLIBC_TUNABLES", ""):
+        return False
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        return False
+    answers = mallopt(_TRIM_THRESHOLD, _TRIM_BYTES), mallopt(_MMAP_THRESHOLD, _MMAP_BYTES)
+    return all(answers)

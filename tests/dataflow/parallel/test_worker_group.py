@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from tests.helpers.worker_functions import do, echo
-from tpack.dataflow.parallel.transport.wire import Kind
-from tpack.dataflow.parallel.workers.group import GroupOptions, WorkerPool
+from tpack.dataflow.parallel.slots import Kind
+from tpack.dataflow.parallel.worker_group import GroupOptions, WorkerPool
 from tpack.errors import DataWorkerError
 
 SECS = 300

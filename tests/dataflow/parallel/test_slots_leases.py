@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tpack.dataflow.parallel.transport.slots import Leases
+from tpack.dataflow.parallel.slots import Leases
 
 
 def test_array_is_the_memory_and_can_be_written_to():

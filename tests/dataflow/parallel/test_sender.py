@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from tests.helpers.channels import channel, exchange, take_all
-from tpack.dataflow.parallel.transport import sender as sender_module
-from tpack.dataflow.parallel.transport.codec import Encoded
-from tpack.dataflow.parallel.transport.sender import Sender
-from tpack.dataflow.parallel.transport.slots import MIN_SLOT_BYTES
-from tpack.dataflow.parallel.transport.wire import MAX_LEASES, VIEW_BYTES, CancelledError, Kind, PeerGoneError
+from tpack.dataflow.parallel import sender as sender_module
+from tpack.dataflow.parallel.codec import Encoded
+from tpack.dataflow.parallel.sender import Sender
+from tpack.dataflow.parallel.slots import MAX_LEASES, MIN_SLOT_BYTES, VIEW_BYTES, CancelledError, Kind, PeerGoneError
 from tpack.errors import DataPointError, InputError
 
 WAIT_SECS = 300

@@ -8,11 +8,10 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from tpack.dataflow.parallel.transport.receiver import Receiver
-from tpack.dataflow.parallel.transport.wire import Kind
-from tpack.dataflow.parallel.workers import bootstrap
-from tpack.dataflow.parallel.workers.bootstrap import run_spawned_worker, run_worker
-from tpack.dataflow.parallel.workers.launch import Task, write_payload
+from tpack.dataflow.parallel import worker
+from tpack.dataflow.parallel.receiver import Receiver
+from tpack.dataflow.parallel.slots import Kind
+from tpack.dataflow.parallel.worker import Task, run_spawned_worker, run_worker, write_payload
 from tpack.utils.rng import fix_rng_seed
 
 
@@ -20,7 +19,7 @@ from tpack.utils.rng import fix_rng_seed
 def owner(monkeypatch):
     """A task and the owner's end of the channel for results; the test process is as it was afterwards."""
     calls = []
-    monkeypatch.setattr(bootstrap, "keep_freed_memory", lambda: calls.append("heap"))
+    monkeypatch.setattr(worker, "keep_freed_memory", lambda: calls.append("heap"))
     states = random.getstate(), np.random.get_state()
     results_here, results_there = socket.socketpair()
     jobs_here, jobs_there = socket.socketpair()

@@ -6,13 +6,13 @@ import sys
 
 import pytest
 
-from tpack.dataflow.parallel.workers import bootstrap
-from tpack.dataflow.parallel.workers.bootstrap import keep_freed_memory
+from tpack.dataflow.parallel import worker
+from tpack.dataflow.parallel.worker import keep_freed_memory
 
 ROUNDS = 20
 PROGRAM = """
 import resource, sys
-from tpack.dataflow.parallel.workers.bootstrap import keep_freed_memory
+from tpack.dataflow.parallel.worker import keep_freed_memory
 
 def allocate():
     blocks = [bytearray(1 << 20) for _ in range(24)]
@@ -52,7 +52,7 @@ def test_memory_that_was_freed_is_used_again_without_new_pages(monkeypatch):
     ids=lambda environment: next(iter(environment)),
 )
 def test_setting_of_the_user_is_kept(environment, monkeypatch):
-    monkeypatch.setattr(bootstrap.ctypes, "CDLL", lambda name: pytest.fail("something was set"))
+    monkeypatch.setattr(worker.ctypes, "CDLL", lambda name: pytest.fail("something was set"))
     assert keep_freed_memory(environment) is False
 
 

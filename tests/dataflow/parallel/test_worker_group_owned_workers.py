@@ -8,8 +8,8 @@ import pytest
 
 from tests.helpers.worker_functions import echo, wait
 from tpack.dataflow.base import DataFlowTerminated
-from tpack.dataflow.parallel.workers.group import OwnedWorkers
-from tpack.dataflow.parallel.workers.launch import start_workers_by
+from tpack.dataflow.parallel.worker import start_workers_by
+from tpack.dataflow.parallel.worker_group import OwnedWorkers
 from tpack.errors import ConfigError, InputError
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from tpack.dataflow.parallel.transport.codec import ALIGNMENT, ArraySpec, Encoded, aligned, decode
+from tpack.dataflow.parallel.codec import ALIGNMENT, ArraySpec, Encoded, aligned, decode
 from tpack.errors import DataPointError
 
 ARRAYS = {

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tpack.dataflow.parallel.transport.inplace_batch import _REST_BYTES, _Arena, _size_bytes
+from tpack.dataflow.parallel.sender import _REST_BYTES, _Arena, _size_bytes
 
 
 def test_arrays_lie_in_the_memory_one_after_the_other():

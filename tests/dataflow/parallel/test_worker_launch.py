@@ -7,8 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from tpack.dataflow.parallel.workers.group import OwnedWorkers
-from tpack.dataflow.parallel.workers.launch import (
+from tpack.dataflow.parallel.worker import (
     current_start_method,
     read_payload,
     start_workers_by,
@@ -16,6 +15,7 @@ from tpack.dataflow.parallel.workers.launch import (
     without_streaming_stores,
     write_payload,
 )
+from tpack.dataflow.parallel.worker_group import OwnedWorkers
 from tpack.errors import ConfigError
 
 OURS = "glibc.cpu.x86_non_temporal_threshold=0x400000"
