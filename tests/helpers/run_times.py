@@ -93,12 +93,14 @@ class RunTimes:
             self._startup.add(Times(**output["startup"]))
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self) -> Iterator[None]:
-        """Add the processor time since the last report; attributes of reports travel to the printing process."""
+    def pytest_runtest_makereport(self, call: Any) -> Iterator[None]:
+        """Add a test's processor time to its last report; attributes of reports travel to the printing process."""
         report = yield
-        now = cpu_secs()
-        report.cpu_secs = now - self._last_cpu
-        self._last_cpu = now
+        report.cpu_secs = 0.0
+        if call.when == "teardown":
+            now = cpu_secs()
+            report.cpu_secs = now - self._last_cpu
+            self._last_cpu = now
         return report
 
     def pytest_runtest_logreport(self, report: Any) -> None:
