@@ -26,11 +26,10 @@ MODULES: dict[str, tuple[str, Mapping[str, str]]] = {
     "estimator.experimental": (
         "``tf.estimator.experimental``: hooks for early stopping and evaluation, and logits as functions.",
         {
-            f"{_ROOT}.estimator.early_stopping": (
-                "make_early_stopping_hook stop_if_higher_hook stop_if_lower_hook stop_if_no_decrease_hook "
-                "stop_if_no_increase_hook"
+            f"{_ROOT}.estimator.hooks": (
+                "InMemoryEvaluatorHook make_early_stopping_hook make_stop_at_checkpoint_step_hook stop_if_higher_hook "
+                "stop_if_lower_hook stop_if_no_decrease_hook stop_if_no_increase_hook"
             ),
-            f"{_ROOT}.estimator.hooks": "InMemoryEvaluatorHook make_stop_at_checkpoint_step_hook",
             f"{_ROOT}.estimator.logits": "call_logit_fn dnn_logit_fn_builder linear_logit_fn_builder",
         },
     ),

@@ -6,6 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
+def parameter(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    """Return a parameter for the ``after`` of `like`."""
+    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
+
+
 def like(
     template: Callable[..., Any],
     *,
@@ -21,7 +26,8 @@ def like(
     Args:
         template: the function whose parameters, annotations and defaults these are.
         without: parameters that are left out, with blanks between.
-        after: {parameter: {name: default}} of parameters that follow one of the template; ``Parameter.empty`` for none.
+        after: {parameter: {name: default}} of parameters that follow one of the template. A `parameter` in place of the
+            default says the annotation too.
         **defaults: defaults that differ.
 
     Example:
@@ -34,8 +40,10 @@ def like(
         if part.name not in without.split():
             parameters.append(part.replace(default=defaults.get(part.name, part.default)))
         for name, default in (after or {}).get(part.name, {}).items():
-            annotation = Any if default in (None, inspect.Parameter.empty) else type(default)
-            parameters.append(inspect.Parameter(name, part.kind, default=default, annotation=annotation))
+            made = default
+            if not isinstance(default, inspect.Parameter):
+                made = parameter(name, Any if default is None else type(default), default)
+            parameters.append(made)
     signature = inspect.signature(template).replace(parameters=parameters)
 
     def decorate(function: Callable[..., Any]) -> Any:
