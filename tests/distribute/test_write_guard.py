@@ -46,7 +46,7 @@ def test_a_mirror_is_not_changed_alone(graph, method):
 
     with (
         in_scope() as strategy,
-        pytest.raises(StrategyError, match="changes v.*, which is to be the same for all towers"),
+        pytest.raises(StrategyError, match="changes v.*, which all towers share"),
     ):
         strategy.call_for_each_tower(tower, make())
 
@@ -80,11 +80,11 @@ def test_a_variable_can_be_protected_later(graph):
     refuse_lone_change(operation)
     refuse_lone_change(tf.no_op())
     protect(variable)
-    with pytest.raises(StrategyError, match="AssignVariableOp changes v, which is to be the same"):
+    with pytest.raises(StrategyError, match="AssignVariableOp changes v, which all towers share"):
         refuse_lone_change(operation)
 
 
-ALONE = "would change v.* alone, which is one of several mirrors of a variable"
+ALONE = "would change v.* alone, one of several mirrors of a variable"
 
 
 def minimize(variable):

@@ -245,9 +245,9 @@ def test_several_steps_a_call_and_predictors_are_not_measured(graph):
     trainer.get_predictor(["image", "label"], ["features"])
     assert not marked(graph)
     trainer.steps_per_call = 4
-    with pytest.raises(ConfigError, match="measures runs of one step, and steps_per_call is 4"):
+    with pytest.raises(ConfigError, match="got steps_per_call=4: expected 1, since it measures single steps"):
         trainer.setup_callbacks([], [])
-    with pytest.raises(ConfigError, match='compile="auto" compares the steps of a training; a predictor takes "xla"'):
+    with pytest.raises(ConfigError, match='PredictConfig got compile="auto", .*: expected "xla"'):
         make_config(compile="auto")
 
 
@@ -356,7 +356,7 @@ def test_a_way_to_compile_must_be_known():
     assert as_compile_policy("xla") == CompilePolicy()
     policy = CompilePolicy(fall_back=True)
     assert as_compile_policy(policy) is policy
-    with pytest.raises(ConfigError, match="compile must be one of xla, auto, a CompilePolicy or None, got 'xlaa'"):
+    with pytest.raises(ConfigError, match="compile got 'xlaa': expected one of xla, auto, a CompilePolicy or None"):
         SimpleTrainer(compile="xlaa")
     with pytest.raises(WrongTypeError, match="compile"):
         SimpleTrainer(compile=3)

@@ -188,7 +188,7 @@ def test_labels_that_come_as_floats_are_converted(graph, wrap, log_dir):
     assert [(int(label), label.dtype, image.dtype) for image, label in values] == [
         (k, np.int32, np.float32) for k in range(NUM_POINTS)
     ]
-    assert (log_dir / "log.log").read_text().count("component 1 ('label') comes as float32") == 1
+    assert (log_dir / "log.log").read_text().count("component 1 ('label') has dtype float32") == 1
 
 
 @pytest.mark.parametrize("wrap", [FeedInput, QueueInput, TFDatasetInput, lambda ds: StagingInput(QueueInput(ds))])

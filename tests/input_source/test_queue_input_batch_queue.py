@@ -66,7 +66,7 @@ def test_a_rest_that_fills_no_batch_ends_with_the_error(graph):
         (None, "needs a batch dimension and knows all others, got the shape <unknown>"),
         ([], r"needs a batch dimension and knows all others, got the shape \(\)"),
         ([None, None], "needs a batch dimension and knows all others"),
-        ([3, 2], "makes batches of 4, the signature wants"),
+        ([3, 2], "makes batches of 4, the signature expects"),
     ],
 )
 def test_a_signature_that_makes_no_batches_is_an_error(graph, shape, message):

@@ -172,7 +172,7 @@ def test_where_batches_of_another_size_are_kept_back_the_data_begin_anew():
     # One or two of them wait, also from one pass to the next.
     assert all(batch in [list(range(k, k + 6)) for k in range(0, 24, 6)] for batch in batches)
     assert batches[0][0] <= 12
-    assert [line for line in lines if "The data begin anew: the batches in the dataflow LocallyShuffle" in line]
+    assert [line for line in lines if "start from the beginning: the batches in the dataflow LocallyShuffle" in line]
 
 
 def test_check_dataflow():

@@ -71,7 +71,7 @@ def test_it_trains_resumes_evaluates_and_predicts(tree, tmp_path):
 
     resumed = run_resnet(*data, "--epochs", 3, "--workers", 2, "--resume")
     assert "training goes on in epoch 2" in resumed.stderr
-    assert "begin anew" not in first.stderr + resumed.stderr
+    assert "start from the beginning" not in first.stderr + resumed.stderr
     statistics = json.loads((tmp_path / "log" / "stats.json").read_text())
     assert [entry["epoch_num"] for entry in statistics] == [1, 2, 3]
     assert [statistics[-1][f"val-error-top{k}"] for k in (1, 5)] == pytest.approx(errors_printed(resumed), abs=1e-6)
@@ -103,7 +103,7 @@ def test_what_processes_train_and_evaluate_together_is_what_one_evaluates_and_go
     assert errors_printed(run_resnet(*data, "--load", tmp_path / "log", "--eval")) == found
 
     resumed = run_resnet(*data, "--epochs", 2, "--resume")
-    assert "What 2 workers have left of the data is dealt out to 1." in resumed.stderr
+    assert "The rest of the data of 2 workers is dealt out to 1." in resumed.stderr
     statistics = json.loads((tmp_path / "log" / "stats.json").read_text())
     assert [entry["global_step"] for entry in statistics] == [2, 6]
 

@@ -85,8 +85,7 @@ def test_few_batches_are_learned_by_heart_whatever_the_input(name, log_dir):
     assert epochs(recorder) == [(1, 2), (2, 2)]
     assert seen.values[:2] == seen.values[2:]
     assert lines == [
-        "overfit_batches=2: all steps use the data of the first 2, over and over, and an epoch has 2 steps; "
-        "evaluations are as they were."
+        "overfit_batches=2: all steps repeat the data of the first 2, an epoch has 2 steps, and evaluations stay whole."
     ]
 
 

@@ -166,9 +166,9 @@ def test_a_trainer_is_used_once():
     config = TrainConfig(model=ControlClient(), data=line_input(), monitors=[], max_epoch=1, steps_per_epoch=1)
     launch_train_with_config(config, trainer)
     again = TrainConfig(model=ControlClient(), data=line_input(), monitors=[], max_epoch=1, steps_per_epoch=1)
-    with pytest.raises(ConfigError, match="this SimpleTrainer was used before: make a new one, in a graph of its own"):
+    with pytest.raises(ConfigError, match="this SimpleTrainer was used before: use a new one, in a new graph"):
         launch_train_with_config(again, trainer)
-    with pytest.raises(ConfigError, match="this SimpleTrainer has trained already: make a new one"):
+    with pytest.raises(ConfigError, match="this SimpleTrainer was used before: use a new one"):
         trainer.train_with_defaults(steps_per_epoch=1)
 
 

@@ -168,7 +168,7 @@ def damage_all(log_dir):
 def test_checkpoints_of_which_none_loads_are_listed_and_not_written_over(log_dir):
     resume(callbacks=[stop_at(8)])
     damaged = damage_all(log_dir)
-    with pytest.raises(CheckpointError, match=r"none of them loads: model-.*or give restart_if_unreadable=True"):
+    with pytest.raises(CheckpointError, match=r"none of them loads: model-.*or use restart_if_unreadable=True"):
         resume()
     assert {path: path.read_bytes() for path in damaged} == damaged
 

@@ -179,7 +179,7 @@ def member_of(cluster_spec: Any, task_type: str | None, task_id: int | None) -> 
     if not cluster_spec:
         if task_type or task_id:
             raise ConfigError(
-                f"there is a task, {shown(task_type)} {shown(task_id)}, and no cluster_spec: expected both"
+                f"configure got the task {shown(task_type)} {shown(task_id)} without cluster_spec: expected both"
             )
         return None
     jobs = cluster_spec if isinstance(cluster_spec, dict) else tf.train.ClusterSpec(cluster_spec).as_dict()

@@ -1,7 +1,7 @@
-"""What a step had done that was broken off while it waited for data: nothing, or nobody knows.
+"""Side effects of a step that was cancelled while it waited for data.
 
-A checkpoint of training as it stands is right if the step has changed no variable. TensorFlow does not tell which
-operations it has run. But it tells which one failed, the one that waited; and what needs that one has not run.
+Saving after a cancelled step is safe if the step changed no variable. TensorFlow does not report which operations have
+run, only which one failed; the operations that depend on the failed one have not run.
 """
 
 import tensorflow.compat.v1 as tf
@@ -13,16 +13,16 @@ from tpack.types import Fetches
 
 
 def data_taken_by(train_op: Fetches, error: BaseException, *, prefix: str = "") -> int | None:
-    """Tell how many times a step began to take data before it failed, if it failed before it changed anything.
+    """Return how many dequeues a step began before it failed, if it failed before any side effect.
 
     Args:
-        train_op: what the step ran.
-        error: what the run raised; its message names the operation that failed.
-        prefix: what stands before the operation's name where a copy of it was run.
+        train_op: the operation of the step.
+        error: the error of the run; its message names the operation that failed.
+        prefix: the prefix of the operation's name where a copy of it ran.
 
     Returns:
-        The number of operations that take data and have begun, the one that failed included; None if the step may have
-        changed something, or it is not known where it failed.
+        The number of operations that take data and have begun, the failed one included; None if the step may have had a
+        side effect, or the failed operation is unknown.
     """
     targets = tf.nest.flatten(train_op)
     failed = _failed_operation(error, targets[0].graph, prefix)
@@ -34,12 +34,12 @@ def data_taken_by(train_op: Fetches, error: BaseException, *, prefix: str = "") 
         may_have_run = op not in before and failed not in ancestors([op])
         if may_have_run and (op.type in op_kinds.TAKING_DATA or _changes_something(op)):
             return None
-    # What counts the data and their time runs before they are there.
+    # Operations that count the data and their time run before the data arrive.
     return sum(op.type in op_kinds.TAKING_DATA for op in before)
 
 
 def _failed_operation(error: BaseException, graph: tf.Graph, prefix: str) -> tf.Operation | None:
-    """Return the operation that failed, which stands in an error's own message or in that of its cause."""
+    """Return the operation that an error or its cause names."""
     while not isinstance(error, tf.errors.OpError):
         if error.__cause__ is None:
             return None

@@ -1,7 +1,7 @@
-"""Tells in ``run.json`` what a run is and how far it is, so that others need not ask the process.
+"""Writer of ``run.json``, the state of a run for other programs.
 
-The file is written when training begins and ends, after each epoch, and in an epoch when the last time is long enough
-ago. What that costs is bounded: a step looks at the clock, and a file that takes long to write is written less often.
+It writes when training begins and ends, after each epoch, and within an epoch when the last time is long enough ago.
+The cost is bounded: a step reads the clock, and a file that takes long to write is written less often.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from tpack.utils.fs import why_not_written
 from tpack.version import __version__
 
 WRITE_SECS = 2.0
-"""How long the file stays as it is within an epoch."""
+"""The least time between two writes within an epoch."""
 
 _MOST_OF_TIME = 0.01
-"""The part of the time that writing may take."""
+"""The largest part of the time spent on writing."""
 
 
 class RunFile(Callback):
-    """Write ``run.json`` into a directory; only the chief does.
+    """Write ``run.json`` into a directory, in the chief.
 
-    A file that cannot be written is one warning, and training goes on.
+    A file that cannot be written is one warning.
 
     Args:
         directory: the log directory.
-        config: what the file says on how the run is set up.
+        config: the setup of the run.
     """
 
     def __init__(self, directory: str, config: Mapping[str, Any]) -> None:
@@ -75,7 +75,7 @@ class RunFile(Callback):
         now = time.perf_counter()
         if now >= self._due_at:
             if self._first is None:
-                # The first step takes longer than those that come.
+                # The first step takes longer than the others.
                 self._first = now, self.global_step
             self._write()
 
@@ -100,7 +100,7 @@ class RunFile(Callback):
         except OSError as error:
             if not self._has_failed:
                 path = os.path.join(self._directory, FILENAME)
-                logger.warning(f"{path} does not tell how far this run is: {why_not_written(path, error)}")
+                logger.warning(f"{path} does not show the progress of this run: {why_not_written(path, error)}")
             self._has_failed = True
         ended = time.perf_counter()
         self._due_at = ended + max(WRITE_SECS, (ended - began) / _MOST_OF_TIME) if self._first else began
@@ -129,7 +129,7 @@ def _now() -> str:
 
 
 def _versions() -> dict[str, str]:
-    """Return the versions of what a result can depend on; of Keras only if the program uses it."""
+    """Return the versions that a result can depend on; that of Keras only if the program uses it."""
     keras = sys.modules.get("keras")
     return {
         "tpack": __version__,
