@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.helpers.toy_training import ControlClient, line_input, points
+from tests.helpers.toy_training import Line, line_input, points
 from tpack.callbacks.base import CallbackFactory
 from tpack.dataflow.sources import DataFromGenerator, DataFromList
 from tpack.errors import ConfigError
@@ -12,7 +12,7 @@ from tpack.train.config import TrainConfig
 
 
 def config(**kwargs):
-    return TrainConfig(**{"model": ControlClient(), "dataflow": DataFromList(points()), **kwargs})
+    return TrainConfig(**{"model": Line(), "dataflow": DataFromList(points()), **kwargs})
 
 
 def endless():
@@ -105,7 +105,7 @@ def test_a_callback_twice_is_an_error_before_any_graph_exists():
 
 
 def test_examples_are_dealt_out_to_the_towers():
-    made = TrainConfig(model=ControlClient(), dataflow=(np.ones([10, 3]), np.ones(10)), batch_size=4)
+    made = TrainConfig(model=Line(), dataflow=(np.ones([10, 3]), np.ones(10)), batch_size=4)
     assert made.steps_per_epoch == 2
     made.fit_to_towers(2)
     assert (made.dataflow.batch_size, made.steps_per_epoch) == (2, 2)
@@ -114,7 +114,7 @@ def test_examples_are_dealt_out_to_the_towers():
 
 
 def test_examples_are_those_of_all_workers():
-    made = TrainConfig(model=ControlClient(), dataflow=(np.ones([16, 3]), np.ones(16)), batch_size=8)
+    made = TrainConfig(model=Line(), dataflow=(np.ones([16, 3]), np.ones(16)), batch_size=8)
     made.num_workers = 2
     made.fit_to_towers(2)
     assert made.dataflow.batch_size == 2

@@ -38,7 +38,7 @@ __getattr__, __dir__, __all__ = attach(
             "MeasuredChoice",
             "choose_by_measurement",
         ),
-        "choose.measure": (
+        "autotune.measure": (
             "Measurement",
             "MeasuringOptions",
         ),

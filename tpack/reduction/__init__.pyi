@@ -17,10 +17,10 @@ from tpack.reduction.autotune.autotune import MeasuredChoice as MeasuredChoice
 from tpack.reduction.autotune.autotune import choose_by_measurement as choose_by_measurement
 from tpack.reduction.autotune.heuristic import ReducerChoice as ReducerChoice
 from tpack.reduction.autotune.heuristic import choose_the_best as choose_the_best
+from tpack.reduction.autotune.measure import Measurement as Measurement
+from tpack.reduction.autotune.measure import MeasuringOptions as MeasuringOptions
 from tpack.reduction.base import Reducer as Reducer
 from tpack.reduction.base import ReducerWrapper as ReducerWrapper
-from tpack.reduction.choose.measure import Measurement as Measurement
-from tpack.reduction.choose.measure import MeasuringOptions as MeasuringOptions
 from tpack.reduction.comm_volume import TrafficReport as TrafficReport
 from tpack.reduction.comm_volume import count_traffic as count_traffic
 from tpack.reduction.cross_replica import mean_over_towers as mean_over_towers
