@@ -18,8 +18,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-import psutil
-
 from tpack.cli.launcher.agent_client import SSH, Machines, ReachedMachines
 from tpack.cli.launcher.console import Console
 from tpack.cli.launcher.job_run import Job
@@ -178,11 +176,8 @@ def _nothing_survives(job: Job) -> Iterator[None]:
     try:
         yield
     finally:
-        end_all(lambda: descendants(lambda process: _belongs_to(process, job)), _SWEEP_SECS)
-
-
-def _belongs_to(process: psutil.Process, job: Job) -> bool:
-    return process.environ().get(_LAUNCH_VARIABLE) == job.environment[_LAUNCH_VARIABLE]
+        own = job.environment[_LAUNCH_VARIABLE]
+        end_all(lambda: descendants(lambda process: process.environ().get(_LAUNCH_VARIABLE) == own), _SWEEP_SECS)
 
 
 def _number(text: str) -> int:

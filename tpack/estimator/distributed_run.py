@@ -123,7 +123,7 @@ class ClusterRun:
         settings = tf.ConfigProto()
         settings.CopyFrom(get_default_sess_config() if config is None else config)
         if self._is_shared and not settings.device_filters:
-            settings.device_filters.extend(self._shared_filters())
+            settings.device_filters.extend(["/job:ps", f"/job:{self._member.job}/task:{self._member.index}"])
         return WorkerSessionCreator(
             self._member, settings, num_cores=self._num_cores, before_connecting=self._wait_for_servers
         )
@@ -131,9 +131,6 @@ class ClusterRun:
     def _wait_for_servers(self) -> None:
         self._peers.barrier("the start of their servers")
         let_calls_to_lost_servers_fail()
-
-    def _shared_filters(self) -> tuple[str, ...]:
-        return "/job:ps", f"/job:{self._member.job}/task:{self._member.index}"
 
     def initialize(self, session: tf.Session, give_values: Callable[[], None]) -> None:
         """Initialise variables, with the values of the chief.

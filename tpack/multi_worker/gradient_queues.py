@@ -50,16 +50,21 @@ def apply_once(
     if member.is_chief:
         with tf.name_scope("average_gradients"):
             means = [(_mean(gradient, variable, others), variable) for gradient, variable in pairs]
-        end_signal.told = tf.add_n([said, *(_receive_word(rank) for rank in others)])
+        with on_device(FIRST_SERVER):
+            words = [_scalar_queue("word", rank).dequeue() for rank in others]
+        end_signal.told = tf.add_n([said, *words])
         update = optimizer.apply_gradients(means, name="apply_gradients")
         with tf.control_dependencies([update]):
             updates = [update, *then()]
-        steps = [*updates, *_release(end_signal.told, others, updates)]
+        with tf.name_scope("release_workers"), on_device(FIRST_SERVER), tf.control_dependencies(updates):
+            steps = [*updates, *(_scalar_queue("token", rank).enqueue(end_signal.told) for rank in others)]
     else:
         with tf.name_scope("send_gradients"):
             sent = [_send(gradient, variable, member.rank) for gradient, variable in pairs]
-        end_signal.told = _take_token(member.rank)
-        steps = [*sent, _send_word(said, member.rank), end_signal.told.op]
+        with tf.name_scope("wait_for_update"), on_device(FIRST_SERVER):
+            end_signal.told = _scalar_queue("token", member.rank).dequeue()
+        with on_device(FIRST_SERVER):
+            steps = [*sent, _scalar_queue("word", member.rank).enqueue(said), end_signal.told.op]
     with tf.control_dependencies(steps):
         rest = after()
     return tf.group(*steps, *rest, name="train_op")
@@ -99,27 +104,6 @@ def _gradient_queue(gradient: Gradient, variable: tf.Variable, rank: int | None)
 
 def _sent_parts(gradient: Gradient) -> Sequence[tf.Tensor]:
     return [gradient.values, gradient.indices] if is_sparse(gradient) else [gradient]
-
-
-def _send_word(said: tf.Tensor, rank: int | None) -> tf.Operation:
-    with on_device(FIRST_SERVER):
-        return _scalar_queue("word", rank).enqueue(said)
-
-
-def _receive_word(rank: int) -> tf.Tensor:
-    with on_device(FIRST_SERVER):
-        return _scalar_queue("word", rank).dequeue()
-
-
-def _release(told: tf.Tensor, others: Sequence[int], updates: Sequence[tf.Operation]) -> list[tf.Operation]:
-    """Return worker 0's operations that end the steps of the others."""
-    with tf.name_scope("release_workers"), on_device(FIRST_SERVER), tf.control_dependencies(updates):
-        return [_scalar_queue("token", rank).enqueue(told) for rank in others]
-
-
-def _take_token(rank: int | None) -> tf.Tensor:
-    with tf.name_scope("wait_for_update"), on_device(FIRST_SERVER):
-        return _scalar_queue("token", rank).dequeue()
 
 
 def _scalar_queue(name: str, rank: int | None) -> tf.QueueBase:

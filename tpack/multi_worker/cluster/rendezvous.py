@@ -89,12 +89,13 @@ class _Host:
         with self._selector:
             self._admission = Admission(self._point, self._deadline, self._selector, self._admit)
             self._waker = Waker()
-            self._selector.register(self._waker, selectors.EVENT_READ, self._finish)
+            self._selector.register(self._waker, selectors.EVENT_READ, lambda: None)
             thread = threading.Thread(target=self._serve, name="rendezvous", daemon=True)
             thread.start()
             try:
                 yield
             finally:
+                self._is_over = True
                 self._waker.wake()
                 thread.join()
                 self._waker.close()
@@ -165,10 +166,6 @@ class _Host:
         refused = list(dict.fromkeys(self._admission.refused))[:10]
         text = f"of {self._point.size} workers {len(absent)} {limit}: {names}"
         return f"{text}. Refused were {'; '.join(refused)}" if refused else text
-
-    def _finish(self) -> None:
-        self._waker.clear()
-        self._is_over = True
 
 
 def _join(point: RendezvousOptions, rank: int) -> RendezvousResult:

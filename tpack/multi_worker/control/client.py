@@ -158,10 +158,10 @@ class ControlClient:
             self._seen = (self.step, time.monotonic())
         elif self._whom is not None and time.monotonic() > since + self._limits.straggler_secs:
             self._seen = (step, math.inf)
-            threading.Thread(target=self._tell_whom, args=(self._whom,), name="stalled", daemon=True).start()
-
-    def _tell_whom(self, whom: Callable[[], Iterable[int]]) -> None:
-        self.send({"do": "stalled", "ranks": sorted(whom())})
+            whom = self._whom
+            threading.Thread(
+                target=lambda: self.send({"do": "stalled", "ranks": sorted(whom())}), name="stalled", daemon=True
+            ).start()
 
     def _lose_worker_0(self, error: Exception) -> None:
         if not self._is_closing and "over" not in self._heard:
