@@ -60,7 +60,7 @@ def test_a_predictor_that_comes_too_late_is_an_error():
         def _before_train(self):
             self.trainer.get_predictor(["x"], ["prediction"])
 
-    with pytest.raises(TowerError, match="before training starts"):
+    with pytest.raises(TowerError, match="after training began"):
         launch(SimpleTrainer(), [Late()])
 
 

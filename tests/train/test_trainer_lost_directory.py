@@ -77,7 +77,7 @@ def test_the_error_that_training_ends_with_is_not_replaced_by_those_of_callbacks
     with captured_log() as lines, pytest.raises(ZeroDivisionError, match="the reason"):
         train(lambda: None, [Broken()])
     assert [line for line in lines if "what follows" in line] == [
-        "After the error that ends training, callbacks could not be finished: what follows"
+        "Callbacks could not finish after the error that ended training: what follows"
     ]
 
 

@@ -63,7 +63,7 @@ def test_every_trainer_takes_a_precision(name):
     }[name]
     assert class_or_function(*args).precision.compute_dtype == "float32"
     assert class_or_function(*args, precision="bfloat16").precision.compute_dtype == "bfloat16"
-    with pytest.raises(ConfigError, match="precision must be one of float32, bfloat16, float16, got 'fp8'"):
+    with pytest.raises(ConfigError, match="precision got 'fp8': expected one of float32, bfloat16, float16"):
         class_or_function(*args, precision="fp8")
 
 

@@ -312,9 +312,9 @@ class Trainer(metaclass=InOwnGraph):
         self.graph.finalize()
         build_time, session_time = humanize_time_delta(secs_to_build), humanize_time_delta(timer.seconds())
         logger.info(
-            f"Building the graph of {len(self.graph.get_operations()):,} operations took {build_time}, creating and "
+            f"Building the graph of {len(self.graph.get_operations()):,} operations took {build_time}, making and "
             f"initializing the session {session_time}. The first step {'compiles' if self.is_compiled else 'prepares'} "
-            "it and takes longer than the others."
+            "it, and takes longer than the others."
         )
 
     def begin_to_build(self) -> None:
