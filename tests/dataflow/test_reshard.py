@@ -223,18 +223,18 @@ def test_batches_that_were_kept_back_do_not_fit():
     ds = make(6)
     ds.reset_state()
     next(iter(ds))
-    with pytest.raises(StatelessError, match="what LocallyShuffleData keeps back"):
+    with pytest.raises(StatelessError, match="LocallyShuffleData holds back"):
         fit_to_batches(make(4), Position(ds.state_dict()))
 
 
 def test_what_cannot_be_dealt_out_says_why():
     for make, message in (
-        (lambda: batches(source()), "0 ShardData in it, expected one"),
+        (lambda: batches(source()), "one ShardData in it, not 0"),
         (
             lambda: LocallyShuffleData(ShardData(source(), 0, 1), 4),
-            "what LocallyShuffleData keeps back .* below ShardData",
+            "LocallyShuffleData holds back points of one worker, and the rest of the epoch cannot be shared out",
         ),
-        (lambda: batches(CacheData(ShardData(source(), 0, 1))), "what CacheData keeps back"),
+        (lambda: batches(CacheData(ShardData(source(), 0, 1))), "CacheData holds back points"),
         (lambda: MultiThreadMapData(ShardData(source(), 0, 1), 2, itself), "MultiThreadMapData has no position"),
     ):
         if "no position" in message:
@@ -259,7 +259,7 @@ def test_workers_at_different_steps_are_told_and_nothing_is_lost():
     positions = [ahead.use(7), behind.use(5)]
     with captured_log() as lines:
         starts = dealt(CHAINS["points"], positions, 1)
-    assert any("had not used the same number of data points, but 5 to 7" in line for line in lines)
+    assert any("had used different numbers of data points, 5 to 7" in line for line in lines)
     (last,), _ = run(CHAINS["points"], 1, starts, COUNT - 10)
     assert sorted({*flat([ahead, behind]), *flat([last])}) == list(range(COUNT))
 
@@ -278,5 +278,5 @@ def test_a_subclass_with_a_state_of_its_own_is_not_trusted():
         def state_dict(self):
             return super().state_dict()
 
-    with pytest.raises(StatelessError, match="what Keeps keeps back"):
+    with pytest.raises(StatelessError, match="Keeps holds back points of"):
         reshard(RepeatedData(Keeps(ShardData(source(), 0, 1)), -1), [Position({})], 0, 2)

@@ -181,7 +181,7 @@ def test_worker_that_hangs_is_named_after_the_timeout(name):
     ds.reset_state()
     pids = pids_of(ds)
     found = []
-    with pytest.raises(DataWorkerError, match=r"worker \d .* hangs: it has said nothing for .* s \(timeout=0.5\)"):
+    with pytest.raises(DataWorkerError, match=r"worker \d .* hangs: it was silent for .* s \(timeout=0.5\)"):
         for point in ds:
             found.append(point)
     # On a busy machine it may say nothing for as long already while it starts.
@@ -206,7 +206,7 @@ def too_large(point):
 def test_full_shared_memory_is_said_with_how_much_was_wanted(make):
     ds = ready(make())
     for _ in range(2):
-        with pytest.raises(InputError, match="1,125,899,9.* bytes of shared memory were wanted") as caught:
+        with pytest.raises(InputError, match="data points need 1,125,899,9.* of shared memory") as caught:
             list(ds)
         assert str(SHARED_MEMORY) in str(caught.value)
 

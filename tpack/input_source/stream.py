@@ -15,28 +15,14 @@ from typing import Any
 import numpy as np
 
 from tpack.dataflow.base import DataFlow, close_flow, flows_in, length_or_none
-from tpack.dataflow.cache import CacheData
 from tpack.dataflow.checkpoint import Position, StateLog, StateSampler, go_to
-from tpack.dataflow.inspect import PrintData
 from tpack.dataflow.iterator_state import StatelessError, close_iterator
-from tpack.dataflow.local_shuffle import LocallyShuffleData
-from tpack.dataflow.parallel.process_runner import MultiProcessRunner, MultiProcessRunnerZMQ
-from tpack.dataflow.repeat import FixedSizeData, RepeatedData
+from tpack.dataflow.repeat import RepeatedData
 from tpack.dataflow.reshard import fit_to_batches
 from tpack.errors import DataExhaustedError, InputError
 from tpack.input_source.spec_check import DataPointChecker
 from tpack.utils import logger
 from tpack.utils.validation import check_instance
-
-_SAME_POINTS = (
-    CacheData,
-    FixedSizeData,
-    LocallyShuffleData,
-    MultiProcessRunner,
-    MultiProcessRunnerZMQ,
-    PrintData,
-    RepeatedData,
-)
 
 
 class DataPointStream:
@@ -218,12 +204,12 @@ def check_dataflow(ds: object, who: str) -> DataFlow:
 
 
 def samples_of(ds: DataFlow) -> tuple[int | None, int | None]:
-    """Return how many samples a data point of a flow has and how many a pass has; None for what is not known.
+    """Return the number of samples in a data point and in a pass; None for what is not known.
 
-    A flow tells it that makes batches, also through flows that hand its points on as they are.
+    It is known from flows that make batches, also through flows that declare ``keeps_each_point``.
     """
-    batches = ds
-    while isinstance(batches, _SAME_POINTS):
+    batches: Any = ds
+    while batches.keeps_each_point and isinstance(getattr(batches, "ds", None), DataFlow):
         batches = batches.ds
     size, length = getattr(batches, "batch_size", None), length_or_none(ds)
     if not isinstance(size, int) or length is None:

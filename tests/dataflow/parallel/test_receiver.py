@@ -131,7 +131,7 @@ def test_memory_that_comes_without_a_descriptor_is_said_to_be_one_file_too_many(
     here, there = socket.socketpair()
     receiver = Receiver(there)
     here.sendall(RECORD.pack(Kind.BLOCK, 1, 4, 4096, 1))
-    with pytest.raises(InputError, match="as many files open as it may"):
+    with pytest.raises(InputError, match="too many open files; use a higher `ulimit"):
         receiver.fill(wait=True)
     here.close()
     receiver.close()

@@ -41,7 +41,7 @@ def test_there_is_no_name_and_nothing_stays():
 @pytest.mark.parametrize("size", [1 << 50, 1 << 70], ids=["too much", "no number of bytes"])
 def test_full_file_system_says_so_and_how_much_was_wanted(size):
     files = open_files()
-    with pytest.raises(InputError, match=f"{size:,} bytes of shared memory were wanted") as caught:
+    with pytest.raises(InputError, match=f"data points need {size:,} of shared memory") as caught:
         create_block(size)
     assert f"{SHARED_MEMORY} has " in str(caught.value)
     assert "--shm-size" in str(caught.value)

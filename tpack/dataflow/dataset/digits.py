@@ -1,4 +1,4 @@
-"""Handwritten digits of 8 x 8 pixels, which scikit-learn ships: a data set that is always at hand."""
+"""Handwritten digits of 8 x 8 pixels, which scikit-learn ships: a data set that is always available."""
 
 import numpy as np
 
@@ -14,8 +14,8 @@ _NUM_TRAIN = 1437
 class Digits(UnitImages):
     """Yield ``[image, label]``: float32 of shape (8, 8) from 0 to 1, and the digit.
 
-    The first 1437 of the 1797 images are for training, the other 360 for testing. They stand in the order in which they
-    were collected, so the test is harder than one on a part that is drawn by chance.
+    The first 1437 of the 1797 images are for training, the other 360 for testing. They have the order of their
+    collection, so the test is harder than one on a random part.
 
     Args:
         train_or_test: ``"train"`` or ``"test"``.

@@ -1,14 +1,14 @@
-"""Objects as bytes and arrays: the arrays go as they are, and only what is left is pickled.
+"""Objects as bytes and arrays: arrays are copied as they are, and only the rest is pickled.
 
-Any arrays in the object, however deep, are laid out in memory one after the other, each copied once, straight to where
-the other process reads it. What remains (the lists, dicts and numbers around them) is a small pickle that says which
-array goes where. Functions, closures and classes of the main script are taken by cloudpickle.
+All arrays in an object, however deep, are laid out in memory one after the other, each copied once, to where the other
+process reads it. The rest (lists, dicts and numbers around them) is a small pickle with the place of each array.
+Cloudpickle takes functions, closures and classes of the main script.
 
-Small data points that are alike are put together into one message, a pack, so that none of them costs a message of its
-own. The arrays of each component are written below each other into one array in shared memory, as they come: a point
-may be changed right after it was handed over. Python's own numbers, strings and bytes are kept and pickled all at once.
+Small similar data points are put together into one message, a pack, to save messages. The arrays of each component
+become rows of one array in shared memory, as they come: a point may be changed right after it was handed over. Python's
+numbers, strings and bytes are kept and pickled together.
 
-Both ends are processes of one program. Bytes from anywhere else go through ``tpack.utils.serialize``, which never
+Both ends are processes of one program. Bytes from elsewhere go through ``tpack.utils.serialize``, which never
 unpickles.
 """
 
@@ -25,7 +25,7 @@ import numpy as np
 from tpack.dataflow.parallel.slots import MIN_SLOT_BYTES
 from tpack.errors import DataPointError
 
-# TensorFlow takes an array as it is, without a copy, if it begins at a multiple of this.
+# TensorFlow takes an array without a copy if it begins at a multiple of this.
 ALIGNMENT = 64
 
 _LENGTH_BYTES = 4
@@ -41,7 +41,7 @@ _INT64 = 2**63
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """Where an array lies in memory, and what it is."""
+    """Place, dtype, shape and order of an array in memory."""
 
     start: int
     dtype: np.dtype | str
@@ -49,17 +49,17 @@ class ArraySpec:
     order: Literal["C", "F"]
 
     def view(self, memory: np.ndarray) -> np.ndarray:
-        """Return the array that lies in some memory, given as an array of bytes that the specification is for."""
+        """Return the array in some memory, given as an array of bytes."""
         return np.ndarray(self.shape, self.dtype, memory, self.start, order=self.order)
 
     @property
     def size_bytes(self) -> int:
-        """The number of bytes of the array."""
+        """The size of the array in bytes."""
         return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
 
 class Encoded:
-    """An object that is ready to be written: its size is known.
+    """An object ready to be written, of known size.
 
     Args:
         obj: anything that cloudpickle takes.
@@ -84,11 +84,11 @@ class Encoded:
         self._lay_out(0)
 
     def lay_out(self, start_of: Callable[[np.ndarray], int | None], end: int) -> None:
-        """Decide where each array goes, and where the rest; an array that lies there already needs no copy.
+        """Decide where each array goes, and where the rest; an array already in place needs no copy.
 
         Args:
-            start_of: tells where an array lies already in the memory that will be written to; None if it does not.
-            end: from where on the memory is free.
+            start_of: returns the place of an array in the memory that will be written to; None if it is elsewhere.
+            end: the beginning of free memory.
         """
         starts = [start_of(array) for array in self._arrays]
         self._in_place = [
@@ -110,20 +110,16 @@ class Encoded:
 
     @property
     def size_bytes(self) -> int:
-        """The number of bytes of memory that the object takes."""
+        """The size of the object in memory."""
         return self.rest_start + self.rest_size
 
     @property
     def largest_array(self) -> int:
-        """The number of bytes of its largest array."""
+        """The size of its largest array in bytes."""
         return max((array.nbytes for array in self._arrays), default=0)
 
     def write(self, memory: np.ndarray) -> None:
-        """Copy everything into memory.
-
-        Args:
-            memory: an array of at least ``size_bytes`` bytes.
-        """
+        """Copy everything into memory, an array of at least ``size_bytes`` bytes."""
         for array, spec, in_place in zip(self._arrays, self.specs, self._in_place, strict=True):
             if in_place is None:
                 np.copyto(spec.view(memory), array)
@@ -139,62 +135,62 @@ def decode(memory: np.ndarray, rest_start: int, rest_size: int, take: Callable[[
     """Return an object that was written.
 
     Args:
-        memory: what it was written to.
-        rest_start: as it was in ``Encoded``.
-        rest_size: as it was in ``Encoded``.
-        take: returns the array of a specification: a view of the memory or a copy. Everything else is copied.
+        memory: the memory it was written to.
+        rest_start: see ``Encoded``.
+        rest_size: see ``Encoded``.
+        take: returns the array of a specification, as a view of the memory or a copy. Everything else is copied.
     """
     rest = memory.data[rest_start : rest_start + rest_size]
     header_end = _LENGTH_BYTES + int.from_bytes(rest[:_LENGTH_BYTES], "little")
     specs = [ArraySpec(*spec) for spec in pickle.loads(rest[_LENGTH_BYTES:header_end])]
-    # An array stands in the pickle as a buffer that is not in it, and the unpickler takes any object for such a one.
+    # Each array is an out-of-band buffer of the pickle, for which the unpickler takes any object.
     return pickle.loads(rest[header_end:], buffers=map(take, specs))
 
 
 def aligned(start: int) -> int:
-    """Return the first byte from ``start`` on where an array may begin."""
+    """Return the next place from ``start`` on where an array may begin."""
     return -(-start // ALIGNMENT) * ALIGNMENT
 
 
 def _spec(array: np.ndarray, start: int) -> ArraySpec:
     is_fortran = array.flags.f_contiguous and not array.flags.c_contiguous
-    # The name is a tenth of the work of pickling a dtype; records have none.
+    # Its name costs a tenth of pickling a dtype; records have none.
     dtype: np.dtype | str = array.dtype if array.dtype.names or array.dtype.kind == "V" else array.dtype.str
     return ArraySpec(start, dtype, array.shape, "F" if is_fortran else "C")
 
 
 def _same(array: np.ndarray) -> np.ndarray:
-    """Return the argument; what the pickle calls with an array."""
+    """Return the argument; the pickle calls it with an array."""
     return array
 
 
 class _StandIns:
-    """What stands for arrays in a pickle: buffers of which only the newest is known."""
+    """Placeholders of arrays in a pickle: buffers of which only the newest is kept."""
 
     def __init__(self) -> None:
         self._newest: pickle.PickleBuffer | None = None
 
     def make(self) -> pickle.PickleBuffer:
-        """Return the next one."""
+        """Return the next placeholder."""
         self._newest = pickle.PickleBuffer(bytearray())
         return self._newest
 
     def is_other(self, buffer: pickle.PickleBuffer) -> bool:
-        """Tell whether a buffer's bytes belong into the pickle: those of all objects but our stand-ins."""
+        """Tell whether a buffer's bytes belong into the pickle, as those of all objects but placeholders."""
         return buffer is not self._newest
 
 
 class _Pickler(cloudpickle.Pickler):
-    """Gathers arrays instead of pickling them."""
+    """Pickler that collects arrays instead of pickling them."""
 
     def __init__(self, file: io.BytesIO) -> None:
         self._stand_ins = _StandIns()
-        # Not a method of the pickler, which would hold itself, and the arrays, until Python looks for such circles.
+        # Not a method of the pickler, which would keep itself and the arrays until Python looks for cycles.
         super().__init__(file, protocol=5, buffer_callback=self._stand_ins.is_other)
         self.arrays: list[np.ndarray] = []
 
     def reducer_override(self, obj: object) -> Any:
-        """Put a stand-in where an array is."""
+        """Replace an array by a placeholder."""
         if type(obj) is np.ndarray and not obj.dtype.hasobject:
             self.arrays.append(obj)
             return _same, (self._stand_ins.make(),)
@@ -202,26 +198,25 @@ class _Pickler(cloudpickle.Pickler):
 
 
 class Layout:
-    """What points that can be in one pack have in common."""
+    """The common structure of points that can be in one pack."""
 
     def __init__(self, point: Any) -> None:
         self.kind = type(point)
         self.keys = list(point) if self.kind is dict else None
-        # The type, dtype and shape of each component; a dtype of None is for what is no array.
+        # The type, dtype and shape of each component; the dtype is None unless it is an array.
         self.columns: list[tuple[Any, np.dtype | None, tuple[int, ...]]] = []
         self.array_bytes = 0
-        # Without a component nothing would say how many points there are.
+        # Without a component the number of points would be unknown.
         self._is_packable = self.kind in (list, tuple, dict) and len(point) > 0
-        if self._is_packable:
-            for value in self.values(point):
-                self._add(value)
+        for value in self.values(point) if self._is_packable else ():
+            self._add(value)
 
     def _add(self, value: Any) -> None:
         if not isinstance(value, (np.ndarray, np.generic)):
             self.columns.append((object, None, ()))
             return
         dtype: np.dtype = value.dtype
-        # A subclass has more to it than its numbers.
+        # A subclass has more than its numbers.
         self._is_packable &= type(value) in (np.ndarray, dtype.type) and dtype.kind not in "OV"
         self.columns.append((type(value), dtype, value.shape))
         self.array_bytes += value.nbytes
@@ -231,7 +226,7 @@ class Layout:
         return point.values() if self.keys is not None else point
 
     def takes(self, point: Any) -> bool:
-        """Tell whether a point is like the one that was described, and small enough for a pack."""
+        """Tell whether a point is like the first one, and small enough for a pack."""
         return self._is_packable and 0 <= self.measure(point) <= _SMALL_BYTES - self.array_bytes
 
     def has_kind_of(self, point: Any) -> bool:
@@ -241,7 +236,7 @@ class Layout:
         return self.keys is None or list(point) == self.keys
 
     def measure(self, point: Any) -> int:
-        """Return at most how many bytes a pickle of all but the arrays has; -1 if the point is not alike."""
+        """Return an upper bound for the pickle of all but the arrays, in bytes; -1 if the point is different."""
         if not self.has_kind_of(point):
             return -1
         other_bytes = 0
@@ -260,9 +255,9 @@ class Pack:
     """Points that are gathered in a slot.
 
     Args:
-        layout: what the points are like.
+        layout: the structure of the points.
         memory: the slot, at least ``MIN_SLOT_BYTES`` bytes.
-        most: how many points to take at most.
+        most: the maximum number of points.
     """
 
     def __init__(self, layout: Layout, memory: np.ndarray, most: int) -> None:
@@ -275,9 +270,9 @@ class Pack:
         self._end = 0
         for _, dtype, shape in layout.columns:
             self._add_column(dtype, shape)
-        # What to compare a component with, and where to put it.
+        # The expected kind of each component, and its column.
         self._targets = [(*what, column) for what, column in zip(layout.columns, self._columns, strict=True)]
-        # Which of the points so far are None.
+        # The places of points that are None.
         self._dropped: list[int] = []
         self._rows = 0
         self._other_bytes = 0
@@ -294,7 +289,7 @@ class Pack:
         self._end = self._starts[-1] + column.nbytes
 
     def add(self, point: object) -> bool:
-        """Add a point, or None; return whether it is like the others, so that it could be."""
+        """Add a point, or None; return False if it is different from the others."""
         if point is None:
             self._dropped.append(self.count)
         elif self._layout.has_kind_of(point):
@@ -310,9 +305,9 @@ class Pack:
         return True
 
     def _write_row(self, point: Any) -> int:
-        """Write a point into the next row; return the bytes of all but the arrays, or -1 if the point is not alike.
+        """Write a point into the next row; return the bytes of all but the arrays, or -1 if the point is different.
 
-        The row is not counted yet, so it may be written in part. This is most of what a small point costs.
+        The row is not counted yet, so it may be written in part. This is most of the cost of a small point.
         """
         row, other_bytes = self._rows, 0
         for value, (kind, dtype, shape, column) in zip(self._layout.values(point), self._targets, strict=True):
@@ -327,7 +322,7 @@ class Pack:
         return other_bytes
 
     def finish(self) -> tuple[int, int]:
-        """Write down what the columns are; return where that begins and its size."""
+        """Write the description of the columns; return its beginning and size."""
         rows = self._rows
         columns = [
             column[:rows] if dtype is None else (kind, dtype, (rows, *shape), start)
@@ -355,13 +350,13 @@ def unpack(memory: np.ndarray, start: int, size: int) -> list[Any]:
 
 
 def _rows(memory: np.ndarray, kind: type, dtype: np.dtype, shape: tuple[int, ...], start: int) -> list[Any]:
-    """Return the rows of a column, each with memory of its own: who keeps one point shall not keep them all."""
+    """Return the rows of a column, each with memory of its own: keeping one point shall not keep them all."""
     column: np.ndarray = np.ndarray(shape, dtype, memory, start)
     return [np.array(row) for row in column] if kind is np.ndarray else list(column)
 
 
 def _plain_bytes(value: Any) -> int:
-    """Return at most how many bytes a value has in a pickle; -1 if it can be changed, or takes long to pickle."""
+    """Return an upper bound for the pickle of a value; -1 if it is mutable, or slow to pickle."""
     kind = type(value)
     if kind in (float, bool, type(None)) or (kind is int and -_INT64 <= value < _INT64):
         return _NUMBER_BYTES

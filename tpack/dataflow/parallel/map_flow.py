@@ -1,4 +1,4 @@
-"""What flows that map data points in workers have in common: their arguments, the buffer, the order, the position."""
+"""The common part of flows that map data points in workers: arguments, buffer, order, position."""
 
 import functools
 from abc import abstractmethod
@@ -19,16 +19,22 @@ class MapFlow(ProxyDataFlow):
     Args:
         ds: the flow; it stays in this process.
         map_func: gets a data point and returns one, or None to drop it.
-        buffer_size: how many points are with the workers, or wait to be yielded.
+        buffer_size: the number of points with the workers or waiting to be yielded.
         strict: whether the order and the passes of ``ds`` are kept.
 
     Raises:
         ConfigError: The function cannot be called, or the buffer has no room for a point.
     """
 
+    reads_ahead = True
+
     def __init__(self, ds: DataFlow, map_func: Callable[[Any], Any] | None, buffer_size: int, strict: bool) -> None:
         super().__init__(ds)
-        self.map_func: Callable[[Any], Any] = _check_map_func(self, map_func)
+        if not callable(map_func):
+            raise ConfigError(
+                f"{type(self).__name__} got map_func={shown(map_func)}: expected a function of one argument"
+            )
+        self.map_func: Callable[[Any], Any] = map_func
         self.buffer_size = check_count(self, "buffer_size", buffer_size)
         self.strict = strict
         self._guard = DataFlowReentrantGuard(type(self).__name__)
@@ -40,7 +46,6 @@ class MapFlow(ProxyDataFlow):
 
     def reset_state(self) -> None:
         """Reset the wrapped flow and start the workers."""
-        self._end_old_pool()
         self._mapping = None
         super().reset_state()
         self._pool = self._start_pool()
@@ -51,39 +56,28 @@ class MapFlow(ProxyDataFlow):
 
     @abstractmethod
     def _start_pool(self) -> MapPool:
-        """Start the workers."""
-
-    def _end_old_pool(self) -> None:
-        """End the workers before others are started; one whose start does that itself has nothing to do."""
-        self.close()
+        """End the workers that there are, and start new ones."""
 
     @property
     def _num_jobs(self) -> int:
-        """How many jobs, of one or more points, are with the workers."""
+        """The number of jobs, of one or more points, with the workers."""
         return self.buffer_size
 
     def _make_begin(self) -> Callable[[], Iterator[Any]]:
-        """Return a function that begins a pass of jobs, and does not refer to this flow, which would never end else."""
+        """Return a function that begins a pass of jobs. It has no reference to this flow, which would keep it alive."""
         return functools.partial(iter, self.ds)
 
     def __iter__(self) -> Iterator[Any]:
-        """Begin a pass.
-
-        Raises:
-            InputError: ``reset_state`` was not called, or another pass has not ended.
-            DataWorkerError: A worker raised, died, or hangs.
-            DataFlowTerminated: The workers have been ended.
-        """
         with self._guard:
             yield from self._running().iterate()
 
     def close(self) -> None:
-        """End the workers. They end with the flow, too, and with this process."""
+        """End the workers. They end with the flow and with this process, too."""
         if self._pool is not None:
             self._pool.close()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position in the wrapped flow, right after what the last point that was yielded was made of.
+        """Return the position in the wrapped flow right after the source of the last point that was yielded.
 
         Raises:
             StatelessError: The order is not strict, or the wrapped flow has no position.
@@ -91,22 +85,17 @@ class MapFlow(ProxyDataFlow):
         return self._ordered().position().state_of(self)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Send the wrapped flow to a position.
-
-        Raises:
-            StatelessError: The order is not strict.
-            InputError: The state is not one of this flow; nothing was changed.
-        """
+        """Send the wrapped flow to a position; a StatelessError if the order is not strict."""
         self._ordered().go_to(Position.from_state(self, state))
 
     def end_pass(self) -> None:
-        """Give up the rest of the newest pass; passes that are cut from a stream have no rest."""
+        """Give up the rest of the newest pass, if the order is strict."""
         if isinstance(self._mapping, OrderedMap):
             self._mapping.end_pass()
 
     def _running(self) -> OrderedMap | UnorderedMap:
         if self._pool is not None and self._pool.is_closed:
-            raise DataFlowTerminated(f"the workers of {type(self).__name__} have been ended: reset_state() starts new")
+            raise DataFlowTerminated(f"the workers of {type(self).__name__} were ended: use reset_state() to start new")
         if self._mapping is None:
             raise InputError(f"{type(self).__name__} has no workers yet: call reset_state() once before iterating it")
         return self._mapping
@@ -115,18 +104,7 @@ class MapFlow(ProxyDataFlow):
         mapping = self._running()
         if not isinstance(mapping, OrderedMap):
             raise StatelessError(
-                f"{type(self).__name__} has no position: the order of its data points depends on which worker is "
-                "faster; expected strict=True"
+                f"{type(self).__name__} has no position, since its order depends on the speed of workers: use "
+                "strict=True"
             )
         return mapping
-
-
-def _check_map_func(owner: object, map_func: object) -> Callable[[Any], Any]:
-    """Return a function that is to be called with data points.
-
-    Raises:
-        ConfigError: It cannot be called.
-    """
-    if not callable(map_func):
-        raise ConfigError(f"{type(owner).__name__} got map_func={shown(map_func)}: expected a function of one argument")
-    return map_func

@@ -1,7 +1,7 @@
-"""The order in which mapped points come: that of the flow, or that in which the workers finish.
+"""The order of mapped points: that of the flow, or that in which the workers finish.
 
-`OrderedMap` yields the passes of the flow, and where they are can be told. With `UnorderedMap` no worker waits for
-another, and the buffer stays full between passes. Both hand points to a `MapPool`, be its workers threads or processes.
+`OrderedMap` yields the passes of the flow and has a position. With `UnorderedMap` no worker waits for another, and the
+buffer stays full between passes. Both use a `MapPool` of threads or processes.
 """
 
 from abc import ABC, abstractmethod
@@ -13,12 +13,12 @@ from tpack.dataflow.checkpoint import PassTracker, Position, StateSampler, go_to
 
 
 class Result(NamedTuple):
-    """What a worker made of a data point.
+    """The result of a worker for a data point.
 
     Attributes:
-        tag: what the point was submitted with.
-        point: the new data point; None if the point is dropped.
-        error: the exception that the function raised, to be raised when it is the point's turn.
+        tag: the tag of the submitted point.
+        point: the new data point; None if it is dropped.
+        error: the exception of the function, raised in place of the point.
     """
 
     tag: Any
@@ -34,16 +34,16 @@ class MapPool(ABC):
         """Hand a point to a worker.
 
         Args:
-            tag: comes back with the result.
+            tag: returned with the result.
             point: the point.
 
         Returns:
-            False if no worker has room for it now; a result is to be received first, and there is one to come.
+            False if no worker has room now; then there is a result to receive first.
         """
 
     @abstractmethod
     def receive(self) -> Result:
-        """Return the next result, in whatever order they come; wait for it. There must be one to come."""
+        """Return the next result, in any order, after waiting for it; there must be a pending one."""
 
     @property
     @abstractmethod
@@ -58,13 +58,13 @@ class MapPool(ABC):
 class OrderedMap:
     """The passes of a mapped flow, one after the other.
 
-    The wrapped flow is read ahead. States that it had while it was, are kept until the points after them have been
-    yielded, so that the position of what was yielded is known.
+    The wrapped flow is read ahead. Its states are kept until the points after them were yielded, so that the position
+    of the yielded points is known.
 
     Args:
         ds: the flow, after its ``reset_state``.
         pool: the workers.
-        buffer_size: how many points may be with them, or wait to be yielded.
+        buffer_size: the number of points with them or waiting to be yielded.
     """
 
     def __init__(self, ds: DataFlow, pool: MapPool, buffer_size: int) -> None:
@@ -87,14 +87,14 @@ class OrderedMap:
             result = results.pop(yielded, None)
             if result is None:
                 result = self._pool.receive()
-                # What a pass that was broken off has left with the workers comes, too.
+                # Results of a broken pass come, too.
                 if result.tag[0] == self._pass_number:
                     results[result.tag[1]] = result
                 continue
             yielded += 1
             self._passes.num_taken += 1
             if result.error is not None:
-                # Nothing here may refer to the error, which refers to this frame by its traceback.
+                # No reference to the error may stay here: its traceback refers to this frame.
                 error = result.error
                 try:
                     raise error
@@ -108,24 +108,17 @@ class OrderedMap:
                 raise broken
             finally:
                 del broken
-        self._end()
+        self._passes.end()
+        self._stand_here()
 
     def position(self) -> Position:
-        """Return the position after the last point that was yielded.
-
-        Raises:
-            StatelessError: The flow has none.
-        """
+        """Return the position after the last point that was yielded; raise a StatelessError if the flow has none."""
         if self._passes.position is None and self._passes.reason is None:
             self._stand_here()
         return self._passes.known_position()
 
     def go_to(self, position: Position) -> None:
-        """Let the next pass begin at a position.
-
-        Raises:
-            InputError: The state is not one of the flow; nothing was changed.
-        """
+        """Let the next pass begin at a position; raise an InputError if it is not one of the flow."""
         self._ds.load_state_dict(position.state)
         self._passes.go_to(position, is_there=False)
 
@@ -147,12 +140,8 @@ class OrderedMap:
         self._passes.begin()
         return points
 
-    def _end(self) -> None:
-        self._passes.end()
-        self._stand_here()
-
     def _stand_here(self) -> None:
-        """Know the position to be where the wrapped flow is."""
+        """Set the position to that of the wrapped flow."""
         position = self._sampler.take()
         self._passes.stand_at(position, self._sampler.reason)
 
@@ -164,7 +153,7 @@ class OrderedMap:
             reader.take()
 
     def _when_read(self, count: int) -> None:
-        """Take note of a position, now and then."""
+        """Record a position now and then."""
         if self._sampler.is_due():
             position = self._sampler.take()
             if position is not None:
@@ -172,15 +161,15 @@ class OrderedMap:
 
 
 class UnorderedMap:
-    """One endless stream of mapped points, which passes are cut from.
+    """One endless stream of mapped points, from which passes are cut.
 
-    A pass has as many points as the wrapped flow had in the pass that was read last, those that the function drops
-    included; it may hold points of the pass before or after.
+    A pass has as many points, dropped ones included, as the last pass that was read of the wrapped flow; it may hold
+    points of the pass before or after.
 
     Args:
         begin: begins a pass of the flow.
         pool: the workers.
-        buffer_size: how many points may be with them.
+        buffer_size: the number of points with them.
     """
 
     def __init__(self, begin: Callable[[], Iterator[Any]], pool: MapPool, buffer_size: int) -> None:
@@ -209,7 +198,7 @@ class UnorderedMap:
             self._submitted -= 1
             received += 1
             if result.error is not None:
-                # Nothing here may refer to the error, which refers to this frame by its traceback.
+                # No reference to the error may stay here: its traceback refers to this frame.
                 error: BaseException = result.error
                 try:
                     raise error
@@ -219,7 +208,7 @@ class UnorderedMap:
                 yield result.point
 
     def _feed(self) -> None:
-        """Hand out points until the buffer is full; begin the next pass of the flow where one ends."""
+        """Hand out points until the buffer is full; begin the next pass of the flow at the end of one."""
         while self._submitted < self._buffer_size and self._error is None:
             if self._reader is None:
                 self._reader = _Reader(self._begin())
@@ -238,13 +227,11 @@ class UnorderedMap:
 
 
 class _Reader:
-    """Reads a pass one point ahead, so that a point for which there is no room now is not lost.
-
-    The end and an exception are found when the point after the last is wanted.
+    """Reads a pass one point ahead, so that a point without room is kept.
 
     Args:
         points: the pass.
-        when_read: called with the number of points read so far after each, and before the end is known.
+        when_read: called after each point with the number of points read so far.
     """
 
     def __init__(self, points: Iterator[Any], when_read: Callable[[int], None] | None = None) -> None:
@@ -257,11 +244,11 @@ class _Reader:
 
     @property
     def taken(self) -> int:
-        """The number of points that were taken."""
+        """The number of points taken."""
         return self._read - len(self._peeked)
 
     def has_next(self) -> bool:
-        """Tell whether there is another point, which ``next`` is then."""
+        """Tell whether there is another point, then in ``next``."""
         if self._peeked:
             return True
         if self.is_over:
@@ -272,7 +259,7 @@ class _Reader:
             self.is_over = True
             return False
         except Exception as error:
-            # What was read before is to arrive before it.
+            # It is raised after the points read before.
             self.is_over, self._error = True, error
             return False
         self._read += 1
@@ -282,14 +269,14 @@ class _Reader:
 
     @property
     def next(self) -> Any:
-        """The point that ``has_next`` has found."""
+        """The point found by ``has_next``."""
         return self._peeked[0]
 
     def take(self) -> None:
-        """Go on to the point after it."""
+        """Go to the following point."""
         self._peeked.clear()
 
     def pop_error(self) -> Exception | None:
-        """Return the exception that ended the pass, if one did; only once, since it refers to this reader."""
+        """Return the exception that ended the pass, if any, once: it refers to this reader."""
         error, self._error = self._error, None
         return error

@@ -1,9 +1,8 @@
-"""The consumer's end of a channel: data points from shared memory, as views of it or as copies.
+"""The consumer's end of a channel: data points from shared memory, as views or copies.
 
-A large array is handed out as a view, and the slot it lies in is leased: it goes back to the producer with the first
-look for a message after nobody uses the array any more. Small arrays are copied, since a copy costs less than keeping a
-slot, and so is everything when few slots are left: two always go round, so that a consumer that keeps what it gets
-cannot stop the producer.
+A large array is a view, and its slot is leased: it goes back to the producer with the first look for a message after
+the array is gone. Small arrays are copied, which costs less than keeping a slot, and so is everything when few slots
+are left: two always circulate, so that a consumer that keeps its points cannot stop the producer.
 """
 
 import array
@@ -40,12 +39,12 @@ _CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 @dataclass(frozen=True)
 class Message:
-    """What came.
+    """A received message.
 
     Attributes:
-        kind: what it is.
+        kind: its kind.
         points: data points, or the object that was sent.
-        number: the number of the command, if it is an answer to one.
+        number: the number of the command that it answers, if any.
     """
 
     kind: Kind
@@ -55,14 +54,14 @@ class Message:
 
 @dataclass(frozen=True)
 class _Generation:
-    """Slots of one size. What came in them keeps them, also when there are others already."""
+    """Slots of one size, kept by their messages even after the next generation has begun."""
 
     number: int
     slots: list[np.ndarray] = field(default_factory=list)
 
 
 class Receiver:
-    """Receives what a ``Sender`` sends.
+    """Receives the messages of a ``Sender``.
 
     Args:
         sock: a stream socket, connected to that of the sender.
@@ -77,22 +76,22 @@ class Receiver:
         self._leases = Leases()
 
     def fileno(self) -> int:
-        """Return the descriptor that becomes readable when something comes or the other process is gone."""
+        """Return the descriptor that becomes readable with a message or the end of the other process."""
         return self._sock.fileno()
 
     @property
     def has_message(self) -> bool:
-        """Whether something came that was not taken."""
+        """Whether a message can be taken."""
         return bool(self._records)
 
     def fill(self, *, wait: bool) -> bool:
-        """Read what came.
+        """Read messages.
 
         Args:
-            wait: whether to wait until there is something.
+            wait: whether to wait for one.
 
         Returns:
-            False if there is nothing and never will be: the other process is gone.
+            False if there are none and never will be: the other process is gone.
 
         Raises:
             InputError: Memory came that cannot be opened.
@@ -106,12 +105,12 @@ class Receiver:
             except ConnectionResetError:
                 return False
             self._split(data)
-            # New memory comes by itself, and what lies in it may be there already.
+            # New memory comes by itself, and its messages may be there already.
             if self._records or not data:
                 return bool(data)
 
     def _split(self, data: bytes) -> None:
-        """Split what was read into records."""
+        """Split data into records."""
         unread = self._unread + data
         whole = len(unread) // RECORD.size * RECORD.size
         self._unread = unread[whole:]
@@ -124,7 +123,7 @@ class Receiver:
     def _read_some(self, flags: int) -> bytes:
         """Read from the socket; keep the descriptors that come along."""
         space = socket.CMSG_SPACE(_MAX_DESCRIPTORS * _DESCRIPTORS.itemsize)
-        # Not socket.recv_fds, which forgets the flags it is given.
+        # Not socket.recv_fds, which ignores its flags.
         data, extras, _, _ = self._sock.recvmsg(_READ_BYTES, space, flags | _CLOSE_ON_EXEC)
         for level, kind, content in extras:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
@@ -134,10 +133,10 @@ class Receiver:
         return data
 
     def take(self) -> Message:
-        """Return what came first.
+        """Return the oldest message.
 
         Raises:
-            IndexError: Nothing came that was not taken.
+            IndexError: There is none.
         """
         self.return_ended()
         generation, kind, slot, points, start, size = self._records.popleft()
@@ -147,7 +146,7 @@ class Receiver:
         return Message(Kind(kind), read(generation, slot, start, size))
 
     def receive(self) -> Message:
-        """Return what comes next; wait for it.
+        """Return the next message, after waiting for it.
 
         Raises:
             PeerGoneError: The other process is gone.
@@ -163,16 +162,16 @@ class Receiver:
             self._give_back(generation, slot)
 
     def cancel(self, number: int) -> None:
-        """Tell the producer to give up the pass. What it sent before still comes.
+        """Tell the producer to give up the pass; earlier messages still come.
 
         Args:
-            number: the producer sends again when it is told to resume with this number.
+            number: the number with which the producer resumes.
         """
         with contextlib.suppress(OSError):
             self._sock.sendall(RETURN.pack(CANCEL, number))
 
     def close(self) -> None:
-        """Close the channel. Arrays that were handed out stay as they are."""
+        """Close the channel. Arrays that were handed out stay valid."""
         self._sock.close()
         self._records.clear()
         self._generation = _Generation(0)
@@ -180,12 +179,12 @@ class Receiver:
             os.close(self._descriptors.popleft())
 
     def _add_block(self, number: int, count: int, slot_bytes: int, is_new: int) -> None:
-        """Map slots that the producer has made."""
+        """Map new slots of the producer."""
         if not self._descriptors:
-            # The kernel drops descriptors that a process has no number left for.
+            # The kernel drops descriptors beyond the limit of a process.
             raise InputError(
-                "shared memory came from another process and could not be opened: this process has as many files open "
-                "as it may (`ulimit -n`); expected a higher limit, or fewer workers"
+                "shared memory of another process cannot be opened: this process has too many open files; use a higher "
+                "`ulimit -n`, or fewer workers"
             )
         descriptor = self._descriptors.popleft()
         try:
@@ -218,11 +217,9 @@ class Receiver:
         return [point]
 
     def _may_lease(self, generation: _Generation) -> bool:
-        """Tell whether one more slot can be done without."""
         of_this = self._leases.count(generation.number)
         return len(self._leases) < MAX_LEASES and of_this < len(generation.slots) - _CIRCULATING_SLOTS
 
     def _give_back(self, generation: int, slot: int) -> None:
-        """Tell the producer that a slot is free."""
         with contextlib.suppress(OSError):
             self._sock.sendall(RETURN.pack(generation, slot))

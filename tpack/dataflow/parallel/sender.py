@@ -1,8 +1,9 @@
 """The producer's end of a channel: data points go into shared memory, and a short record says where.
 
-Small points are gathered into packs, and a pack is sent when it is full or a moment has passed since the last message;
-so there are some thousand messages a second at most, however small the points, and none is held back for longer than
-that moment, even if the next point never comes.
+Small points are gathered into packs. A pack is sent when it is full or a moment after the last message; so there are at
+most some thousand messages per second, and no point is held back longer than that moment, even if no other comes.
+`BuiltPoint` makes data points in the memory from which they are sent, without a copy; making one may take long, other
+messages may be sent meanwhile, and a failure frees the slot.
 """
 
 import contextlib
@@ -33,16 +34,16 @@ from tpack.dataflow.parallel.slots import (
 _READ_BYTES = 4096
 _GONE = "the process that the data points go to is gone"
 HOLD_SECS = 0.0005
-"""How long a small data point may be held back."""
+"""The longest time that a small data point is held back."""
 
 _Shape: TypeAlias = int | Sequence[int]
 
 _REST_BYTES = 4096
-"""What is kept free behind the arrays, for what is pickled."""
+"""The memory kept free behind the arrays for the pickle."""
 
 
 class OpenSlot(NamedTuple):
-    """A slot that a data point is being made in.
+    """A slot in which a data point is made.
 
     Attributes:
         generation: its generation.
@@ -60,8 +61,8 @@ class Sender:
 
     Args:
         sock: a stream socket, connected to that of a ``Receiver``.
-        capacity: how many data points may be on their way; a few more if they are sent in packs.
-        has_flusher: whether a thread sends what is held back. Without it the owner calls ``flush`` before it waits.
+        capacity: the number of data points on their way; a few more in packs.
+        has_flusher: whether a thread sends packs in time. Without it the owner calls ``flush`` before it waits.
     """
 
     # What is held back:
@@ -86,7 +87,7 @@ class Sender:
         self._capacity = capacity
         self._slots = Slots(functools.partial(_announce, sock), capacity + MAX_LEASES)
         # By generation and slot: the number of data points in the message, and whether the consumer may lease the slot
-        # and keep it for long. Of the latter so many are not counted as it may lease.
+        # for long. Of the latter as many are not counted as it may lease.
         self._on_their_way: dict[tuple[int, int], tuple[int, bool]] = {}
         self._waiting = 0
         self._leasable = 0
@@ -98,19 +99,19 @@ class Sender:
         self._last_sent = 0.0
         self._lock = threading.Lock()
         self._flusher = _Flusher(self.flush) if has_flusher else None
-        # The numbers of the last wish to cancel, and of the last one that was answered by going on.
+        # The numbers of the last cancellation, and of the last one after which sending was resumed.
         self._cancelled = self._resumed = 0
 
     def fileno(self) -> int:
-        """Return the descriptor that becomes readable when slots come back or the other process is gone."""
+        """Return the descriptor that becomes readable with returned slots or the end of the other process."""
         return self._sock.fileno()
 
     def put(self, point: object) -> None:
-        """Send a data point, or None; wait for room.
+        """Send a data point, or None, after waiting for room.
 
         Raises:
             PeerGoneError: The other process is gone.
-            CancelledError: The consumer does not want the rest of the pass.
+            CancelledError: The consumer has cancelled the pass.
             DataPointError: The point cannot be pickled.
             InputError: There is not enough shared memory.
         """
@@ -118,14 +119,14 @@ class Sender:
             self._put(point, wait=True)
 
     def try_put(self, point: object) -> bool:
-        """Send a data point as ``put`` does, or return False if there is no room for it now."""
+        """Send a data point as ``put`` does, or return False without room."""
         with self._lock:
             if self._pack is None:
                 self._read_returns(wait=False)
             return self._put(point, wait=False)
 
     def open_slot(self, size_bytes: int) -> OpenSlot:
-        """Take a slot that a data point is made in, for ``put_encoded`` or ``give_up``; wait for one.
+        """Take a slot in which a data point is made, after waiting for it, for ``put_encoded`` or ``give_up``.
 
         Args:
             size_bytes: its least size.
@@ -134,24 +135,24 @@ class Sender:
             PeerGoneError: As in ``put``, and so do the others.
         """
         with self._lock:
-            # Nothing is held back by waiting here.
+            # Nothing is held back while waiting here.
             self._flush()
             slot = self._wait_for_slot(max(size_bytes, MIN_SLOT_BYTES))
             return OpenSlot(self._slots.generation, slot, self._slots.memory(slot))
 
     def put_encoded(self, encoded: Encoded, opened: OpenSlot | None, spare_bytes: int = 0) -> None:
-        """Send a data point, after what was put before.
+        """Send a data point, after those that were put before.
 
         Args:
             encoded: the point, laid out around the arrays that were made in the slot.
-            opened: the slot; it is not the caller's any more. If the point is too large for it, or there is none, the
-                point is copied into another.
-            spare_bytes: how many bytes that one should have besides.
+            opened: the slot, which is given away. If the point is too large for it, or it is None, the point is copied
+                into another.
+            spare_bytes: spare memory that the other slot should have.
         """
         with self._lock:
             self._flush()
             if opened is not None:
-                # Something large that was sent meanwhile may have begun another generation.
+                # A large message in between may have begun another generation.
                 if (
                     opened.generation == self._slots.generation
                     and encoded.size_bytes <= opened.memory.size - spare_bytes
@@ -163,16 +164,16 @@ class Sender:
             self._write(Kind.POINT, self._wait_for_slot(encoded.size_bytes + spare_bytes), encoded, 1)
 
     def give_up(self, opened: OpenSlot) -> None:
-        """Take back a slot in which nothing is to be sent."""
+        """Take back an unused slot."""
         with self._lock:
             self._slots.give_back(opened.generation, opened.slot)
 
     def send(self, kind: Kind, obj: object = None, *, number: int = 0) -> None:
-        """Send something that is no data point, after those that were put.
+        """Send another message than a data point, after those that were put.
 
         Args:
-            kind: what it is.
-            obj: what is sent; None if there is nothing but the kind and the number.
+            kind: its kind.
+            obj: its object; None for only the kind and the number.
             number: a number that needs no slot.
         """
         with self._lock:
@@ -181,19 +182,19 @@ class Sender:
                 self._send_record(kind, 0, 0, number, 0)
                 return
             encoded = Encoded(obj)
-            # A consumer that has cancelled still takes what comes.
+            # A consumer that has cancelled still takes messages.
             self._write(kind, self._wait_for_slot(encoded.size_bytes, is_wanted=True), encoded, 0)
 
     def flush(self) -> None:
-        """Send what is held back."""
+        """Send the pack."""
         with self._lock:
             self._flush()
 
     def resume(self, number: int) -> None:
-        """Forget what was put and not sent before the consumer cancelled, and send again from now on.
+        """Forget points put before the cancellation and not sent, and send again.
 
         Args:
-            number: the number of the cancellation, which may still be on its way to here.
+            number: the number of the cancellation, which may not have arrived yet.
         """
         with self._lock:
             if self._pack is not None:
@@ -202,7 +203,7 @@ class Sender:
             self._resumed = self._cancelled = number
 
     def close(self) -> None:
-        """Close the channel; what is held back is not sent."""
+        """Close the channel without sending the pack."""
         if self._flusher is not None:
             self._flusher.stop()
         self._sock.close()
@@ -225,7 +226,11 @@ class Sender:
         if self._layout is None or not self._layout.takes(point):
             self._layout = Layout(point)
         encoded = None if self._layout.takes(point) else Encoded(point)
-        slot = self._take(MIN_SLOT_BYTES if encoded is None else encoded.size_bytes, wait=wait)
+        size = MIN_SLOT_BYTES if encoded is None else encoded.size_bytes
+        if wait:
+            slot: int | None = self._wait_for_slot(size)
+        else:
+            slot = self._slots.take(size) if self._may_send else None
         if slot is None:
             return False
         if encoded is not None:
@@ -258,7 +263,6 @@ class Sender:
         self._send_record(kind, slot, points, encoded.rest_start, encoded.rest_size)
 
     def _count(self, slot: int, points: int, is_leasable: bool) -> None:
-        """Count a message as on its way."""
         self._on_their_way[self._slots.generation, slot] = points, is_leasable
         self._waiting += 0 if is_leasable else points
         self._leasable += is_leasable
@@ -276,14 +280,7 @@ class Sender:
         """Whether fewer data points than allowed are on their way."""
         return self._waiting + max(0, self._leasable - MAX_LEASES) < self._capacity
 
-    def _take(self, size_bytes: int, *, wait: bool) -> int | None:
-        """Return a free slot; if there is none, wait for one or return None."""
-        if wait:
-            return self._wait_for_slot(size_bytes)
-        return self._slots.take(size_bytes) if self._may_send else None
-
     def _wait_for_slot(self, size_bytes: int, *, is_wanted: bool = False) -> int:
-        """Return a free slot, as soon as there is one."""
         while True:
             if self._cancelled != self._resumed and not is_wanted:
                 raise CancelledError
@@ -293,7 +290,7 @@ class Sender:
             self._read_returns(wait=True)
 
     def _read_returns(self, *, wait: bool) -> None:
-        """Take note of the slots that came back."""
+        """Record the slots that came back."""
         try:
             received = self._sock.recv(_READ_BYTES, 0 if wait else socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -316,7 +313,6 @@ class Sender:
 
 
 def _announce(sock: socket.socket, descriptor: int, generation: int, count: int, slot_bytes: int, is_new: bool) -> None:
-    """Send a block of slots."""
     record = RECORD.pack(Kind.BLOCK, generation, count, slot_bytes, int(is_new))
     try:
         socket.send_fds(sock, [record], [descriptor])
@@ -325,22 +321,22 @@ def _announce(sock: socket.socket, descriptor: int, generation: int, count: int,
 
 
 class _Flusher:
-    """Sends what was held back for a moment. The thread begins when it is first needed.
+    """A thread that sends packs a moment later. It starts when it is first needed.
 
     Args:
-        flush: sends what is held back, if there is something.
+        flush: sends the pack, if there is one.
     """
 
     def __init__(self, flush: Callable[[], None]) -> None:
         self._flush = flush
-        # Whether it will flush in a moment.
+        # Whether it will flush soon.
         self.is_expected = False
         self._due = threading.Event()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
     def expect(self) -> None:
-        """Flush in a moment."""
+        """Flush soon."""
         if self.is_expected:
             return
         self.is_expected = True
@@ -350,12 +346,12 @@ class _Flusher:
         self._due.set()
 
     def stop(self) -> None:
-        """Let the thread end."""
+        """End the thread."""
         self._stopped.set()
         self._due.set()
 
     def _run(self) -> None:
-        # That the other process is gone, the thread that puts the next point will find too.
+        # The thread that puts the next point finds the end of the other process, too.
         with contextlib.suppress(PeerGoneError):
             while True:
                 self._due.wait()
@@ -370,23 +366,23 @@ class BuiltPoint:
     """One data point at a time that is made and sent, or given up.
 
     Args:
-        sender: what sends it.
+        sender: the sender.
     """
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
-        # There is a slot from the first array on.
+        # Set with the first array.
         self._opened: OpenSlot | None = None
         self._arena = _Arena(np.empty(0, np.uint8))
 
     def empty(self, shape: _Shape, dtype: DTypeLike) -> np.ndarray:
         """Return an array as ``np.empty`` does, in shared memory if there is room; the first one waits for a slot.
 
-        Nothing may change the array after ``send`` or ``give_up``.
+        The array must not change after ``send`` or ``give_up``.
 
         Raises:
             PeerGoneError: The other process is gone.
-            CancelledError: The consumer does not want the rest of the pass.
+            CancelledError: The consumer has cancelled the pass.
             InputError: There is not enough shared memory.
         """
         if self._opened is None and not np.dtype(dtype).hasobject:
@@ -395,10 +391,7 @@ class BuiltPoint:
         return self._arena.empty(shape, dtype)
 
     def send(self, point: object) -> None:
-        """Send the data point, whose arrays may be those that ``empty`` has made, or parts of them, or others.
-
-        Args:
-            point: the point; the next one begins.
+        """Send the data point, whose arrays may be those of ``empty``, parts of them, or others; the next one begins.
 
         Raises:
             DataPointError: It cannot be pickled. The slot is free again, as with the exceptions of ``empty``.
@@ -411,18 +404,18 @@ class BuiltPoint:
         opened, arena = self._opened, self._arena
         self._opened = None
         encoded.lay_out(arena.start_of, arena.end)
-        # Where an array had no room, the next point shall have it.
+        # An array without room needs a larger slot for the next point.
         self._sender.put_encoded(encoded, opened, _REST_BYTES if arena.is_short else 0)
 
     def give_up(self) -> None:
-        """Drop what was made; the next point begins."""
+        """Drop the point; the next one begins."""
         opened, self._opened = self._opened, None
         if opened is not None:
             self._sender.give_up(opened)
 
 
 class _Arena:
-    """Free memory of a slot, which arrays are made in.
+    """Free memory of a slot, in which arrays are made.
 
     Args:
         memory: the slot as an array of bytes.
@@ -430,9 +423,9 @@ class _Arena:
 
     def __init__(self, memory: np.ndarray) -> None:
         self._memory = memory
-        # From here on the memory is free.
+        # The beginning of free memory.
         self.end = 0
-        # Whether there was no room for an array.
+        # Whether an array had no room.
         self.is_short = False
 
     def empty(self, shape: _Shape, dtype: DTypeLike) -> np.ndarray:
@@ -449,14 +442,13 @@ class _Arena:
         return np.ndarray(shape, item, self._memory, start)
 
     def start_of(self, array: np.ndarray) -> int | None:
-        """Return where an array lies in the slot, or None if it does not."""
+        """Return the place of an array in the slot, or None if it is elsewhere."""
         start = _address(array) - _address(self._memory)
         is_inside = start >= 0 and start + array.nbytes <= self.end
         return start if is_inside and array.flags.c_contiguous else None
 
 
 def _size_bytes(shape: _Shape, dtype: DTypeLike) -> int:
-    """Return the number of bytes of an array."""
     return int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
 
 

@@ -1,14 +1,16 @@
-"""Slots: pieces of shared memory of one size, each of which carries one message at a time and goes round.
+"""Slots: pieces of shared memory of one size, each for one message at a time, and the records about them.
 
-The producer takes a free slot (`Slots`), writes, and says so over the socket. The consumer reads, and the slot goes
-back. Where the consumer hands out arrays that are the slot itself and no copies, it has leased the slot (`Leases`), and
-the lease ends when the last of them is gone, with every view made of them and everything that holds one (a feed of
-TensorFlow, too). Nothing that is still in use is ever overwritten.
+The producer takes a free slot (`Slots`), writes, and sends a record over the socket. The consumer reads, and the slot
+goes back. If the consumer hands out arrays that are views of the slot, it has leased it (`Leases`), until the last of
+them is gone, with every view of them and everything that holds one (a feed of TensorFlow, too). Memory in use is never
+overwritten.
 
-The memory (`Block`) is a file in the memory file system that has been given no name, or lost it before anything was
-written. The other process gets it as a descriptor over a socket. The kernel frees it with the last mapping, so that
-neither an orderly exit nor a resource tracker is needed, and there is no moment in which SIGKILL leaves something in
-/dev/shm, as there is with ``multiprocessing.shared_memory``, whose blocks have names.
+The memory (`Block`) is an unnamed file in the memory file system, sent to the other process as a descriptor. The kernel
+frees it with the last mapping, without an orderly exit or a resource tracker, and SIGKILL at any moment leaves nothing
+in /dev/shm, unlike ``multiprocessing.shared_memory``, whose blocks have names.
+
+Records of the producer have one size: a new block, a message in a slot. Returns of the consumer have another: a free
+slot, or a cancellation. Both go over one pair of sockets, at most one for each slot at a time, so writing never waits.
 """
 
 import contextlib
@@ -27,31 +29,31 @@ import numpy as np
 from tpack.errors import InputError
 
 RECORD = struct.Struct("<BxHIQQ")
-"""Kind, slot, number of data points, where the message begins in the slot, its size."""
+"""Kind, slot, number of data points, beginning of the message in the slot, its size."""
 
 RETURN = struct.Struct("<HH")
 """Generation and number of the slot."""
 
 CANCEL = 0xFFFF
-"""As generation of a return: the consumer does not want the rest of this pass. The slot is the number of the wish."""
+"""The generation of a return that cancels the pass. The slot is the number of the cancellation."""
 
 MAX_NUMBER = 0xFFFF
-"""The greatest such number, after which comes 0."""
+"""The greatest number of a cancellation, after which comes 0."""
 
 MAX_SLOTS = 128
-"""The greatest number of slots: as many returns fit into the smallest usual buffer of a socket."""
+"""The greatest number of slots; their returns fit into the smallest usual buffer of a socket."""
 
 VIEW_BYTES = 64 * 1024
-"""The size from which on an array is handed out as a view; copying less costs no more than giving a slot back later."""
+"""The size from which an array is a view; a smaller copy costs no more than returning a slot later."""
 
 MAX_LEASES = 8
-"""How many slots the consumer may lease at a time; when there are as many, it copies."""
+"""The greatest number of slots that the consumer leases; beyond it copies."""
 
-# Where shared memory lives on Linux. Elsewhere blocks are unnamed files in the directory for temporary files.
+# The memory file system of Linux. Elsewhere blocks are unnamed files in the directory for temporary files.
 SHARED_MEMORY = Path("/dev/shm")
 
 MIN_SLOT_BYTES = 128 * 1024
-# Enough that the consumer may keep two while a third is read and a fourth is written.
+# The consumer may keep two while a third is read and a fourth is written.
 _FIRST_SLOTS = 4
 
 _BUDGET_BYTES = 96 * 1024 * 1024
@@ -70,13 +72,13 @@ class Kind(enum.IntEnum):
     PACK = 2
     """Several small data points."""
     DROPPED = 3
-    """Data points of which the function made None; without a slot."""
+    """Data points that the function dropped; without a slot."""
     ERROR = 4
     """An exception."""
     END = 5
     """The end of a pass; without a slot."""
     BEGUN = 6
-    """Nothing from before a command comes any more; and once more, when it has been obeyed. Without a slot."""
+    """All messages before a command were sent; sent again when the pass has begun. Without a slot."""
     STATE = 7
     """The position before the next data point."""
     COMMAND = 8
@@ -84,19 +86,19 @@ class Kind(enum.IntEnum):
     FATAL = 9
     """An exception that has ended the worker."""
     READY = 10
-    """The worker has begun: what it works on is loaded. Without a slot."""
+    """The worker has started and loaded its payload. Without a slot."""
 
 
 class PeerGoneError(EOFError):
-    """The other process has closed its end, or has died."""
+    """The other process has closed its end, or died."""
 
 
 class CancelledError(Exception):
-    """The consumer does not want the rest of this pass."""
+    """The consumer has cancelled the rest of the pass."""
 
 
 class Block:
-    """A piece of shared memory, mapped into this process for as long as an array uses it.
+    """A piece of shared memory, mapped into this process as long as an array uses it.
 
     Args:
         descriptor: the open file; it may be closed afterwards.
@@ -110,13 +112,13 @@ class Block:
 
 
 def _map(descriptor: int, size_bytes: int) -> ctypes.Array[ctypes.c_uint8]:
-    """Map a file into memory for as long as the result, or an array made of it, is there.
+    """Map a file into memory for the lifetime of the result and of arrays made of it.
 
-    Python's own ``mmap`` keeps a copy of the descriptor for as long, and a process may have only so many. Since Python
-    3.13 it can be told not to.
+    Python's own ``mmap`` keeps a copy of the descriptor meanwhile, of which a process has few; Python 3.13 has an
+    option.
     """
     if os.fstat(descriptor).st_size < size_bytes:
-        raise ValueError(f"wanted to map {size_bytes:,} bytes of a file that has {os.fstat(descriptor).st_size:,}")
+        raise ValueError(f"a file of {os.fstat(descriptor).st_size:,} bytes cannot be mapped: expected {size_bytes:,}")
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
@@ -130,10 +132,7 @@ def _map(descriptor: int, size_bytes: int) -> ctypes.Array[ctypes.c_uint8]:
 
 
 def create_block(size_bytes: int) -> tuple[Block, int]:
-    """Make a block, all of whose memory is there: writing to it cannot fail later on.
-
-    Args:
-        size_bytes: its size.
+    """Make a block whose memory is allocated: writing to it cannot fail later.
 
     Returns:
         The block, and a descriptor of it, to be sent to another process and closed.
@@ -144,27 +143,21 @@ def create_block(size_bytes: int) -> tuple[Block, int]:
     directory = SHARED_MEMORY if SHARED_MEMORY.is_dir() else Path(tempfile.gettempdir())
     with tempfile.TemporaryFile(dir=directory) as file:
         try:
-            _allocate(file.fileno(), size_bytes)
+            # Allocated now, since a full file system otherwise shows in a fatal SIGBUS at the first write.
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size_bytes)
+            else:
+                os.ftruncate(file.fileno(), size_bytes)
             block = Block(file.fileno(), size_bytes)
         except (OSError, OverflowError) as error:
             raise InputError(
-                f"{size_bytes:,} bytes of shared memory were wanted for data points, and {directory} has "
-                f"{_free_bytes(directory)} left ({error}): give it more, as with `docker run --shm-size`, "
-                "or let fewer or smaller data points wait"
+                f"{directory} has {_free_bytes(directory)} bytes left, and data points need {size_bytes:,} of shared "
+                f"memory ({error}): use more, as with `docker run --shm-size`, or fewer or smaller waiting data points"
             ) from error
         return block, os.dup(file.fileno())
 
 
-def _allocate(descriptor: int, size_bytes: int) -> None:
-    """Get the memory now. Otherwise a full file system shows when a page is first written, by a fatal SIGBUS."""
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(descriptor, 0, size_bytes)
-    else:
-        os.ftruncate(descriptor, size_bytes)
-
-
 def _free_bytes(directory: Path) -> str:
-    """Return the bytes that a file system has left, for a message."""
     with contextlib.suppress(OSError):
         status = os.statvfs(directory)
         return f"{status.f_bavail * status.f_frsize:,}"
@@ -174,14 +167,14 @@ def _free_bytes(directory: Path) -> str:
 class Slots:
     """The slots of one channel, as its producer sees them.
 
-    A message that is larger than a slot begins a new generation of larger ones; the old ones go when nobody uses them.
-    When all slots are on their way and there may be more, there are more. When the memory file system is full, the
-    number that there is has to do; not even one is an error.
+    A message larger than a slot begins a new generation of larger ones; the old ones go when they are unused. When all
+    slots are on their way, more are made, up to a maximum. When the memory file system is full, the existing number
+    must do; not even one is an error.
 
     Args:
-        announce: tells the consumer of a block: a descriptor, the generation, the number of slots in it, their
-            size, and whether they replace all others.
-        most: how many slots to have at most, if they are small; a few more than messages shall wait.
+        announce: sends a block: descriptor, generation, number of slots in it, their size, and whether they replace all
+            others.
+        most: the maximum number of small slots; a few more than messages may wait.
     """
 
     def __init__(self, announce: Callable[[int, int, int, int, bool], None], most: int) -> None:
@@ -193,10 +186,10 @@ class Slots:
         self.slot_bytes = 0
 
     def take(self, size_bytes: int) -> int | None:
-        """Return a free slot of at least some size, the one used last; None if there is none.
+        """Return the free slot of at least some size that was used last; None if there is none.
 
         Raises:
-            InputError: There is not enough shared memory for even one slot.
+            InputError: There is not enough shared memory for one slot.
         """
         if size_bytes > self.slot_bytes:
             self._begin_generation(size_bytes)
@@ -206,7 +199,7 @@ class Slots:
 
     @property
     def can_take(self) -> bool:
-        """Whether there is a free slot, or might be a new one."""
+        """Whether there is a free slot, or room for a new one."""
         return bool(self._free) or len(self._memories) < self._most or not self._memories
 
     def memory(self, slot: int) -> np.ndarray:
@@ -214,7 +207,7 @@ class Slots:
         return self._memories[slot]
 
     def give_back(self, generation: int, slot: int) -> None:
-        """Take note that a slot is free; one of an old generation is not used again."""
+        """Record a slot as free; one of an old generation is not used again."""
         if generation == self.generation:
             self._free.append(slot)
 
@@ -236,7 +229,7 @@ class Slots:
         self._append(block, descriptor, count, True)
 
     def _add_slots(self) -> None:
-        """Make more slots of the same size, if there is memory for them."""
+        """Make more slots of the same size, if there is memory."""
         wanted = min(len(self._memories), self._most - len(self._memories))
         try:
             block, descriptor, count = _create(self.slot_bytes, wanted)
@@ -256,12 +249,12 @@ class Slots:
 
 
 def split(block: Block, count: int) -> list[np.ndarray]:
-    """Return the slots that a block consists of."""
+    """Return the slots of a block."""
     return list(block.memory.reshape(count, -1))
 
 
 def _create(slot_bytes: int, count: int) -> tuple[Block, int, int]:
-    """Make a block for as many slots as there is memory for, but not for more than ``count``."""
+    """Make a block for as many slots as there is memory for, up to ``count``."""
     while count > 1:
         try:
             return *create_block(slot_bytes * count), count
@@ -275,10 +268,9 @@ def _whole_pages(size_bytes: int) -> int:
 
 
 class Leases:
-    """The slots that the consumer has leased: each is in use for as long as an array of its memory is.
+    """The slots that the consumer has leased, each as long as an array of its memory exists.
 
-    Whether one is still in use is looked up and not told: a function that is called when an array ends would run in any
-    thread and at any moment, and would swallow a Ctrl-C that comes then.
+    The ends of arrays are looked up: a callback would run in any thread at any moment, and would swallow a Ctrl-C then.
     """
 
     def __init__(self) -> None:
@@ -288,25 +280,24 @@ class Leases:
         return len(self._arrays)
 
     def count(self, generation: int) -> int:
-        """Return how many slots of a generation are leased."""
+        """Return the number of leased slots of a generation."""
         return sum(key[0] == generation for key in self._arrays)
 
     def lease(self, generation: int, slot: int, memory: np.ndarray) -> np.ndarray:
-        """Return an array of the memory of a slot; the lease ends when the array and all views of it are gone.
+        """Return an array of the memory of a slot; the lease ends with the array and all views of it.
 
         Args:
             generation: the generation of the slot.
             slot: its number.
             memory: its memory, as an array of bytes.
         """
-        # A view of an array keeps the array at the beginning of the chain, as far as there are arrays. Made of the
-        # buffer of the memory, that is this one.
+        # A view of an array keeps the first array of the chain. Made of the buffer of the memory, that is this one.
         array = np.frombuffer(memory.data, np.uint8)
         self._arrays[generation, slot] = weakref.ref(array)
         return array
 
     def pop_ended(self) -> list[_Key]:
-        """Return the generations and numbers of slots that nobody uses any more; their leases are forgotten."""
+        """Return generation and number of slots that are unused again, and forget their leases."""
         ended = [key for key, array in self._arrays.items() if array() is None]
         for key in ended:
             del self._arrays[key]

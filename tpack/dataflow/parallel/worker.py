@@ -1,17 +1,19 @@
-"""How workers are started: the start method, what they are told, and what they are given to work on.
+"""One worker process: its start method, its payload, and its first and last steps.
 
-A new interpreter (``"spawn"``) is the default, a fork is made on request only: ``tpack.utils.child_process`` says what
-speaks for and against each. A new interpreter imports what the flow refers to, and TensorFlow only if the flow does.
+A new interpreter (``"spawn"``) is the default, a fork is made on request: ``tpack.utils.child_process`` compares them.
+A new interpreter imports the modules of the flow, and TensorFlow only if the flow does.
 
-What it works on is pickled once, however many workers there are, so closures and lambdas may be used. The arrays in it
-are mapped into each worker copy on write: a data set in memory is there once, and a worker that changes its arrays
-changes them for itself only.
+The payload is pickled once for all workers, so closures and lambdas may be used. Its arrays are mapped into each worker
+copy on write: a data set in memory is there once, and changes of a worker are its own.
 
-Large copies in a new worker go past the processor's cache, which makes them up to twice as fast. A worker copies large
-arrays into memory that it has not touched for a while, and does not read them again. A usual store would first load
-what is there into the cache, only to overwrite it. The C library knows another kind of store, which it uses by default
-for copies of about the cache's size and more; in a worker it uses it from 4 MiB on. It reads its setting when a process
-begins, so it can be given to new interpreters and not to forks.
+Large copies in a new worker bypass the processor's cache, up to twice as fast: a worker copies into memory that it has
+not touched for a while and does not read again, and usual stores would first load that memory into the cache. The C
+library uses such stores for copies of about the cache's size; in a worker it uses them from 4 MiB on. It reads its
+setting at the start of a process, so forks do not have it.
+
+Memory that a worker frees stays with it. The C library otherwise returns free memory at the end of its heap to the
+system and gets it again zeroed, page by page, with the next allocation: a third of the time of decoding images,
+depending on what lies behind. The limits are those that the library sets itself after an array of 32 MiB was freed.
 """
 
 import ctypes
@@ -48,7 +50,7 @@ _NAME = "glibc.cpu.x86_non_temporal_threshold"
 _SETTING = f"{_NAME}=0x400000"
 
 Serve = Callable[..., None]
-"""A function that a worker runs: it gets the link and more arguments, and ends by an exception."""
+"""The function of a worker: it gets the link and more arguments, and ends by an exception."""
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _TRIM_BYTES, _MMAP_BYTES = 64 * 1024 * 1024, 32 * 1024 * 1024
@@ -58,10 +60,10 @@ _HEAP_TUNABLES = "glibc.malloc."
 
 @check_arguments
 class start_workers_by:  # noqa: N801 (it is called as a function is)
-    """Let the flows that are made from now on start their workers in one way; those of a ``with`` block, until it ends.
+    """Choose how flows made from now on start their workers; in a ``with`` block, until its end.
 
-    It is about flows that this thread makes. Forks are for a process without other threads, and a trainer has some:
-    call ``reset_state()`` of a flow that is to fork before anything else, and its workers wait for the training.
+    The choice is for flows of this thread. A process should fork before it has other threads, and a trainer has some:
+    call ``reset_state()`` of a forking flow before anything else; its workers wait for the training.
 
     Args:
         method: ``"spawn"`` or ``"fork"``.
@@ -89,19 +91,19 @@ class start_workers_by:  # noqa: N801 (it is called as a function is)
 
 
 def current_start_method() -> StartMethod:
-    """Return how a flow that is made now starts its workers."""
+    """Return the start method of flows made now."""
     return _current.get()
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a worker is told besides the object it works on.
+    """The settings of a worker, besides its payload.
 
     Attributes:
-        capacity: how many data points of it may wait.
-        seed: what its random numbers come from.
+        capacity: the number of its waiting data points.
+        seed: the seed of its random numbers.
         results: the descriptor of its end of the socket for data points.
-        jobs: the descriptor of its end of the socket for what its owner sends.
+        jobs: the descriptor of its end of the socket for messages of its owner.
     """
 
     capacity: int
@@ -112,7 +114,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Payload:
-    """Where an object was written that new interpreters are to work on.
+    """The place of an object that new interpreters load.
 
     Attributes:
         descriptor: an open file.
@@ -129,10 +131,10 @@ class Payload:
 
 @contextmanager
 def write_payload(owner: str, obj: object) -> Iterator[Payload]:
-    """Write an object for other processes; it is there for as long as the ``with`` block or a reader keeps it.
+    """Write an object for other processes; it exists as long as the ``with`` block or a reader.
 
     Args:
-        owner: whose workers it is for, for the message.
+        owner: the flow, for the message.
         obj: anything that cloudpickle takes.
 
     Raises:
@@ -142,8 +144,8 @@ def write_payload(owner: str, obj: object) -> Iterator[Payload]:
         encoded = Encoded(obj)
     except DataPointError as error:
         raise ConfigError(
-            f"{owner} cannot be sent to its workers: {error}; make what cannot be pickled in reset_state(), or let the "
-            "workers be forked, with start_workers_by('fork')"
+            f"{owner} cannot be sent to its workers: {error}; make such objects in reset_state(), or use "
+            "start_workers_by('fork')"
         ) from error
     with anonymous_file(encoded.size_bytes) as descriptor:
         encoded.write(np.frombuffer(mmap.mmap(descriptor, encoded.size_bytes), np.uint8))
@@ -151,17 +153,13 @@ def write_payload(owner: str, obj: object) -> Iterator[Payload]:
 
 
 def read_payload(payload: Payload) -> Any:
-    """Return the object; its arrays are shared with the other readers until they are written to."""
+    """Return the object; its arrays are shared with other readers until they are written to."""
     memory = np.frombuffer(mmap.mmap(payload.descriptor, payload.size, access=mmap.ACCESS_COPY), np.uint8)
     return decode(memory, payload.rest_start, payload.rest_size, lambda spec: spec.view(memory))
 
 
 def with_streaming_stores(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables for a new worker.
-
-    Args:
-        environment: those of this process. A setting of the same that is in them is kept.
-    """
+    """Return the environment variables for a new worker; an own setting in ``environment`` is kept."""
     variables = dict(environment)
     settings = variables.get(_VARIABLE, "")
     if platform.machine() in ("x86_64", "AMD64") and _NAME not in settings:
@@ -170,7 +168,7 @@ def with_streaming_stores(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def without_streaming_stores(environment: MutableMapping[str, str]) -> None:
-    """Take the setting out of a worker's variables, so that programs that it starts do not get it."""
+    """Remove the setting from a worker's variables, so that its child processes do not inherit it."""
     settings = [each for each in environment.get(_VARIABLE, "").split(":") if each not in ("", _SETTING)]
     if settings:
         environment[_VARIABLE] = ":".join(settings)
@@ -180,11 +178,11 @@ def without_streaming_stores(environment: MutableMapping[str, str]) -> None:
 
 @dataclass(frozen=True)
 class ParentLink:
-    """What a worker has of its owner.
+    """The channels of a worker to its owner.
 
     Attributes:
-        results: where its data points go.
-        jobs: where what the owner sends comes from.
+        results: its data points.
+        jobs: messages of the owner.
     """
 
     results: Sender
@@ -192,11 +190,11 @@ class ParentLink:
 
 
 def run_spawned_worker(task: Mapping[str, int], payload: Mapping[str, int]) -> int:
-    """Be a worker in a new interpreter.
+    """Run a worker in a new interpreter.
 
     Args:
         task: the fields of its `Task`.
-        payload: those of the `Payload` that it works on.
+        payload: those of its `Payload`.
 
     Returns:
         The exit code of the process.
@@ -207,10 +205,10 @@ def run_spawned_worker(task: Mapping[str, int], payload: Mapping[str, int]) -> i
 
 
 def run_worker(task: Task, get_work: Callable[[], tuple[Serve, tuple[Any, ...]]]) -> int:
-    """Be a worker.
+    """Run a worker.
 
     Args:
-        task: what the worker is told.
+        task: its settings.
         get_work: returns the function to run and its arguments after the link.
 
     Returns:
@@ -231,26 +229,21 @@ def run_worker(task: Task, get_work: Callable[[], tuple[Serve, tuple[Any, ...]]]
     except BaseException as error:
         if isinstance(error, SystemExit) and isinstance(error.code, int | None):
             return error.code or 0
-        _report(results, error)
+        try:
+            results.send(Kind.FATAL, failure_of(error))
+        except PeerGoneError:
+            traceback.print_exception(error)
     return 1
-
-
-def _report(results: Sender, error: BaseException) -> None:
-    """Tell the owner why the worker ends; if it does not listen any more, write it to standard error."""
-    try:
-        results.send(Kind.FATAL, failure_of(error))
-    except PeerGoneError:
-        traceback.print_exception(error)
 
 
 def keep_freed_memory(environment: Mapping[str, str] = os.environ) -> bool:
     """Let this process keep up to 64 MiB of memory that it has freed.
 
     Args:
-        environment: the environment variables; settings of the C library's heap that are in them are kept.
+        environment: the environment variables, whose own settings of the C library's heap are kept.
 
     Returns:
-        Whether the C library took it; another one than glibc does not know this.
+        Whether the limits were set; only glibc has them.
     """
     if any(name in environment for name in _HEAP_VARIABLES) or _HEAP_TUNABLES in environment.get("GLIBC_TUNABLES", ""):
         return False

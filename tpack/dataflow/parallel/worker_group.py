@@ -1,8 +1,8 @@
-"""The workers of one flow, as the process that owns them sees them: what comes from them, and what becomes of them.
+"""The workers of one flow in the process that owns them: their messages and their ends.
 
-Each worker has channels of its own, so that nothing is shared among them that a dying one could leave locked. Waiting
-is waiting for all of them, and for their deaths. A flow has its workers through `OwnedWorkers`: ``reset_state`` starts
-them, they are gone with the flow, and they are left out when it is pickled.
+Each worker has its own channels, so that a dying one leaves nothing locked. Waiting is waiting for all of them, and for
+their deaths. A flow has its workers through `OwnedWorkers`: ``reset_state`` starts them, they end with the flow, and
+pickling leaves them out.
 """
 
 import contextlib
@@ -40,18 +40,18 @@ from tpack.utils.rng import get_rng
 from tpack.utils.validation import is_number, shown
 
 _DEATH_SECS = 5.0
-# What a worker may take longer before it has begun: to start Python, and to import what the flow refers to.
+# More time for the start of a worker: of Python, and of the imports of the flow.
 _START_SECS = 60.0
 
 _SEEDS = 2**31
 
 
 class OwnedWorkers:
-    """The workers that one flow has, or has not yet.
+    """The workers of one flow, once they are started.
 
     Args:
-        owner: the flow, whose name errors and processes have.
-        timeout: for how many seconds a worker may say nothing; None is for ever.
+        owner: the flow, for names and messages.
+        timeout: seconds after which a silent worker counts as hanging; None is never.
 
     Raises:
         ConfigError: The timeout is neither None nor a positive number.
@@ -59,7 +59,9 @@ class OwnedWorkers:
 
     def __init__(self, owner: object, timeout: float | None) -> None:
         self._owner = type(owner).__name__
-        self._timeout = _check_timeout(self._owner, timeout)
+        if timeout is not None and not (is_number(timeout) and 0 < timeout < math.inf):
+            raise ConfigError(f"{self._owner} got timeout={shown(timeout)}: expected a positive number or None")
+        self._timeout = timeout
         self._start_method: StartMethod = current_start_method()
         self._group: WorkerPool | None = None
 
@@ -67,17 +69,17 @@ class OwnedWorkers:
         return {**self.__dict__, "_group": None}
 
     def start(self, serve: Serve, arguments: tuple[Any, ...], *, count: int, results: int, jobs: int) -> "WorkerPool":
-        """End the workers that there are, and start new ones.
+        """End the present workers, and start new ones.
 
-        Forks that nothing was asked of yet are kept: a flow is reset again in the thread of an input source, where
-        forking may be too late, and they are at the beginning anyway.
+        Unused forks are kept: a flow is reset again in the thread of an input source, where forking may be unsafe, and
+        they are at the beginning anyway.
 
         Args:
             serve: the function that they run.
             arguments: its arguments after the link.
-            count: how many workers.
-            results: how many data points of each may wait.
-            jobs: how many data points for each may wait.
+            count: the number of workers.
+            results: the number of waiting data points of each.
+            jobs: the number of waiting data points for each.
         """
         if self._start_method == "fork" and self._group is not None and self._group.is_unused:
             return self._group
@@ -88,7 +90,7 @@ class OwnedWorkers:
         return self._group
 
     def end(self) -> None:
-        """End the workers, if there are some."""
+        """End the workers, if there are any."""
         if self._group is not None:
             self._group.close()
 
@@ -96,35 +98,29 @@ class OwnedWorkers:
         """Return the workers.
 
         Raises:
-            InputError: They have never been started.
-            DataFlowTerminated: They have been ended.
+            InputError: They were never started.
+            DataFlowTerminated: They were ended.
         """
         if self._group is None:
             raise InputError(f"{self._owner} has no workers yet: call reset_state() once before iterating it")
         if self._group.is_closed:
-            raise DataFlowTerminated(f"the workers of {self._owner} have been ended: reset_state() starts new ones")
+            raise DataFlowTerminated(f"the workers of {self._owner} were ended: use reset_state() to start new ones")
         return self._group
-
-
-def _check_timeout(owner: str, timeout: float | None) -> float | None:
-    if timeout is not None and not (is_number(timeout) and 0 < timeout < math.inf):
-        raise ConfigError(f"{owner} got timeout={shown(timeout)}: expected a number of seconds, or None")
-    return timeout
 
 
 @dataclass(frozen=True)
 class GroupOptions:
-    """How to run workers.
+    """Options of a group of workers.
 
     Attributes:
-        num_workers: how many.
-        results: how many data points of a worker may wait.
-        jobs: how many data points for a worker may wait.
-        timeout: for how many seconds a worker that has begun may say nothing while something is expected of it; None is
-            for ever, and the log says so.
+        num_workers: their number.
+        results: the number of waiting data points of a worker.
+        jobs: the number of waiting data points for a worker.
+        timeout: seconds after which a started worker that is expected to send counts as hanging; None is never, with a
+            warning in the log.
         start_method: how they are started.
-        seed: what their random numbers come from; worker k has ``seed + k``.
-        warn_secs: after how many seconds of such silence the log says so, and again each time it has doubled.
+        seed: the seed of their random numbers; worker k has ``seed + k``.
+        warn_secs: seconds of such silence until the log has a warning, repeated each time they have doubled.
     """
 
     num_workers: int
@@ -137,10 +133,10 @@ class GroupOptions:
 
 
 class WorkerPool:
-    """Workers that run, until ``close`` is called, the group is garbage collected, or this process ends.
+    """Running workers, until ``close`` is called, the group is garbage collected, or this process ends.
 
     Args:
-        owner: whose workers they are, for messages.
+        owner: the name of their flow, for messages.
         serve: the function that they run.
         arguments: its arguments after the link.
         options: how to run them.
@@ -176,10 +172,10 @@ class WorkerPool:
         self._is_used = False
         self.senders = self._members.senders
         self._receivers = self._members.receivers
-        # Workers that something is expected of; and since when they said nothing.
+        # Workers that are expected to send, and the time of the last message of each.
         self._expected = set(range(options.num_workers))
         self._silent_since = [time.monotonic()] * options.num_workers
-        # For how many seconds each may be silent until the log says so.
+        # Seconds of silence until a warning.
         self._patience = [self._warn_secs] * options.num_workers
         self._begun: set[int] = set()
         self._ready: deque[int] = deque()
@@ -192,17 +188,17 @@ class WorkerPool:
                     self._index_of[descriptor] = index
 
     def close(self) -> None:
-        """End the workers, whatever they are doing; who waits for them in another thread gets an error."""
+        """End the workers in any state; another thread that waits for them gets an error."""
         self._finalizer()
 
     @property
     def is_closed(self) -> bool:
-        """Whether the workers have been ended."""
+        """Whether the workers were ended."""
         return not self._finalizer.alive
 
     @property
     def is_unused(self) -> bool:
-        """Whether they run and nothing has come from them, and none was expected anew to answer something."""
+        """Whether they run, have sent nothing, and were not asked for anything."""
         return not (self._is_used or self.is_closed)
 
     @property
@@ -211,24 +207,24 @@ class WorkerPool:
         return [child.pid for child in self._members.children]
 
     def name_of(self, index: int) -> str:
-        """Return what to call a worker."""
+        """Return the name of a worker."""
         return f"worker {index} (process {self.pids[index]}) of {self._owner}"
 
     def expect(self, index: int, *, is_expected: bool) -> None:
-        """Say whether something is expected of a worker, so that its silence is wrong."""
+        """Set whether a worker is expected to send, so that its silence is an error."""
         self._is_used |= is_expected
         if is_expected and index not in self._expected:
             self._expected.add(index)
             if index in self._begun:
-                self._heard(index)
+                self._begin_silence(index)
         elif not is_expected:
             self._expected.discard(index)
 
     def receive(self) -> tuple[int, Message]:
-        """Return what comes next from any worker, in turn, and the worker's index.
+        """Return the next message of any worker, in turn, and the worker's index.
 
         Raises:
-            DataWorkerError: A worker is dead or has failed for good, or has said nothing for too long; all are ended.
+            DataWorkerError: A worker is dead or failed for good, or was silent for too long; all are ended.
         """
         index, message = self._take()
         while message.kind == Kind.READY:
@@ -241,7 +237,6 @@ class WorkerPool:
         return index, message
 
     def _take(self) -> tuple[int, Message]:
-        """Return what comes next from any worker."""
         self._is_used = True
         while not self._ready:
             self._wait()
@@ -249,21 +244,21 @@ class WorkerPool:
         message = self._receivers[index].take()
         if self._receivers[index].has_message:
             self._ready.append(index)
-        self._heard(index)
+        self._begin_silence(index)
         return index, message
 
     def cancel(self, index: int, number: int) -> None:
-        """Tell a worker to give up its pass; what it sent before still comes.
+        """Tell a worker to give up its pass; its earlier messages still come.
 
         Args:
-            index: which worker.
+            index: the worker.
             number: the number of the command that follows.
         """
         self._is_used = True
         self._receivers[index].cancel(number)
 
     def command(self, index: int, command: object) -> None:
-        """Send a worker something that is no data point.
+        """Send a worker another object than a data point.
 
         Raises:
             DataWorkerError: It is dead.
@@ -274,7 +269,7 @@ class WorkerPool:
             self.bury(index)
 
     def wait_for_room(self, index: int) -> None:
-        """Wait until a worker that waits for data points has read some, or is dead.
+        """Wait until a worker has read some of its data points, or is dead.
 
         Raises:
             DataWorkerError: It is dead, or hangs.
@@ -295,10 +290,10 @@ class WorkerPool:
         """End all workers, since one is dead.
 
         Raises:
-            DataWorkerError: Always; it says why the worker ended, by its own last words if there are any.
+            DataWorkerError: Always, with the reason, by the worker's last message if there is one.
         """
         if self.is_closed:
-            raise DataWorkerError(f"the workers of {self._owner} have been ended")
+            raise DataWorkerError(f"the workers of {self._owner} were ended")
         name = self.name_of(index)
         code = self._members.children[index].exit_code(_DEATH_SECS)
         failure = self._last_words(index)
@@ -306,7 +301,7 @@ class WorkerPool:
         raise worker_error(name, failure) if failure else DataWorkerError(f"{name} {cause_of_death(code)}")
 
     def _last_words(self, index: int) -> Failure | None:
-        """Return what a dead worker has said of its end, which comes after all that nobody has read yet."""
+        """Return the last message of a dead worker, after all unread ones."""
         receiver = self._receivers[index]
         while receiver.has_message or (receiver.fill(wait=False) and receiver.has_message):
             message = receiver.take()
@@ -315,12 +310,11 @@ class WorkerPool:
         return None
 
     def _wait(self) -> None:
-        """Wait until something came."""
         for receiver in self._receivers:
             receiver.return_ended()
         events = [] if self.is_closed else self._poll.poll(self._patience_ms())
         if self.is_closed:
-            raise DataWorkerError(f"the workers of {self._owner} have been ended")
+            raise DataWorkerError(f"the workers of {self._owner} were ended")
         for index in sorted({self._index_of[descriptor] for descriptor, _ in events}):
             receiver = self._receivers[index]
             is_open = receiver.fill(wait=False)
@@ -331,20 +325,19 @@ class WorkerPool:
                 self.bury(index)
         self._check_silence()
 
-    def _heard(self, index: int) -> None:
-        """Take note that a worker was heard of, or that its silence begins to count."""
+    def _begin_silence(self, index: int) -> None:
         self._silent_since[index] = time.monotonic()
         self._patience[index] = self._warn_secs
 
     def _patience_ms(self) -> float | None:
-        """Return how long to wait until the silence of a worker is worth a word."""
+        """Return the time until the silence of a worker needs a warning or an error."""
         if not self._expected:
             return None
         deadline = min(self._silent_since[index] + self._limit_of(index)[0] for index in self._expected)
         return max(0, math.ceil((deadline - time.monotonic()) * 1000))
 
     def _check_silence(self) -> None:
-        """Raise if a worker has said nothing for too long; if there is no limit, say so in the log."""
+        """Raise if a worker was silent for too long; without a limit, log a warning."""
         now = time.monotonic()
         for index in self._expected - set(self._ready):
             silence = now - self._silent_since[index]
@@ -354,29 +347,22 @@ class WorkerPool:
             name = self.name_of(index)
             if is_last:
                 self.close()
-                raise DataWorkerError(
-                    f"{name} hangs: it has said nothing for {silence:.1f} s (timeout={self._timeout})"
-                )
+                raise DataWorkerError(f"{name} hangs: it was silent for {silence:.1f} s (timeout={self._timeout})")
             self._patience[index] *= 2
             logger.warning(
-                "%s has said nothing for %.0f s, and is waited for: is it slow, stopped, or does it hang? With "
-                "timeout=... that becomes an error",
-                name,
-                silence,
+                f"Still waiting for {name}, silent for {silence:.0f} s: slow, stopped, or hanging; use timeout=... to "
+                "make that an error"
             )
 
     def _limit_of(self, index: int) -> tuple[float, bool]:
-        """Return how long a worker may say nothing until something is done, and whether that is to raise."""
+        """Return the longest silence of a worker until something is done, and whether that is an error."""
         extra = 0 if index in self._begun else _START_SECS
         timeout = math.inf if self._timeout is None else self._timeout
         return min(timeout, self._patience[index]) + extra, timeout <= self._patience[index]
 
 
 class _Members:
-    """The processes of a group and the channels that lead to them.
-
-    They are kept apart from the group itself, so that they can be ended when it is garbage collected.
-    """
+    """The processes of a group and their channels, apart from the group so that they can be ended after it."""
 
     def __init__(self) -> None:
         self.children: list[Child] = []
@@ -384,17 +370,7 @@ class _Members:
         self.receivers: list[Receiver] = []
 
     def start(self, owner: str, serve: Serve, arguments: tuple[Any, ...], options: GroupOptions) -> None:
-        """Start the processes.
-
-        Args:
-            owner: whose workers they are, for their names and messages.
-            serve: the function that they run.
-            arguments: its arguments after the link.
-            options: how to run them.
-
-        Raises:
-            ConfigError: The arguments cannot be pickled, or a fork would be dangerous.
-        """
+        """Start the processes; arguments and exceptions are those of `WorkerPool`."""
         work = serve, arguments
         with contextlib.ExitStack() as stack:
             if options.start_method == "fork":
@@ -410,7 +386,7 @@ class _Members:
 
     @contextlib.contextmanager
     def _channels(self, options: GroupOptions, seed: int) -> Iterator[Task]:
-        """Make the channels of one worker; its ends are closed here when it has them."""
+        """Make the channels of one worker, whose ends are closed here at the end of the block."""
         results_here, results_there = socket.socketpair()
         jobs_here, jobs_there = socket.socketpair()
         self.receivers.append(Receiver(results_here))
@@ -419,7 +395,7 @@ class _Members:
             yield Task(options.results, seed, results_there.fileno(), jobs_there.fileno())
 
     def _fork(self, name: str, task: Task, work: tuple[Serve, tuple[Any, ...]]) -> Child:
-        """Start a fork, which must not hold the ends that belong to this process."""
+        """Start a fork, which must not hold the ends of this process."""
         ends = [receiver.fileno() for receiver in self.receivers] + [sender.fileno() for sender in self.senders]
         of_others = [descriptor for child in self.children for descriptor in child.descriptors]
         return fork_child(lambda: run_worker(task, lambda: work), name=name, close=[*ends, *of_others])
@@ -437,7 +413,6 @@ class _Members:
 
 
 def _spawn(name: str, task: Task, payload: Payload) -> Child:
-    """Start a new interpreter."""
     return spawn_child(
         run_spawned_worker,
         {"task": asdict(task), "payload": asdict(payload)},
@@ -448,10 +423,5 @@ def _spawn(name: str, task: Task, payload: Payload) -> Child:
 
 
 def worker_error(name: str, failure: Failure) -> DataWorkerError:
-    """Return the error to be raised for an exception of a worker.
-
-    Args:
-        name: what to call the worker.
-        failure: its exception.
-    """
+    """Return the error to raise for an exception of a worker."""
     return failure.error(DataWorkerError, f"{name} raised")
