@@ -273,6 +273,48 @@ def test_workers_that_read_different_data_are_found_out():
         dealt(CHAINS["points"], positions, 3)
 
 
+class Ahead(ProxyDataFlow):
+    """A flow of a user that takes three points before they are asked for, and maps them."""
+
+    reads_ahead = True
+    map_func = staticmethod(lambda point: [-point[0]])
+    sent, start, taken = None, None, 0
+
+    def __iter__(self):
+        points, self.sent = iter(self.ds) if self.sent is None else self.sent, None
+        self.start, self.taken = self.ds.state_dict(), 0
+        while ahead := list(islice(points, 3)):
+            for point in ahead:
+                self.taken += 1
+                yield self.map_func(point)
+
+    def state_dict(self):
+        return Position(self.start or self.ds.state_dict(), self.taken).state_of(self)
+
+    def load_state_dict(self, state):
+        self.sent = go_to(self.ds, Position.from_state(self, state))
+
+
+class Counted(ProxyDataFlow):
+    """A flow of a user with a state of its own that holds nothing back."""
+
+    holds_nothing_back = True
+
+    def state_dict(self):
+        return {**super().state_dict(), "flow": "Counted"}
+
+
+@pytest.mark.parametrize("make", [lambda ds: Ahead(Counted(ds)), lambda ds: Counted(Ahead(ds))])
+def test_what_flows_of_users_declare_is_trusted(make):
+    def chain():
+        return make(ShardData(source(12), remainder="keep"))
+
+    workers = [Worker(chain, rank, 2) for rank in range(2)]
+    positions = [worker.use(4) for worker in workers]
+    (last,), _ = run(chain, 1, dealt(chain, positions, 1), 4)
+    assert sorted([*flat(workers), *flat([last])]) == list(range(12))
+
+
 def test_a_subclass_with_a_state_of_its_own_is_not_trusted():
     class Keeps(ProxyDataFlow):
         def state_dict(self):

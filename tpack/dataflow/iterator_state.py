@@ -71,7 +71,7 @@ class StateReader:
         return self._parts[name]
 
     def count(self, name: str, *, at_most: int | None = None) -> int:
-        """Return a part that is an integer from 0 to a maximum."""
+        """Return a part that is an integer from 0 to a maximum; refuse others."""
         value = self._parts[name]
         is_number = is_integer(value)
         if not is_number or value < 0 or (at_most is not None and value > at_most):
@@ -80,7 +80,7 @@ class StateReader:
         return int(value)
 
     def flag(self, name: str) -> bool:
-        """Return a part that is a bool."""
+        """Return a part that is a bool; refuse others."""
         value = self._parts[name]
         if not isinstance(value, (bool, np.bool_)):
             raise InputError(f"{self._kind} got a state with {name}={value!r:.100}: expected True or False")
@@ -91,13 +91,13 @@ class StateReader:
         return rng_from_state(self._parts[name])
 
     def generator_of_order(self, name: str, *, shuffle: bool) -> np.random.RandomState | None:
-        """Return the generator from which the order of a pass is drawn; None without shuffling."""
+        """Return the generator of the order of a pass, None without shuffling; refuse the other case."""
         if (self._parts[name] is not None) != bool(shuffle):
             raise InputError(f"{self._kind} got the state of one with shuffle={not shuffle}: expected {shuffle}")
         return self.generator(name) if shuffle else None
 
     def points(self, name: str, *, at_most: int | None = None) -> list[Any]:
-        """Return the data points that ``freeze_points`` turned into bytes."""
+        """Return the data points that ``freeze_points`` turned into bytes; refuse other bytes."""
         frozen = self._parts[name]
         message = f"{self._kind} got a state without data points in {name!r}"
         if not isinstance(frozen, bytes):
