@@ -8,10 +8,9 @@ __getattr__, __dir__, __all__ = attach(
         "bsds500": ("BSDS500",),
         "caltech101": ("Caltech101Silhouettes",),
         "cifar": ("Cifar10", "Cifar100", "CifarBase"),
-        "digits": ("Digits",),
         "ilsvrc": ("ILSVRC12", "ILSVRC12Files", "ILSVRCMeta"),
         "image_lists": ("Places365Standard", "TinyImageNet", "check_labels"),
-        "mnist": ("FashionMnist", "Mnist"),
+        "mnist": ("Digits", "FashionMnist", "Mnist"),
         "svhn": ("SVHNDigit",),
     },
 )

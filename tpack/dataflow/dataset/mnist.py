@@ -1,6 +1,7 @@
 """Handwritten digits and images of clothes: 28 x 28 pixels in grey, ten classes.
 
-The files of MNIST and its relatives have a header of big-endian integers, then unsigned bytes.
+The files of MNIST and its relatives have a header of big-endian integers, then unsigned bytes. `Digits`, of 8 x 8
+pixels, come with scikit-learn and are always available.
 """
 
 import os
@@ -10,10 +11,12 @@ import numpy as np
 from tpack.dataflow.dataset.files import check_name, check_same_length, data_dir, find_file, read_bytes
 from tpack.dataflow.dataset.image_lists import UnitImages
 from tpack.errors import InputError
+from tpack.utils.optional import import_optional
 from tpack.utils.validation import check_arguments
 
 _PREFIXES = {"train": "train", "test": "t10k"}
 _SIDE = 28
+_NUM_TRAIN_DIGITS = 1437
 _UNSIGNED_BYTES = 0x08
 
 
@@ -67,6 +70,28 @@ class FashionMnist(Mnist):
         """Return the names of the ten classes."""
         clothes = "T-shirt/top,Trouser,Pullover,Dress,Coat,Sandal,Shirt,Sneaker,Bag,Ankle boot"
         return clothes.split(",")
+
+
+@check_arguments
+class Digits(UnitImages):
+    """Yield ``[image, label]``: float32 of shape (8, 8) from 0 to 1, and the digit.
+
+    The first 1437 of the 1797 images are for training, the other 360 for testing. They have the order of their
+    collection, so the test is harder than one on a random part.
+
+    Args:
+        train_or_test: ``"train"`` or ``"test"``.
+        shuffle: whether each pass has a new order.
+    """
+
+    _greatest = 16
+
+    def __init__(self, train_or_test: str, shuffle: bool = True) -> None:
+        check_name(self, train_or_test, ("train", "test"), "train_or_test")
+        found = import_optional("sklearn.datasets", "examples").load_digits()
+        part = slice(_NUM_TRAIN_DIGITS) if train_or_test == "train" else slice(_NUM_TRAIN_DIGITS, None)
+        super().__init__(found.images[part].astype(np.uint8), found.target[part].astype(np.uint8), shuffle)
+        self.train_or_test = train_or_test
 
 
 def read_idx(path: str, dimensions: int) -> np.ndarray:

@@ -13,8 +13,7 @@ from typing import Any
 
 from tpack.dataflow.base import DataFlow, length_or_none
 from tpack.dataflow.batch import aggregate, begin_batch
-from tpack.dataflow.parallel.map_flow import MapFlow
-from tpack.dataflow.parallel.ordering import MapPool, Result
+from tpack.dataflow.parallel.map_flow import MapFlow, MapPool, Result
 from tpack.dataflow.parallel.sender import BuiltPoint
 from tpack.dataflow.parallel.slots import Kind, PeerGoneError
 from tpack.dataflow.parallel.worker import ParentLink

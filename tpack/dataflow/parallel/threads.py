@@ -12,8 +12,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, DataFlowTerminated, length_or_none
 from tpack.dataflow.iterator_state import StatelessError
-from tpack.dataflow.parallel.map_flow import MapFlow
-from tpack.dataflow.parallel.ordering import MapPool, Result
+from tpack.dataflow.parallel.map_flow import MapFlow, MapPool, Result
 from tpack.errors import ConfigError, DataWorkerError, InputError
 from tpack.utils.env import usable_cores
 from tpack.utils.validation import check_arguments, check_count, check_instance

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tpack.dataflow.parallel.ordering import _Reader
+from tpack.dataflow.parallel.map_flow import _Reader
 
 
 def test_points_are_seen_before_they_are_taken():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from tpack.dataflow.dataset.digits import Digits
+from tpack.dataflow.dataset.mnist import Digits
 from tpack.errors import ConfigError, DependencyError
 
 

@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 
 from tests.helpers.fake_pool import FakePool
-from tpack.dataflow.parallel.ordering import UnorderedMap
+from tpack.dataflow.parallel.map_flow import UnorderedMap
 
 
 def unordered(points, func=lambda x: x * 10, buffer_size=4, **pool):

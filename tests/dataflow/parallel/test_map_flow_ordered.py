@@ -10,7 +10,7 @@ from tests.helpers.fake_pool import FakePool
 from tests.helpers.flows import COUNT, Broken, Counting
 from tpack.dataflow.iterator_state import StatelessError
 from tpack.dataflow.mapping import MapData
-from tpack.dataflow.parallel.ordering import MapPool, OrderedMap, Result
+from tpack.dataflow.parallel.map_flow import MapPool, OrderedMap, Result
 from tpack.dataflow.sources import DataFromList
 from tpack.errors import InputError
 from tpack.utils.rng import fix_rng_seed
