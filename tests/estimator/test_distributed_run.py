@@ -105,12 +105,6 @@ LOST = [
         },
     ),
     (
-        "failed",
-        "chief0",
-        {"chief": 1, "worker": 1},
-        {"chief0": "KeyError: 'no data here'", "worker0": "worker 0 failed: KeyError: 'no data here'"},
-    ),
-    (
         "other model",
         "worker0",
         {"chief": 1, "worker": 1},
