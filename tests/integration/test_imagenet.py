@@ -108,9 +108,8 @@ def test_what_processes_train_and_evaluate_together_is_what_one_evaluates_and_go
     assert [entry["global_step"] for entry in statistics] == [2, 6]
 
 
-@pytest.mark.parametrize("trainer", ["parameter-server", "strategy"])
-def test_it_trains_on_fake_images(tmp_path, trainer):
-    options = ["--trainer", trainer, "--variant", "preact", "--steps-per-epoch", 2, "--epochs", 1]
+def test_it_trains_on_fake_images(tmp_path):
+    options = ["--trainer", "strategy", "--variant", "preact", "--steps-per-epoch", 2, "--epochs", 1]
     done = run_resnet("--fake", *options, "--batch", 8, "--logdir", tmp_path / "log")
     assert re.search(r"^Throughput: [\d.]+ images a second$", done.stdout, re.MULTILINE)
     (entry,) = json.loads((tmp_path / "log" / "stats.json").read_text())
