@@ -391,13 +391,10 @@ def explain_failure(error: tf.errors.OpError, graph: tf.Graph, timeout_in_ms: in
         )
     for name in operations_in(error.message):
         if _is_next_element(graph, name):
-            return InputError(f"the dataset of {name} failed: {_reason(error.message)}")
+            # The line before the operations: before that there may be tracebacks, of Python or of the graph.
+            reason = error.message.partition("[[")[0].strip().splitlines()[-1].strip()
+            return InputError(f"the dataset of {name} failed: {reason}")
     return None
-
-
-def _reason(message: str) -> str:
-    """Return the line before the operations: before that there may be tracebacks, of Python or of the graph."""
-    return message.partition("[[")[0].strip().splitlines()[-1].strip()
 
 
 def _is_next_element(graph: tf.Graph, name: str) -> bool:

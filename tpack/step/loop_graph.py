@@ -71,7 +71,8 @@ class LoopGraph:
         step = _Step(graph, self.each, last)
         with tf.device(None), tf.control_dependencies(None), tf.device(_HOST), tf.name_scope(f"{self._scope}/"):
             self.num_steps = tf.placeholder(tf.int32, [], name="num_steps")
-            switch = _make_switch()
+            local = [tf.GraphKeys.LOCAL_VARIABLES]
+            switch = tf.Variable(True, trainable=False, collections=local, use_resource=True, name="goes_on")
             self.stop = switch.assign(False, read_value=False)
             handles = [variable.handle for variable in (switch, *goes_on)]
             copied = {op.name for op in step.copied}
@@ -374,11 +375,6 @@ def _in_control_flow(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
         if inside or op.type in op_kinds.FRAME_CONTROL:
             found.add(op)
     return found
-
-
-def _make_switch() -> tf.Variable:
-    collections = [tf.GraphKeys.LOCAL_VARIABLES]
-    return tf.Variable(True, trainable=False, collections=collections, use_resource=True, name="goes_on")
 
 
 def _take_out(tensors: Sequence[tf.Tensor], area: str) -> dict[str, tf.Tensor]:

@@ -135,7 +135,8 @@ def enable_argscope_for_function(func: F, log_shape: bool = True) -> F:
         kwargs = complete_arguments(wrapper, args, kwargs)
         outputs = func(*args, **kwargs)
         if log_shape and args and kwargs.get("name"):
-            log_shapes(_in_current_scope(str(kwargs["name"])), args[0], outputs)
+            scope = tf.get_variable_scope().name
+            log_shapes(f"{scope}/{kwargs['name']}" if scope else str(kwargs["name"]), args[0], outputs)
         return outputs
 
     mark_as_layer(wrapper, func)
@@ -206,11 +207,6 @@ def _parameters(function: Callable[..., Any], *, follow_wrapped: bool) -> list[i
         return list(inspect.signature(function, follow_wrapped=follow_wrapped).parameters.values())
     except (ValueError, TypeError):
         return None
-
-
-def _in_current_scope(name: str) -> str:
-    scope = tf.get_variable_scope().name
-    return f"{scope}/{name}" if scope else name
 
 
 def disable_layer_logging() -> None:

@@ -189,7 +189,8 @@ class NamedValuesInit(SessionInit):
         if in_graph - saved:
             logger.warning(f"Only in the graph, so not restored: {', '.join(sorted(in_graph - saved))}")
         unused = saved - in_graph
-        of_training = {name for name in unused if _is_of_training(name, in_graph)}
+        # Counters of steps, and state of an optimizer or average for a variable of the graph, are not the model's.
+        of_training = {name for name in unused if name.rpartition("/")[0] in in_graph or _COUNTERS.fullmatch(name)}
         if of_training:
             logger.info(f"{len(of_training)} value(s) in {self.source} that another training needed are not used")
         if unused - of_training:
@@ -323,14 +324,6 @@ def _part_of(value: np.ndarray, variable: tf.Variable, name: str) -> np.ndarray:
 
 def _op_name(name: str) -> str:
     return name.removesuffix(":0")
-
-
-def _is_of_training(name: str, in_graph: set[str]) -> bool:
-    """Tell whether a saved value belongs to a training and not to the model.
-
-    It does if it counts steps, or is what an optimizer, or an average, keeps for a variable of the graph.
-    """
-    return name.rpartition("/")[0] in in_graph or _COUNTERS.fullmatch(name) is not None
 
 
 def _some(names: set[str]) -> str:

@@ -297,7 +297,9 @@ class TowerContext:
     ) -> None:
         pop_frame()
         if error is None:
-            self._keras_values.keep(self._initialised_here())
+            # The variables whose first values this tower may set: its own, and those that were there before it.
+            around = tf.global_variables() if self.is_main_tower and not self._reuse else []
+            self._keras_values.keep([*around, *self.recorder.variables])
         self.collections.close()
         try:
             self._scopes.__exit__(kind, error, traceback)
@@ -309,11 +311,6 @@ class TowerContext:
         if error is not None:
             check_own_layers(error)
             check_handle_use(error)
-
-    def _initialised_here(self) -> list[tf.Variable]:
-        """Return the variables whose first values this tower may set: its own, and those that were there before it."""
-        around = tf.global_variables() if self.is_main_tower and not self._reuse else []
-        return [*around, *self.recorder.variables]
 
     def _open_scopes(self, graph: tf.Graph) -> None:
         enter = self._scopes.enter_context

@@ -258,7 +258,10 @@ class Shared(Ownership):
 
     def create(self, recorder: VariableRecorder, creator: Creator, kwargs: dict[str, Any]) -> tf.Variable:
         """Take it, or make it if it is a local one."""
-        return recorder.take(kwargs) if _will_be_global(kwargs) else recorder.make(creator, kwargs)
+        # TensorFlow puts a variable there if the creator's arguments name no collections.
+        collections = kwargs.get("collections")
+        is_global = collections is None or tf.GraphKeys.GLOBAL_VARIABLES in collections
+        return recorder.take(kwargs) if is_global else recorder.make(creator, kwargs)
 
 
 class MirrorOwnership(Ownership):
@@ -451,12 +454,6 @@ def _only_in(recorder: VariableRecorder, named: Mapping[str, tf.Variable], extra
     names = [variable.op.name for name, variable in named.items() if name in only]
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return f"only {recorder.owner} has [{', '.join(names[:_MOST_NAMES])}]{more}"
-
-
-def _will_be_global(kwargs: dict[str, Any]) -> bool:
-    """Return whether a creator's arguments put the variable into GLOBAL_VARIABLES, TensorFlow's default."""
-    collections = kwargs.get("collections")
-    return collections is None or tf.GraphKeys.GLOBAL_VARIABLES in collections
 
 
 def _move_to_local(variable: tf.Variable) -> None:
