@@ -1,8 +1,7 @@
-"""Take a trained model out of tpack: as a SavedModel for serving, or as one frozen graph file.
+"""Export a trained model: as a SavedModel for serving, or as one frozen graph file.
 
-Both are read by plain TensorFlow and need neither the model's code nor tpack. They take their place when they are
-whole, so that a server never sees half a model. In a frozen graph, variables have become constants, and what only
-training needs is gone.
+Plain TensorFlow reads both, without the model's code and tpack. They are moved into place when they are whole, so a
+server never sees half a model. In a frozen graph, variables are constants, and operations for training alone are gone.
 """
 
 import os
@@ -34,9 +33,9 @@ class _Built:
 
 
 class ModelExporter:
-    """Export the model that a ``PredictConfig`` describes, with the values that its ``session_init`` gives.
+    """Export the model of a ``PredictConfig``, with the values of its ``session_init``.
 
-    Each export builds the model anew, in a graph of its own, with a placeholder for each entry of the signature.
+    Each export builds the model again, in a graph of its own, with a placeholder for each entry of the signature.
 
     Args:
         config: a ``PredictConfig``.

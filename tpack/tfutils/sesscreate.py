@@ -1,11 +1,11 @@
-"""How the session comes to be: session creators, each an object with one method ``create_session()``.
+"""Session creators: objects with one method ``create_session()``.
 
-A session creator is the place to change what kind of session a trainer uses: another configuration, a cluster's target,
-a debugging wrapper around the session.
+They are the place to change what kind of session a trainer uses: another configuration, a cluster's target, a debugging
+wrapper around the session.
 
-Before a session runs anything for the first time, TensorFlow rewrites the graph, by the passes of Grappler. They take
-longer than all else on large graphs, once for each set of fetches, and most change nothing that shows in a step. A
-session creator of tpack asks for those that are known to, by what is in the graph; docs/benchmarks.md has the figures.
+Before the first run, TensorFlow rewrites the graph by the passes of Grappler. They take longer than all else on large
+graphs, once for each set of fetches, and most change nothing that shows in a step. A session creator of tpack asks for
+those that are known to, by what is in the graph; docs/benchmarks.md has the figures.
 """
 
 from collections.abc import Callable
@@ -44,7 +44,7 @@ def check_session_creator(owner: object, session_creator: Any) -> Any:
 
     Args:
         owner: whose argument it is.
-        session_creator: what came.
+        session_creator: its value.
 
     Raises:
         WrongTypeError: It has no function ``create_session``.
@@ -219,8 +219,7 @@ class ReuseSessionCreator(tf.train.SessionCreator):
 def makes_new_sessions(session_creator: SessionCreator) -> bool:
     """Tell whether no variable has a value in the sessions that a creator makes.
 
-    Those on servers share the variables of other sessions there, and what a creator of the user's own has done nobody
-    knows.
+    Sessions on servers share variables with others there, and a user's own creator may have done anything.
     """
     if not isinstance(session_creator, NewSessionCreator) or session_creator.target:
         return False

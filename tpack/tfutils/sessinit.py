@@ -1,12 +1,11 @@
-"""How a new session's variables get their first values, beyond their initialisers: from checkpoints and numpy arrays.
+"""First values of a new session's variables beyond their initialisers: from checkpoints and numpy arrays.
 
 A ``SessionInit`` works in two phases. ``_setup_graph`` reads and checks everything and changes nothing; ``_run_init``
-then assigns. A chain runs the first phase of all its members before the second of any, so an error leaves the session
-as it was.
+then assigns. A chain runs the first phase of all members first, so an error leaves the session as it was.
 
-Names are matched against the graph's GLOBAL_VARIABLES; parts of a variable that a partitioner has cut have the name of
-the whole in checkpoints. Variables that only the graph has keep their initial values, values that only the source has
-are not used; both are logged as lists, since either may be a mistake. That nothing matches at all is an error.
+Names are matched against the graph's GLOBAL_VARIABLES; in checkpoints, parts of a partitioned variable have the name of
+the whole. Variables without a value in the source keep their initial values, and values without a variable are not
+used; both are logged as lists, since either may be a mistake. No match at all is an error.
 """
 
 import os
@@ -146,10 +145,10 @@ class ChainInit(SessionInit):
 
 
 class NamedValuesInit(SessionInit):
-    """What restoring from a checkpoint and from arrays have in common.
+    """The common part of restoring from a checkpoint and from arrays.
 
     Args:
-        source: where the values come from, for messages.
+        source: the origin of the values, for messages.
         cast: see ``fit_values``.
         skip_mismatch: see ``fit_values``.
     """
