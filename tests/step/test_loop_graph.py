@@ -165,6 +165,7 @@ def test_the_loop_is_offered_where_steps_can_take_turns_or_it_ends_itself(graph,
     with cpu_session(graph) as session:
         plan = LoopPlan(session, several, [])
         assert {executor: plan.ways(executor) for executor in ways} == ways
+        assert plan.way.in_loop == bool(goes_on)
 
 
 @pytest.mark.parametrize("way", [Way(), IN_LOOP], ids=str)

@@ -72,7 +72,10 @@ class Autotuner:
         """
         way = self.chosen.get(type(plan))
         if way is not None:
-            return _run(self._compiled(plan) if self.is_compiled else plan, way, args)
+            used = self._compiled(plan) if self.is_compiled else plan
+            if used.way is not way:
+                used.use(way)
+            return used.run(*args)
         if self.is_compiled is None:
             compiled = self._compiled(plan)
             trial = self._trial(plan, [False] if compiled is plan else [False, True], mean, math.inf)
@@ -85,10 +88,12 @@ class Autotuner:
             way = ways[0] if trial is None else trial.way
             if len(ways) == 1:
                 self.chosen[type(plan)] = way
+        if used.way != way:
+            used.use(way)
         if trial is None:
-            return _run(used, way, args)
+            return used.run(*args)
         start = time.perf_counter()
-        values = _run(used, way, args)
+        values = used.run(*args)
         trial.note((time.perf_counter() - start) / num_steps, num_steps)
         if trial.has_ended:
             self._settle(trial, type(plan))
@@ -170,12 +175,6 @@ class Trial:
     def medians(self) -> dict[Any, float]:
         """Return the seconds of a step in each way that was timed to the end."""
         return {way: median(blocks[1:]) for way, blocks in self._blocks.items()}
-
-
-def _run(plan: Any, way: Way, args: Sequence[Any]) -> Any:
-    if plan.way is not way:
-        plan.use(way)
-    return plan.run(*args)
 
 
 def _words(way: Way, *, is_short: bool, kind: type) -> str:

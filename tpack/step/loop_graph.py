@@ -136,7 +136,7 @@ class LoopPlan:
         self._values = FetchPlan(session, self._wanted, [several.num_made], in_place_of=several.in_place_of)
         kept = [several.keep_last] if self._values.runs_anything else []
         self._fetches = [several.num_made, *kept]
-        self.way = Way()
+        self.way = Way(in_loop=several.ends_itself)
 
     @cached_property
     def _loop(self) -> FetchPlan:
@@ -162,7 +162,7 @@ class LoopPlan:
         return [*one_by_one, Way(in_loop=True)] if False in threads and self._several.can_alternate else one_by_one
 
     def use(self, way: Way) -> None:
-        """Run in this way from now on."""
+        """Run in this way from now on; it must be one of `ways`."""
         for plan in [self._loop] if way.in_loop else [self._step, *([self._last_step] * self._values.runs_anything)]:
             plan.use(way)
         self.way = way
