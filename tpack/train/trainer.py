@@ -21,8 +21,8 @@ from tpack.callbacks.nan_checks import CheckCost
 from tpack.errors import CallbackError, ConfigError, GraphBuildError, StopTraining
 from tpack.input_source.base import InputSource
 from tpack.step.compiled_copy import CompiledCopy
-from tpack.step.failure import data_taken_by
 from tpack.step.hooked_session import HookedSession
+from tpack.step.op_traceback import data_taken_by
 from tpack.step.step_seeds import let_seeds_follow_steps
 from tpack.tfutils.determinism import initialize_variables, order_sums
 from tpack.tfutils.graph_lookup import get_global_step_value

@@ -3,8 +3,8 @@
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tpack.step.failure import data_taken_by
 from tpack.step.loop_graph import LoopGraph
+from tpack.step.op_traceback import data_taken_by
 
 
 def failed_at(op):
