@@ -13,13 +13,13 @@ def template(x: int, size: int, name: str = "t", *, last: bool = False) -> int:
 
 
 @like(template, without="size", name="mine")
-def shorter(x, **given):
+def shorter(x, **given) -> tuple:
     """Be shorter."""
     return x, given
 
 
 def test_a_signature_is_that_of_the_template_but_for_what_is_said():
-    assert str(inspect.signature(shorter)) == "(x: int, name: str = 'mine', *, last: bool = False) -> int"
+    assert str(inspect.signature(shorter)) == "(x: int, name: str = 'mine', *, last: bool = False) -> tuple"
     assert (shorter.__name__, shorter.__doc__) == ("shorter", "Be shorter.")
 
 
@@ -31,7 +31,7 @@ def test_parameters_are_added():
         },
         without="last",
     )(shorter)
-    text = "(x: int, size: int, y: int = 1, z: str | None = None, name: str = 't') -> int"
+    text = "(x: int, size: int, y: int = 1, z: str | None = None, name: str = 't') -> tuple"
     assert str(inspect.signature(longer)) == text
 
 

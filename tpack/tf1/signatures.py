@@ -24,10 +24,10 @@ def like(
     the others as ``**given``.
 
     Args:
-        template: the function whose parameters, annotations and defaults these are.
+        template: the function or class whose parameters, annotations and defaults these are.
         without: parameters that are left out, with blanks between.
         after: {parameter: {name: default}} of parameters that follow one of the template. A `parameter` in place of the
-            default says the annotation too.
+            default says the annotation too; those after ``""`` come first.
         **defaults: defaults that differ.
 
     Example:
@@ -35,18 +35,16 @@ def like(
         def convolution1d(**given):
             return convolution(**given, conv_dims=1)
     """
-    parameters = []
+    given = dict(after or {})
+    parameters = list(map(_made, given.pop("", {}).items()))
     for part in inspect.signature(template).parameters.values():
         if part.name not in without.split():
             parameters.append(part.replace(default=defaults.get(part.name, part.default)))
-        for name, default in (after or {}).get(part.name, {}).items():
-            made = default
-            if not isinstance(default, inspect.Parameter):
-                made = parameter(name, Any if default is None else type(default), default)
-            parameters.append(made)
-    signature = inspect.signature(template).replace(parameters=parameters)
+        parameters += map(_made, given.get(part.name, {}).items())
 
     def decorate(function: Callable[..., Any]) -> Any:
+        signature = inspect.signature(function).replace(parameters=parameters)
+
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
             bound = signature.bind(*args, **kwargs)
@@ -57,3 +55,10 @@ def like(
         return call
 
     return decorate
+
+
+def _made(item: tuple[str, Any]) -> inspect.Parameter:
+    name, default = item
+    if isinstance(default, inspect.Parameter):
+        return default
+    return parameter(name, Any if default is None else type(default), default)

@@ -52,7 +52,7 @@ def test_wrong_heads_logits_and_labels_are_refused(graph):
     for wrong in ([RegressionHead()], [RegressionHead(name="r"), BinaryClassHead(name="r")]):
         with pytest.raises(ConfigError, match=r"expected different names"):
             MultiHead(wrong)
-    with pytest.raises(ConfigError, match=r"expected a weight for each of 2 head\(s\), got 1"):
+    with pytest.raises(ConfigError, match=r"got 1 weights: expected one for each of 2"):
         MultiHead(heads(), [1.0])
     with pytest.raises(ConfigError, match="must have one loss_reduction"):
         MultiHead([RegressionHead(name="r"), BinaryClassHead(name="b", loss_reduction="sum")]).loss_reduction  # noqa: B018

@@ -3,7 +3,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
-from tpack.tf1.contrib.seq2seq.beam_search_ops import gather_tree, gather_tree_from_array, tile_batch
+from tpack.tf1.contrib.seq2seq.beam_search_decoder import gather_tree, gather_tree_from_array, tile_batch
 
 
 def way(parents, beam, length):
