@@ -21,7 +21,7 @@ def like(
     """Make a decorator that gives a function the signature of another one.
 
     The function gets all arguments by name, those not given with their defaults: it lists the ones it uses and takes
-    the others as ``**given``.
+    the others as ``**given``, those of a ``**kwargs`` of the template among them.
 
     Args:
         template: the function or class whose parameters, annotations and defaults these are.
@@ -44,12 +44,14 @@ def like(
 
     def decorate(function: Callable[..., Any]) -> Any:
         signature = inspect.signature(function).replace(parameters=parameters)
+        takes_others = "kwargs" in signature.parameters
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
-            return function(**bound.arguments)
+            others = bound.arguments.pop("kwargs", {}) if takes_others else {}
+            return function(**bound.arguments, **others)
 
         call.__signature__ = signature  # type: ignore[attr-defined]
         return call

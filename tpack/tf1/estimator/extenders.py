@@ -12,7 +12,6 @@ from tpack.estimator.model_fn import call_model_fn
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import EstimatorSpec, ModeKeys, PredictOutput
 from tpack.tfutils.optimizer import ProxyOptimizer
-from tpack.types import GradsAndVars
 from tpack.utils.validation import check_arguments, check_instance, check_number, shown
 
 _METRIC_ARGUMENTS = ("features", "labels", "predictions", "config")
@@ -117,7 +116,7 @@ class _ClippingOptimizer(ProxyOptimizer):
         self._clip_norm = clip_norm
 
     def apply_gradients(
-        self, grads_and_vars: GradsAndVars, global_step: tf.Variable | None = None, name: str | None = None
+        self, grads_and_vars: Any, global_step: tf.Variable | None = None, name: str | None = None
     ) -> tf.Operation:
         """Clip gradients, and apply them by the wrapped optimizer."""
         pairs = [(grad, variable) for grad, variable in grads_and_vars if grad is not None]

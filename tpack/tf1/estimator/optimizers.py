@@ -1,7 +1,7 @@
 """The optimizer of a ready-made model: given by name, as an object, or as a function that makes one."""
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import tensorflow.compat.v1 as tf
 
@@ -9,7 +9,6 @@ from tpack.errors import ConfigError, WrongTypeError
 from tpack.estimator.replicated import current_model_fn_tower
 from tpack.estimator.tower_optimizer import TowerOptimizer
 from tpack.tfutils.optimizer import ProxyOptimizer
-from tpack.types import GradsAndVars
 from tpack.utils.validation import shown
 
 OptimizerLike: TypeAlias = str | tf.train.Optimizer | Callable[[], tf.train.Optimizer]
@@ -94,7 +93,7 @@ class _InScope(ProxyOptimizer):
         self._scope = scope
 
     def apply_gradients(
-        self, grads_and_vars: GradsAndVars, global_step: tf.Variable | None = None, name: str | None = None
+        self, grads_and_vars: Any, global_step: tf.Variable | None = None, name: str | None = None
     ) -> tf.Operation:
         """Apply gradients by the wrapped optimizer."""
         # A tower that is not the first one reuses variables, and slots are to be made.

@@ -31,6 +31,7 @@ from tpack.tf1.layers.base import Initializer, Regularizer
 from tpack.tf1.layers.core import WeightedLayer
 from tpack.tf1.layers.functions import layer_function
 from tpack.tf1.layers.input_spec import InputSpec
+from tpack.tf1.signatures import like
 
 __all__ = [
     "Conv1D",
@@ -53,20 +54,20 @@ class Conv(WeightedLayer):
     """A convolution in ``num_axes`` dimensions.
 
     Args:
-        filters: how many channels come out.
-        kernel_size: a number for each dimension, or one for all; so are ``strides`` and ``dilation_rate``.
-        strides: how far apart the outputs are in the input.
+        filters: the number of output channels.
+        kernel_size: a number for each dimension, or one for all, like ``strides`` and ``dilation_rate``.
+        strides: the distance of outputs in the input.
         padding: ``"valid"`` or ``"same"`` in any case; in one dimension also ``"causal"``.
         data_format: ``"channels_last"`` or ``"channels_first"``.
-        dilation_rate: how far apart the kernel's elements are in the input. Either it or ``strides`` is 1.
+        dilation_rate: the distance of the kernel's elements in the input. Either it or ``strides`` is 1.
         activation: a function of the result, such as ``tf.nn.relu``; None for none.
-        use_bias: whether there is a bias.
+        use_bias: add a bias.
         kernel_initializer: None for that of the scope, or Glorot's uniform one.
         bias_initializer: of the bias.
         kernel_regularizer: a function of the kernel that returns a loss for REGULARIZATION_LOSSES.
         bias_regularizer: the same for the bias.
         activity_regularizer: the same for the output; it is divided by the batch size.
-        kernel_constraint: what optimizers do to the kernel after each update.
+        kernel_constraint: applied by optimizers to the kernel after each update.
         bias_constraint: the same for the bias.
         trainable: whether the variables are trained.
         name: of the layer.
@@ -76,7 +77,7 @@ class Conv(WeightedLayer):
         ``kernel`` [*kernel_size, channels, filters] and ``bias`` [filters].
 
     Raises:
-        ConfigError: An argument is none of what it may be, or neither ``strides`` nor ``dilation_rate`` is 1.
+        ConfigError: An argument is out of range, or neither ``strides`` nor ``dilation_rate`` is 1.
     """
 
     num_axes: ClassVar[int] = 0
@@ -134,8 +135,8 @@ class Conv(WeightedLayer):
         self.input_spec = InputSpec(ndim=self.num_axes + 2)
         if max(self.strides) > 1 and max(self.dilation_rate) > 1:
             raise ConfigError(
-                f"{self.name} got strides {self.strides} and dilation_rate {self.dilation_rate}: expected one "
-                "of them to "
+                f"{self.name} got strides {self.strides} and dilation_rate {self.dilation_rate}: expected one of "
+                "them to "
                 "be 1"
             )
 
@@ -178,15 +179,15 @@ class Conv(WeightedLayer):
         return -(-size // self.strides[axis])
 
     def _channels_of(self, input_shape: Any) -> int:
-        """Return the number of channels, and want it of all inputs from now on."""
+        """Return the number of channels, and require it of all later inputs."""
         self._check_floating()
         axis = 1 if self.data_format == CHANNELS_FIRST else -1
         shape = tf.TensorShape(input_shape)
         channels = shape.as_list()[axis] if shape.rank else None
         if channels is None:
             raise ConfigError(
-                f"{self.name} got inputs of shape {shape}: expected a known number of channels, the size of dimension "
-                f"{axis} ({self.data_format})"
+                f"{self.name} got inputs of shape {shape}: expected a known number of channels, in dimension {axis} "
+                f"({self.data_format})"
             )
         self.input_spec = InputSpec(ndim=self.num_axes + 2, axes={axis: channels})
         return int(channels)
@@ -210,7 +211,7 @@ class Conv(WeightedLayer):
         )
 
     def _pad_before(self, inputs: tf.Tensor, data_format: str) -> tf.Tensor:
-        """Pad a sequence so that no output sees what comes after it."""
+        """Pad a sequence so that no output depends on later inputs."""
         amount = [self.dilation_rate[0] * (self.kernel_size[0] - 1), 0]
         none = [0, 0]
         return tf.pad(inputs, [none, none, amount] if data_format == "NCW" else [none, amount, none])
@@ -250,13 +251,13 @@ class Conv3D(Conv):
 def in_format(
     layer: Any, inputs: tf.Tensor, operation: Callable[[tf.Tensor, str], tf.Tensor], *, is_last_only: bool = False
 ) -> tf.Tensor:
-    """Apply an operation in a data format that there are kernels for.
+    """Apply an operation in a data format that has kernels.
 
     Args:
         layer: has ``data_format`` and ``num_axes``.
         inputs: in the layer's format.
         operation: takes a tensor, and its format such as ``"NHWC"``.
-        is_last_only: whether there are kernels for channels last only.
+        is_last_only: whether only channels last have kernels.
     """
     last, first = _LONG_FORMATS[layer.num_axes]
     if layer.data_format == CHANNELS_LAST:
@@ -274,51 +275,15 @@ conv3d = layer_function("conv3d", Conv3D)
 
 
 class ConvTranspose(Conv):
-    """A transposed convolution in ``num_axes`` dimensions, with the arguments of `Conv` but for the dilation.
+    """A transposed convolution in ``num_axes`` dimensions, with the arguments of `Conv` except the dilation.
 
     Creates:
         ``kernel`` [*kernel_size, filters, channels] and ``bias`` [filters].
     """
 
-    def __init__(
-        self,
-        filters: int,
-        kernel_size: Sizes,
-        strides: Sizes = 1,
-        padding: str = "valid",
-        data_format: str = CHANNELS_LAST,
-        activation: Activation = None,
-        use_bias: bool = True,
-        kernel_initializer: Initializer = None,
-        bias_initializer: Initializer = ZEROS,
-        kernel_regularizer: Regularizer = None,
-        bias_regularizer: Regularizer = None,
-        activity_regularizer: Regularizer = None,
-        kernel_constraint: Constraint = None,
-        bias_constraint: Constraint = None,
-        trainable: bool = True,
-        name: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            filters,
-            kernel_size,
-            strides,
-            padding,
-            data_format,
-            activation=activation,
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            bias_regularizer=bias_regularizer,
-            activity_regularizer=activity_regularizer,
-            kernel_constraint=kernel_constraint,
-            bias_constraint=bias_constraint,
-            trainable=trainable,
-            name=name,
-            **kwargs,
-        )
+    @like(Conv.__init__, without="dilation_rate")
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
 
     def build(self, input_shape: Any) -> None:
         """Make ``kernel`` and ``bias``."""
@@ -337,7 +302,7 @@ class ConvTranspose(Conv):
         return None if size is None else self._enlarged(size, axis)
 
     def _enlarged(self, size: Any, axis: int) -> Any:
-        """Return the size of an axis of the output: a number for one, a tensor for one."""
+        """Return the size of an axis of the output: a number or a tensor, like that of the input."""
         kernel, stride = self.kernel_size[axis], self.strides[axis]
         return size * stride + (max(kernel - stride, 0) if self.padding == "valid" else 0)
 

@@ -129,6 +129,22 @@ class LayerRNNCell(RNNCell):
         return Layer.__call__(self, inputs, state, *args, scope=scope, **kwargs)
 
 
+class UnitSizes:
+    """The sizes of a cell whose state and output have ``num_units``; stands before `RNNCell` among the bases."""
+
+    _num_units: int
+
+    @property
+    def state_size(self) -> Any:
+        """The size of the state."""
+        return self._num_units
+
+    @property
+    def output_size(self) -> int:
+        """The size of the output."""
+        return self._num_units
+
+
 class CellOfCells(RNNCell):
     """A cell that computes by others, whose variables are its own as well."""
 

@@ -73,7 +73,7 @@ def test_noise_is_added_to_scores(session8):
 
 
 def test_a_mode_that_is_none_is_refused(graph):
-    with pytest.raises(ConfigError, match="mode must be one of 'recursive', 'parallel', 'hard'"):
+    with pytest.raises(ConfigError, match="expected one of 'recursive', 'parallel', 'hard'"):
         seq2seq.monotonic_attention(tf.ones([2, 2]), tf.ones([2, 2]), "soft")
     with pytest.raises(ConfigError, match="got mode='soft'"):
         seq2seq.BahdanauMonotonicAttention(2, tf.ones([2, 2, 2]), mode="soft")

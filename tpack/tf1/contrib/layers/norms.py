@@ -1,7 +1,7 @@
 """Normalisation without moving averages: over all features of each input, its channels, or groups of channels."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -16,7 +16,7 @@ from tpack.tf1.contrib.layers.utils import channel_dimension
 from tpack.tf1.signatures import like
 
 ONES = tf.ones_initializer()
-_PARAMETERS: dict[str, Mapping[str, Any]] = {"scale": {"epsilon": 1e-6}, "activation_fn": {"param_initializers": None}}
+_PARAMETERS: dict[str, dict[str, Any]] = {"scale": {"epsilon": 1e-6}, "activation_fn": {"param_initializers": None}}
 
 
 @add_arg_scope

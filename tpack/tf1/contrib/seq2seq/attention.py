@@ -17,6 +17,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.tf1.layers.core import Dense
+from tpack.tf1.signatures import like
 
 __all__ = [
     "AttentionMechanism",
@@ -61,6 +62,8 @@ class _BaseAttentionMechanism(AttentionMechanism):
     Raises:
         ConfigError: A size of the memory is not known.
     """
+
+    _scope = "attention"
 
     def __init__(
         self,
@@ -135,6 +138,15 @@ class _BaseAttentionMechanism(AttentionMechanism):
         """Return the state before the first step."""
         return self.initial_alignments(batch_size, dtype)
 
+    def __call__(self, query: Any, state: Any) -> tuple[Any, Any]:
+        """Return the alignments for a query [B, ...] after those of the step before, [B, S]; and the next state."""
+        with tf.variable_scope(None, self._scope, [query]):
+            alignments = self._probability_fn(self._score(query), state)
+        return alignments, alignments
+
+    def _score(self, query: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} has no _score")
+
 
 class BahdanauAttention(_BaseAttentionMechanism):
     """Score a place by ``sum(v * tanh(key + query))``.
@@ -154,6 +166,8 @@ class BahdanauAttention(_BaseAttentionMechanism):
         ``memory_layer/kernel`` in the current scope; in that of the call ``bahdanau_attention/query_layer/kernel`` and
         ``attention_v``, with ``normalize`` also ``attention_g`` and ``attention_b``.
     """
+
+    _scope = "bahdanau_attention"
 
     def __init__(
         self,
@@ -180,18 +194,9 @@ class BahdanauAttention(_BaseAttentionMechanism):
         )
         self._num_units = num_units
         self._normalize = normalize
-        self._name = name
 
-    def __call__(self, query: Any, state: Any) -> tuple[Any, Any]:
-        """Return the alignments, and the same as the next state.
-
-        Args:
-            query: [B, ...].
-            state: the alignments of the step before, [B, S].
-        """
-        with tf.variable_scope(None, "bahdanau_attention", [query]):
-            alignments = self._probability_fn(bahdanau_score(self, query), state)
-        return alignments, alignments
+    def _score(self, query: Any) -> Any:
+        return bahdanau_score(self, query)
 
 
 class LuongAttention(_BaseAttentionMechanism):
@@ -212,6 +217,8 @@ class LuongAttention(_BaseAttentionMechanism):
         ``memory_layer/kernel`` in the current scope; with ``scale`` also ``luong_attention/attention_g`` in that of the
         call.
     """
+
+    _scope = "luong_attention"
 
     def __init__(
         self,
@@ -239,18 +246,9 @@ class LuongAttention(_BaseAttentionMechanism):
         )
         self._num_units = num_units
         self._scale = scale
-        self._name = name
 
-    def __call__(self, query: Any, state: Any) -> tuple[Any, Any]:
-        """Return the alignments, and the same as the next state.
-
-        Args:
-            query: [B, N].
-            state: the alignments of the step before, [B, S].
-        """
-        with tf.variable_scope(None, "luong_attention", [query]):
-            alignments = self._probability_fn(luong_score(self, query), state)
-        return alignments, alignments
+    def _score(self, query: Any) -> Any:
+        return luong_score(self, query)
 
 
 def bahdanau_score(mechanism: Any, query: Any) -> Any:
@@ -315,7 +313,9 @@ def hardmax(logits: Any, name: str | None = None) -> Any:
         return tf.one_hot(tf.argmax(logits, axis=-1), depth, dtype=logits.dtype)
 
 
-def _of_score(function: Callable[[Any], Any] | None) -> Callable[[Any, Any], Any]:
+def _of_score(function: Callable[..., Any] | None) -> Callable[[Any, Any], Any]:
+    if isinstance(function, _Stopping):
+        return function
     probability_fn = tf.nn.softmax if function is None else function
     return lambda score, state: probability_fn(score)
 
@@ -407,7 +407,7 @@ def monotonic_attention(p_choose_i: Any, previous_attention: Any, mode: str) -> 
         # Where one may stop: not before the place where one is; and the first such place.
         stops = p * tf.cumsum(before, axis=1)
         return stops * tf.cumprod(1 - stops, axis=1, exclusive=True)
-    raise ConfigError(f"monotonic_attention got mode={mode!r}: mode must be one of {', '.join(map(repr, _MODES))}")
+    raise ConfigError(f"monotonic_attention got mode={mode!r}: expected one of {', '.join(map(repr, _MODES))}")
 
 
 def _recursive(p: Any, before: Any) -> Any:
@@ -424,8 +424,30 @@ def _recursive(p: Any, before: Any) -> Any:
     return attention
 
 
+_NOT_MONOTONIC = "probability_fn custom_key_value_fn"
+_MONOTONIC = {
+    "score_mask_value": {
+        "sigmoid_noise": 0.0,
+        "sigmoid_noise_seed": None,
+        "score_bias_init": 0.0,
+        "mode": "parallel",
+    }
+}
+
+
 class _BaseMonotonicAttentionMechanism(_BaseAttentionMechanism):
-    """A mechanism whose alignments go on from those before; at first it looks at the first place."""
+    """A mechanism whose alignments follow from those before; the first are at the first place."""
+
+    def _stopping(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments of attention for those of monotonic attention."""
+        self._score_bias_init = given.pop("score_bias_init")
+        stopping = _Stopping(given.pop("sigmoid_noise"), given.pop("mode"), given.pop("sigmoid_noise_seed"))
+        return {**given, "probability_fn": stopping}
+
+    def _score(self, query: Any) -> Any:
+        score = super()._score(query)
+        initializer = tf.constant_initializer(self._score_bias_init)
+        return score + tf.get_variable("attention_score_bias", [], dtype=score.dtype, initializer=initializer)
 
     def initial_alignments(self, batch_size: Any, dtype: Any) -> Any:
         """Return the alignments before the first step: the first place, [B, S]."""
@@ -435,128 +457,44 @@ class _BaseMonotonicAttentionMechanism(_BaseAttentionMechanism):
         return alignments
 
 
-class BahdanauMonotonicAttention(_BaseMonotonicAttentionMechanism):
-    """Monotonic attention with Bahdanau's score.
+class BahdanauMonotonicAttention(_BaseMonotonicAttentionMechanism, BahdanauAttention):
+    """Monotonic attention with Bahdanau's score; other arguments are those of `BahdanauAttention`.
 
     Args:
-        num_units: N, the size of keys and queries.
-        memory: the memory, [B, S, ...].
-        memory_sequence_length: the lengths, [B]; None is S.
-        normalize: whether ``v`` is a direction and a learned length, and there is a bias.
-        score_mask_value: the score behind the end; None is minus infinity.
-        sigmoid_noise: the deviation of noise on scores, which in training makes probabilities go to 0 or 1.
+        sigmoid_noise: the deviation of noise on scores, which in training drives probabilities to 0 or 1.
         sigmoid_noise_seed: of the noise.
-        score_bias_init: what the learned number that is added to scores begins with.
+        score_bias_init: the initial value of the learned bias of scores.
         mode: as in `monotonic_attention`.
-        dtype: of the variables; None is float32.
-        name: of the operations.
 
     Creates:
         as `BahdanauAttention`, in ``bahdanau_monotonic_attention``, and ``attention_score_bias`` there.
     """
 
-    def __init__(
-        self,
-        num_units: int,
-        memory: Any,
-        memory_sequence_length: Any = None,
-        normalize: bool = False,
-        score_mask_value: Any = None,
-        sigmoid_noise: float = 0.0,
-        sigmoid_noise_seed: Any = None,
-        score_bias_init: float = 0.0,
-        mode: str = "parallel",
-        dtype: Any = None,
-        name: str = "BahdanauMonotonicAttention",
-    ) -> None:
-        dtype = tf.float32 if dtype is None else dtype
-        super().__init__(
-            query_layer=Dense(num_units, name="query_layer", use_bias=False, dtype=dtype),
-            memory_layer=Dense(num_units, name="memory_layer", use_bias=False, dtype=dtype),
-            memory=memory,
-            probability_fn=_Stopping(sigmoid_noise, mode, sigmoid_noise_seed),
-            memory_sequence_length=memory_sequence_length,
-            score_mask_value=score_mask_value,
-            name=name,
-        )
-        self._num_units = num_units
-        self._normalize = normalize
-        self._name = name
-        self._score_bias_init = score_bias_init
+    _scope = "bahdanau_monotonic_attention"
 
-    def __call__(self, query: Any, state: Any) -> tuple[Any, Any]:
-        """Return the alignments, and the same as the next state.
-
-        Args:
-            query: [B, ...].
-            state: the alignments of the step before, [B, S].
-        """
-        with tf.variable_scope(None, "bahdanau_monotonic_attention", [query]):
-            score = bahdanau_score(self, query)
-            alignments = self._probability_fn(score + _score_bias(self, score.dtype), state)
-        return alignments, alignments
+    @like(BahdanauAttention.__init__, without=_NOT_MONOTONIC, after=_MONOTONIC, name="BahdanauMonotonicAttention")
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**self._stopping(given))
 
 
-class LuongMonotonicAttention(_BaseMonotonicAttentionMechanism):
-    """Monotonic attention with Luong's score.
+class LuongMonotonicAttention(_BaseMonotonicAttentionMechanism, LuongAttention):
+    """Monotonic attention with Luong's score; other arguments are those of `LuongAttention`.
 
     Args:
-        num_units: N, the size of keys, and that which queries have.
-        memory: the memory, [B, S, ...].
-        memory_sequence_length: the lengths, [B]; None is S.
-        scale: whether scores are multiplied by a learned number.
-        score_mask_value: the score behind the end; None is minus infinity.
-        sigmoid_noise: the deviation of noise on scores, which in training makes probabilities go to 0 or 1.
+        sigmoid_noise: the deviation of noise on scores, which in training drives probabilities to 0 or 1.
         sigmoid_noise_seed: of the noise.
-        score_bias_init: what the learned number that is added to scores begins with.
+        score_bias_init: the initial value of the learned bias of scores.
         mode: as in `monotonic_attention`.
-        dtype: of the variables; None is float32.
-        name: of the operations.
 
     Creates:
         as `LuongAttention`, in ``luong_monotonic_attention``, and ``attention_score_bias`` there.
     """
 
-    def __init__(
-        self,
-        num_units: int,
-        memory: Any,
-        memory_sequence_length: Any = None,
-        scale: bool = False,
-        score_mask_value: Any = None,
-        sigmoid_noise: float = 0.0,
-        sigmoid_noise_seed: Any = None,
-        score_bias_init: float = 0.0,
-        mode: str = "parallel",
-        dtype: Any = None,
-        name: str = "LuongMonotonicAttention",
-    ) -> None:
-        dtype = tf.float32 if dtype is None else dtype
-        super().__init__(
-            query_layer=None,
-            memory_layer=Dense(num_units, name="memory_layer", use_bias=False, dtype=dtype),
-            memory=memory,
-            probability_fn=_Stopping(sigmoid_noise, mode, sigmoid_noise_seed),
-            memory_sequence_length=memory_sequence_length,
-            score_mask_value=score_mask_value,
-            name=name,
-        )
-        self._num_units = num_units
-        self._scale = scale
-        self._name = name
-        self._score_bias_init = score_bias_init
+    _scope = "luong_monotonic_attention"
 
-    def __call__(self, query: Any, state: Any) -> tuple[Any, Any]:
-        """Return the alignments, and the same as the next state.
-
-        Args:
-            query: [B, N].
-            state: the alignments of the step before, [B, S].
-        """
-        with tf.variable_scope(None, "luong_monotonic_attention", [query]):
-            score = luong_score(self, query)
-            alignments = self._probability_fn(score + _score_bias(self, score.dtype), state)
-        return alignments, alignments
+    @like(LuongAttention.__init__, without=_NOT_MONOTONIC, after=_MONOTONIC, name="LuongMonotonicAttention")
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**self._stopping(given))
 
 
 class _Stopping:
@@ -564,7 +502,7 @@ class _Stopping:
 
     def __init__(self, noise: float, mode: str, seed: Any) -> None:
         if mode not in _MODES:
-            raise ConfigError(f"got mode={mode!r}: mode must be one of {', '.join(map(repr, _MODES))}")
+            raise ConfigError(f"got mode={mode!r}: expected one of {', '.join(map(repr, _MODES))}")
         self._noise = noise
         self._mode = mode
         self._seed = seed
@@ -574,8 +512,3 @@ class _Stopping:
             score += self._noise * tf.random_normal(tf.shape(score), dtype=score.dtype, seed=self._seed)
         stops = tf.cast(score > 0, score.dtype) if self._mode == "hard" else tf.sigmoid(score)
         return monotonic_attention(stops, previous, self._mode)
-
-
-def _score_bias(mechanism: Any, dtype: Any) -> Any:
-    initializer = tf.constant_initializer(mechanism._score_bias_init)
-    return tf.get_variable("attention_score_bias", [], dtype=dtype, initializer=initializer)

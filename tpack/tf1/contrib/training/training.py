@@ -43,9 +43,9 @@ class _Transforming(ProxyOptimizer):
         super().__init__(optimizer, optimizer.get_name())
         self._transform = transform
 
-    def compute_gradients(self, *args: Any, **kwargs: Any) -> GradsAndVars:
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> list[Any]:
         """Compute gradients by the optimizer, and change them."""
-        return self._transform(self._opt.compute_gradients(*args, **kwargs))
+        return list(self._transform(self._opt.compute_gradients(*args, **kwargs)))
 
 
 def train(
