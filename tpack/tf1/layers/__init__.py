@@ -2,7 +2,7 @@
 
 from tpack.tf1.name_table import look_up
 
-__getattr__, __dir__, __all__ = look_up(
+__getattr__, _, __all__ = look_up(
     __name__,
     {
         "base": "Layer",
@@ -20,3 +20,7 @@ __getattr__, __dir__, __all__ = look_up(
         "separable": "SeparableConv1D SeparableConv2D separable_conv1d separable_conv2d",
     },
 )
+
+
+def __dir__() -> list[str]:
+    return __all__

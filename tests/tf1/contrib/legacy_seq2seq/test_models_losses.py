@@ -68,7 +68,7 @@ def test_buckets_share_variables_and_take_the_beginning_of_lists(graph, each):
 
 
 def test_lists_of_other_lengths_are_refused():
-    with pytest.raises(ConfigError, match="lists of one length, got 2, 1 and 2"):
+    with pytest.raises(ConfigError, match="expected lists of one length"):
         legacy_seq2seq.sequence_loss_by_example(ARRAYS[0], ARRAYS[1][:1], ARRAYS[2])
-    with pytest.raises(ConfigError, match="targets must have the 3 steps of the last bucket, got 2"):
+    with pytest.raises(ConfigError, match="expected the 3 steps of the last bucket"):
         legacy_seq2seq.model_with_buckets([1, 2], [], [1, 2], [1, 2, 3], [(1, 2), (2, 3)], lambda *_: None)
