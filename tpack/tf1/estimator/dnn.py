@@ -119,26 +119,13 @@ class DNNRegressor(Estimator):
         super().__init__(*_arguments(self, head, **given))
 
 
-def _arguments(
-    owner: object,
-    head: Head,
-    *,
-    hidden_units: Sequence[int],
-    feature_columns: Any,
-    model_dir: str | None,
-    optimizer: OptimizerLike,
-    activation_fn: Activation | None,
-    dropout: float | None,
-    input_layer_partitioner: Partitioner | None,
-    config: RunConfig | None,
-    warm_start_from: Any,
-    batch_norm: bool,
-) -> tuple[Any, ...]:
+def _arguments(owner: object, head: Head, *, hidden_units: Sequence[int], **given: Any) -> tuple[Any, ...]:
     """Return the arguments of `Estimator`."""
-    columns = check_columns(owner, feature_columns)
-    options = DnnOptions(tuple(hidden_units), activation_fn, dropout, input_layer_partitioner, batch_norm)
-    model_fn = _dnn_model_fn(check_head(owner, head), columns, options, optimizer)
-    return model_fn, model_dir, config, None, warm_start_from
+    columns = check_columns(owner, given["feature_columns"])
+    names = ("activation_fn", "dropout", "input_layer_partitioner", "batch_norm")
+    options = DnnOptions(tuple(hidden_units), *(given[name] for name in names))
+    model_fn = _dnn_model_fn(check_head(owner, head), columns, options, given["optimizer"])
+    return model_fn, given["model_dir"], given["config"], None, given["warm_start_from"]
 
 
 def _dnn_model_fn(head: Head, columns: list[Any], options: DnnOptions, optimizer: OptimizerLike) -> ModelFn:

@@ -154,30 +154,16 @@ class DNNLinearCombinedRegressor(Estimator):
         super().__init__(*_arguments(self, head, **given))
 
 
-def _arguments(
-    owner: object,
-    head: Head,
-    *,
-    model_dir: str | None,
-    linear_feature_columns: Any,
-    linear_optimizer: OptimizerLike,
-    dnn_feature_columns: Any,
-    dnn_optimizer: OptimizerLike,
-    dnn_hidden_units: Sequence[int] | None,
-    dnn_activation_fn: Activation | None,
-    dnn_dropout: float | None,
-    input_layer_partitioner: Partitioner | None,
-    config: RunConfig | None,
-    linear_sparse_combiner: str,
-    warm_start_from: Any = None,
-    batch_norm: bool = False,
-) -> tuple[Any, ...]:
+def _arguments(owner: object, head: Head, **given: Any) -> tuple[Any, ...]:
     """Return the arguments of `Estimator`."""
-    hidden = tuple(dnn_hidden_units or ())
-    options = DnnOptions(hidden, dnn_activation_fn, dnn_dropout, input_layer_partitioner, batch_norm)
-    linear = _Linear(_columns(owner, linear_feature_columns), linear_optimizer, linear_sparse_combiner)
-    deep = _Deep(_columns(owner, dnn_feature_columns), dnn_optimizer, options)
-    return _combined_model_fn(head, linear, deep), model_dir, config, None, warm_start_from
+    hidden, partitioner = tuple(given["dnn_hidden_units"] or ()), given["input_layer_partitioner"]
+    activation, dropout = given["dnn_activation_fn"], given["dnn_dropout"]
+    options = DnnOptions(hidden, activation, dropout, partitioner, given.get("batch_norm", False))
+    columns = _columns(owner, given["linear_feature_columns"])
+    linear = _Linear(columns, given["linear_optimizer"], given["linear_sparse_combiner"])
+    deep = _Deep(_columns(owner, given["dnn_feature_columns"]), given["dnn_optimizer"], options)
+    model_fn = _combined_model_fn(head, linear, deep)
+    return model_fn, given["model_dir"], given["config"], None, given.get("warm_start_from")
 
 
 def _columns(owner: object, columns: Any) -> list[Any]:

@@ -108,22 +108,11 @@ class LinearRegressor(Estimator):
         super().__init__(*_arguments(self, head, **given))
 
 
-def _arguments(
-    owner: object,
-    head: Head,
-    *,
-    feature_columns: Any,
-    model_dir: str | None,
-    optimizer: OptimizerLike,
-    config: RunConfig | None,
-    partitioner: Partitioner | None,
-    sparse_combiner: str,
-    warm_start_from: Any = None,
-) -> tuple[Any, ...]:
+def _arguments(owner: object, head: Head, *, feature_columns: Any, **given: Any) -> tuple[Any, ...]:
     """Return the arguments of `Estimator`."""
     columns = check_columns(owner, feature_columns)
-    model_fn = _linear_model_fn(head, columns, optimizer, partitioner, sparse_combiner)
-    return model_fn, model_dir, config, None, warm_start_from
+    model_fn = _linear_model_fn(head, columns, given["optimizer"], given["partitioner"], given["sparse_combiner"])
+    return model_fn, given["model_dir"], given["config"], None, given.get("warm_start_from")
 
 
 def _linear_model_fn(

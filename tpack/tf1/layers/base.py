@@ -20,7 +20,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, MissingNameError, WrongTypeError
-from tpack.tf1.layers import configuration
+from tpack.tf1.layers import arguments as configuration
 from tpack.tf1.layers.input_spec import InputSpec
 from tpack.tfutils.dependency import ancestors
 from tpack.tower.context import get_current_tower_context

@@ -1,7 +1,7 @@
 """Normalisation without moving averages: over all features of each input, its channels, or groups of channels."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf

@@ -372,5 +372,9 @@ def one2many_rnn_seq2seq(
             with tf.variable_scope(f"one2many_decoder_{name}"):
                 writer = OutputProjectionWrapper(dec_cells_dict[name], num_symbols)
                 decode = partial(embedding_rnn_decoder, inputs, state, writer, num_symbols, embedding_size)
-                decoded[name] = _choose(feed_previous, lambda feed, decode=decode: decode(feed_previous=feed))
+                decoded[name] = _choose(feed_previous, partial(_fed, decode))
     return {name: each[0] for name, each in decoded.items()}, {name: each[1] for name, each in decoded.items()}
+
+
+def _fed(decode: Callable[..., Decoded], feed: bool) -> Decoded:
+    return decode(feed_previous=feed)

@@ -5,8 +5,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tf1.contrib.rnn.linear import linear
-from tpack.tf1.rnn_cell.base import LayerRNNCell, RNNCell, UnitSizes, activation_of, depth_of, matrix_inputs
+from tpack.tf1.rnn_cell.base import LayerRNNCell, RNNCell, UnitSizes, activation_of, depth_of, linear, matrix_inputs
 from tpack.tf1.rnn_cell.lstm import LSTMStateTuple
 from tpack.tf1.signatures import like
 from tpack.utils.validation import check_count

@@ -5,8 +5,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tf1.contrib.rnn.linear import linear, normalised
-from tpack.tf1.rnn_cell.base import LayerRNNCell, RNNCell, depth_of, matrix_inputs
+from tpack.tf1.rnn_cell.base import LayerRNNCell, RNNCell, depth_of, linear, matrix_inputs, normalised
 from tpack.tf1.rnn_cell.lstm import LSTMSizes, LSTMStateTuple
 from tpack.tf1.rnn_cell.wrappers import drop
 from tpack.utils import logger

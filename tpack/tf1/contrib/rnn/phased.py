@@ -6,8 +6,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.tf1.contrib.rnn.linear import linear
-from tpack.tf1.rnn_cell.base import RNNCell
+from tpack.tf1.rnn_cell.base import RNNCell, linear
 from tpack.tf1.rnn_cell.lstm import LSTMSizes, LSTMStateTuple
 from tpack.utils.validation import check_count, check_number
 

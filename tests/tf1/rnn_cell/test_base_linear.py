@@ -5,7 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tf1.contrib.rnn.linear import linear, normalised
+from tpack.tf1.rnn_cell.base import linear, normalised
 
 
 def test_what_stands_side_by_side_is_multiplied(graph, rng):
