@@ -118,7 +118,7 @@ def _as_number_of(variable: tf.Variable, value: Any) -> np.ndarray:
 
 
 def _plain(value: Any) -> Any:
-    if type(value) in _INITIALIZERS:
+    if type(value) in _IN_CONFIGURATIONS:
         return {"class_name": type(value).__name__, "config": value.get_config()}
     if isinstance(value, tf.DType):
         return value.name
