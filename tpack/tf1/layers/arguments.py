@@ -8,12 +8,15 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tf1.layers.base import Initializer, Regularizer
 from tpack.tfutils.varmanip import SessionUpdate
 from tpack.utils.validation import check_choice, check_count, check_function, mismatch, shown
 
 __all__ = ["ACTIVATIONS", "config_of", "default_session", "initializer_from_config", "load_weights"]
 
+# An argument of ``tf.get_variable``; None for that of the scope.
+Initializer: TypeAlias = Callable[..., tf.Tensor] | tf.Tensor | None
+# Returns the loss of a variable or of an output, a scalar, or None.
+Regularizer: TypeAlias = Callable[[tf.Tensor], tf.Tensor | None] | None
 # The names of functions of ``tf.nn`` that may stand for them.
 ACTIVATIONS = (
     *("elu", "leaky_relu", "relu", "relu6", "selu", "sigmoid", "softmax", "softplus", "softsign", "swish", "tanh"),

@@ -18,6 +18,8 @@ from tpack.tf1.layers.arguments import (
     ZEROS,
     Activation,
     Constraint,
+    Initializer,
+    Regularizer,
     Sizes,
     check_data_format,
     check_padding,
@@ -27,7 +29,6 @@ from tpack.tf1.layers.arguments import (
     regularizer_of,
     sizes_of,
 )
-from tpack.tf1.layers.base import Initializer, Regularizer
 from tpack.tf1.layers.core import WeightedLayer
 from tpack.tf1.layers.functions import layer_function
 from tpack.tf1.layers.input_spec import InputSpec

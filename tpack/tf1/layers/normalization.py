@@ -11,8 +11,17 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tf1.layers.arguments import ONES, ZEROS, Constraint, constraint_of, initializer_of, regularizer_of
-from tpack.tf1.layers.base import Initializer, Layer, Regularizer
+from tpack.tf1.layers.arguments import (
+    ONES,
+    ZEROS,
+    Constraint,
+    Initializer,
+    Regularizer,
+    constraint_of,
+    initializer_of,
+    regularizer_of,
+)
+from tpack.tf1.layers.base import Layer
 from tpack.tf1.layers.core import is_never, where_training
 from tpack.tf1.layers.input_spec import InputSpec
 from tpack.tower.getters import full_precision

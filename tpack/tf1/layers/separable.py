@@ -10,12 +10,13 @@ import tensorflow.compat.v1 as tf
 from tpack.models.data_format import runs_on_cpu
 from tpack.tf1.layers.arguments import (
     Constraint,
+    Initializer,
+    Regularizer,
     constraint_of,
     count_of,
     initializer_of,
     regularizer_of,
 )
-from tpack.tf1.layers.base import Initializer, Regularizer
 from tpack.tf1.layers.convolutional import Conv, in_format
 from tpack.tf1.layers.functions import layer_function
 from tpack.tf1.signatures import like, parameter
