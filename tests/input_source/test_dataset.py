@@ -57,7 +57,7 @@ def test_a_single_tensor_is_one_component(graph):
         (lambda image, label: (image, tf.cast(label, tf.int64)), r"component 1 \('label'\) has dtype int64"),
         (lambda image, label: (image[0], label), r"component 0 \('image'\) has shape \(2,\), expected \(None, 2\)"),
         (lambda image, label: ((image, label), label), r"component 0 \('image'\) is .*, expected a tensor"),
-        (lambda image, label: {"image": image, "x": label}, r"a dict with the keys \['image', 'x'\], wanted"),
+        (lambda image, label: {"image": image, "x": label}, r"a dict with the keys \['image', 'x'\], expected"),
     ],
 )
 def test_elements_that_do_not_fit_are_an_error(graph, change, message):

@@ -192,7 +192,7 @@ def test_data_that_are_no_dataflow_have_no_position(source, message):
     [
         (None, r"Position got None: expected a state that state_dict\(\) returned"),
         ({}, r"Position got \{\}: expected a state that state_dict\(\) returned"),
-        ({"flow": "Position"}, r"the state of a Position has the parts \[\]: expected \['skipped', 'state'\]"),
+        ({"flow": "Position"}, r"Position got a state with the parts \[\]: expected \['skipped', 'state'\]"),
         ({"flow": "Other", "state": {}, "skipped": 0}, "Position got the state of a Other"),
     ],
 )

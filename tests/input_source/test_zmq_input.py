@@ -63,7 +63,7 @@ def test_training_ends_while_no_data_comes(graph, address, make):
 
 def test_peer_that_stays_away_ends_the_step(graph, address):
     with (
-        pytest.raises(InputError, match="no data point came to RemoteDataZMQ.* for 0.2 seconds"),
+        pytest.raises(InputError, match="RemoteDataZMQ.* got no data point for 0.2 seconds"),
         running(ZMQInput(address, options=RemoteOptions(timeout_secs=0.2))) as run,
     ):
         run.step()

@@ -74,9 +74,9 @@ def test_functions_of_the_same_code_are_the_same(make):
 @pytest.mark.parametrize(
     ("other", "args", "what"),
     [
-        (lambda values: values, (1,), r"<lambda> of .*test_merging.py:\d+ with 1 argument"),
+        (lambda values: values, (1,), r"<lambda> of .*test_merge_call.py:\d+ with 1 argument"),
         (sorted, (1,), r"builtins.sorted with 1 argument"),
-        (Callable(), (1,), "test_merging.Callable with 1 argument"),
+        (Callable(), (1,), "test_merge_call.Callable with 1 argument"),
         (Callable().method, (1, 2), r"Callable.method of .* with 2 argument"),
     ],
 )

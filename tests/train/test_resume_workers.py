@@ -139,7 +139,7 @@ def test_shares_of_unlike_length_are_refused_in_training():
     unknown = ShardData(DataFromGenerator(list), remainder="keep")
     with pytest.raises(ConfigError, match="and None data points"):
         share_data(config(unknown, steps_per_epoch=2), worker(0, 2))
-    with pytest.raises(ConfigError, match="was given rank=1 and size=2, and this is worker 0 of 2"):
+    with pytest.raises(ConfigError, match="ShardData got rank=1 and size=2 in worker 0 of 2"):
         share_data(config(ShardData(points(), 1, 2)), worker(0, 2))
 
 
@@ -178,8 +178,8 @@ def test_one_process_or_none_leaves_the_data_alone():
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda: points(), "has 0 ShardData in it"),
-        (lambda: LocallyShuffleData(ShardData(points(), 0, 3), 4), "what LocallyShuffleData keeps back"),
+        (lambda: points(), "expected one ShardData in it, not 0"),
+        (lambda: LocallyShuffleData(ShardData(points(), 0, 3), 4), "LocallyShuffleData holds back points"),
         (lambda: None, "the data of TensorInput cannot be dealt out anew"),
     ],
     ids=["no share", "buffer", "no dataflow"],

@@ -97,7 +97,7 @@ def test_a_value_that_fits_is_set(hparams, name, value, wanted):
     ],
 )
 def test_a_value_of_another_type_is_refused(hparams, name, value):
-    with pytest.raises(ConfigError, match=f"hyper-parameter {name!r} got .*wanted"):
+    with pytest.raises(ConfigError, match=f"hyper-parameter {name!r} got .*expected"):
         hparams.set_hparam(name, value)
 
 

@@ -54,7 +54,7 @@ def test_wrong_heads_logits_and_labels_are_refused(graph):
             MultiHead(wrong)
     with pytest.raises(ConfigError, match=r"got 1 weights: expected one for each of 2"):
         MultiHead(heads(), [1.0])
-    with pytest.raises(ConfigError, match="must have one loss_reduction"):
+    with pytest.raises(ConfigError, match="expected one for all"):
         MultiHead([RegressionHead(name="r"), BinaryClassHead(name="b", loss_reduction="sum")]).loss_reduction  # noqa: B018
     both = MultiHead(heads())
     with pytest.raises(ConfigError, match="wants a dict of labels for its heads, r, b"):
