@@ -11,7 +11,7 @@ from tpack.errors import ConfigError, TowerError
 from tpack.models.dropout import Dropout
 from tpack.tfutils.argscope import argscope
 from tpack.tower.context import TowerContext
-from tpack.utils import argtools
+from tpack.utils import logger
 
 SIZE = 20000
 
@@ -82,7 +82,7 @@ def test_gradient_is_the_mask(graph: Any) -> None:
 
 
 def test_number_without_keyword_is_warned_of_once(graph: Any) -> None:
-    argtools._log_new.cache_clear()
+    logger._log_new.cache_clear()
     with captured_log() as lines:
         Dropout(tf.ones([3]), 0.5, training=True)
         assert lines == []
