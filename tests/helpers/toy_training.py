@@ -10,7 +10,7 @@ from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.tensors import TensorInput
 
 
-class ControlClient(ModelDesc):
+class Line(ModelDesc):
     """Fits y = w * x + b; the data says w = 2 and b = 1."""
 
     def inputs(self) -> list[Any]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.equivalence import one_tower
-from tests.helpers.toy_training import ControlClient, Recorder, line_input
+from tests.helpers.toy_training import Line, Recorder, line_input
 from tests.helpers.worker_job import run_workers, values_of
 from tpack.errors import ConfigError
 from tpack.multi_worker.cluster.cluster_spec import ClusterTask
@@ -187,7 +187,7 @@ def test_wrong_settings_are_refused(make, words):
 
 
 def test_one_process_trains_as_on_one_machine():
-    config = TrainConfig(model=ControlClient(), data=line_input(), steps_per_epoch=5, max_epoch=2, monitors=[])
+    config = TrainConfig(model=Line(), data=line_input(), steps_per_epoch=5, max_epoch=2, monitors=[])
     recorder = Recorder()
     config.callbacks.append(recorder)
     trainer = MultiWorkerTrainerReplicated(2)
