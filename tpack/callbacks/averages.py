@@ -105,20 +105,16 @@ class MovingAverageSummary(Callback):
 
     def implements(self, hook: str) -> bool:
         """Tell whether ``hook`` does anything; with a train op nothing runs around a step."""
-        if hook == "before_run":
-            return self._train_op is None
-        return super().implements(hook)
+        return self._train_op is None if hook == "before_run" else super().implements(hook)
 
 
 @check_arguments
 class SimpleMovingAverage(Callback):
     """Fetch scalars with every step and report, when triggered, their means over the last steps as ``<name>/SMA``.
 
-    Unlike `add_moving_summary` it forgets old values altogether.
-
     Args:
         tensors: names of scalar tensors, in the graph or in the first training tower.
-        window_size: the number of steps.
+        window_size: the number of steps; unlike `add_moving_summary` it forgets older values altogether.
 
     Raises:
         ConfigError: ``window_size`` is below 1.

@@ -28,15 +28,11 @@ LONG_WAIT_SECS = 86400.0
 
 @dataclass(frozen=True)
 class WithSteps:
-    """Requirements of a callback when one session run makes several steps.
-
-    Its step hooks are then called around each run, not each step, and ``before_run`` may fetch only what is listed
-    here.
+    """Requirements of a callback when a run makes several steps; its step hooks are called around runs.
 
     Attributes:
         each: operations that every step runs, whatever ``before_run`` returns.
-        last: tensors whose values in the last step of a run may be fetched; ``values.results`` is None if the run ended
-            early.
+        last: the tensors that ``before_run`` may fetch, from a run's last step; without results if the run ended early.
         steps_left: returns the number of steps after which a run must end so that the callback can act; None for any.
         goes_on: boolean resource variables; a run ends after a step that sets one of them to False.
     """
@@ -66,29 +62,27 @@ class Callback:
             for cb in callbacks: cb.trigger_epoch()        # in the order of the phases below
         for cb in callbacks: cb.after_train()              # also when training ends with an error
 
-    Hooks that a class does not override are never called in the loop and cost nothing. `_trigger_epoch` calls
-    `trigger()` unless overridden: override `_trigger` for an action that fits any time, and choose the time with
-    `PeriodicTrigger`. During `_setup_graph` the trainer's graph is the default graph; from `_before_train` on its
-    session is the default session. Raising `tpack.errors.StopTraining` ends training normally: reported statistics are
-    still written.
+    Hooks that a class does not override are never called in the loop. `_trigger_epoch` calls `trigger()` unless
+    overridden: override `_trigger` for an action that fits any time, and choose the time with `PeriodicTrigger`. The
+    trainer's graph is the default graph in `_setup_graph`, its session the default session from `_before_train` on.
+    Raising `tpack.errors.StopTraining` ends training normally: reported statistics are still written.
 
-    Triggering has phases, whatever the order of the list: first callbacks that report and change something, then those
-    that read statistics, then those that save. Within a phase the order of the list holds. So a checkpoint follows all
-    else of its epoch, and an error in any callback keeps the epoch from being saved. Before every save, each callback's
-    `_before_save` may raise an error. Then the result of `_state_to_save` goes into the checkpoint; a run that resumes
-    passes it to `_load_saved_state`, right after `_before_train`.
+    Triggering has phases, in each of which the order of the list holds: first callbacks that report and change
+    something, then those that read statistics, then those that save. So a checkpoint follows all else of its epoch, and
+    an error in any callback keeps the epoch from being saved. Before every save, each `_before_save` may raise an
+    error; then the result of `_state_to_save` goes into the checkpoint, and to `_load_saved_state` of a resumed run,
+    after `_before_train`.
 
     Where towers have own variables, a callback changes those of the main tower; the others follow at the beginning of
-    the next epoch, after every `_before_epoch`. To change variables between steps use `RunOp` or a `HyperParamSetter`,
-    which change all towers at once.
+    the next epoch. To change variables between steps use `RunOp` or a `HyperParamSetter`, which change all towers at
+    once.
 
     One object serves one training: a second set-up is an error.
 
     Attributes:
         merges_statistics: changes reported statistics, so it is triggered after the reporting callbacks.
         reads_statistics: reads reported statistics, so it is triggered after all of those.
-        saves_training: saves, so it is triggered after all others; savers that choose by a statistic come before savers
-            of the training state.
+        saves_training: saves, so it is triggered after all others; savers of the training state come last.
         adds_variables: adds variables that belong into checkpoints, so it is set up first.
         passes_changes_on: copies the main tower's changes to other towers, so its `before_epoch` comes last.
     """
@@ -172,8 +166,7 @@ class Callback:
     def with_several_steps(self) -> WithSteps | None:
         """Call `_with_several_steps`; None if a class below the one that defines it overrides a step hook."""
 
-        def depth(name: str) -> int:
-            """Return the position of the class that defines a method; 0 is the most derived class."""
+        def depth(name: str) -> int:  # of the class that defines a method; 0 is the most derived
             return next(position for position, kind in enumerate(type(self).__mro__) if name in vars(kind))
 
         hooks = min(depth(name) for hook in _STEP_HOOKS for name in (hook, f"_{hook}"))
@@ -191,10 +184,7 @@ class Callback:
         """Prepare for an epoch; keep it short, the epoch's timers are running."""
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> object:
-        """Return fetches for the coming step: None, `tf.train.SessionRunArgs`, or any nest of tensors, ops and names.
-
-        The same object in each step keeps the step on its fast path.
-        """
+        """Return fetches for the coming step, None or any nest; the same object in each step is fastest."""
         return None
 
     def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
@@ -217,10 +207,7 @@ class Callback:
         """Raise an error if the present state must not be saved."""
 
     def _state_to_save(self) -> object:
-        """Return state for a resumed run, made of JSON types; None for nothing. Variables need none.
-
-        The callback's `str` is the key under which the state is found again.
-        """
+        """Return state for a resumed run in JSON types, stored by the callback's `str`; variables need none."""
         return None
 
     def _load_saved_state(self, state: Any) -> None:
@@ -230,10 +217,7 @@ class Callback:
         """Finish."""
 
     def _with_several_steps(self) -> WithSteps | None:
-        """Return the requirements for several steps in one run; None to forbid that.
-
-        It is called once, on the complete graph, if the class overrides a step hook.
-        """
+        """Return the requirements for several steps in one run, once, on the complete graph; None to forbid that."""
         return None
 
     # Read by subclasses.
@@ -331,16 +315,13 @@ class Callback:
         return getattr(self, f"_{hook}") if is_plain else public
 
     def failure(self) -> BaseException | None:
-        """Return the error that ended a thread or process of this callback, if any.
-
-        It is asked when a run fails or the data end, so that the cause is raised and not its consequence.
-        """
+        """Return the error that ended a thread or process of this callback, when a run fails or data end."""
         return None
 
     def let_go(self) -> None:
         """Unblock a run that waits for this callback's data, with an error or the end of the data.
 
-        Called from another thread, at most once, when training does not end by itself. No data may follow.
+        Called from another thread, at most once, when training does not end by itself.
         """
 
     def __str__(self) -> str:

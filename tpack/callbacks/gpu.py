@@ -56,9 +56,9 @@ class _GPUWatch(Callback):
 
 @check_arguments
 class GPUMemoryTracker(_GPUWatch):
-    """Report, when triggered, the GPU memory used by all processes, as ``GPUMemory(MB)/gpu:<k>``.
+    """Report, when triggered, all processes' GPU memory as ``GPUMemory(MB)/gpu:<k>``; warn once without GPUs.
 
-    TensorFlow reserves memory, so for the model's own need see `PeakMemoryTracker`. Without GPUs there is one warning.
+    TensorFlow reserves memory, so for the model's own need see `PeakMemoryTracker`.
 
     Args:
         devices: numbers of GPUs among those in ``CUDA_VISIBLE_DEVICES``.
@@ -80,10 +80,9 @@ class GPUMemoryTracker(_GPUWatch):
 
 @check_arguments
 class GPUUtilizationTracker(_GPUWatch):
-    """Report after each epoch the percentage of time in which a kernel ran, as ``GPUUtil/<k>``.
+    """Report after each epoch the percentage of time in which a kernel ran, as ``GPUUtil/<k>``; warn once without GPUs.
 
     A query covers the last second at most, so a thread samples once a second during the epoch; the mean is reported.
-    Without GPUs there is one warning.
 
     Args:
         devices: numbers of GPUs among those in ``CUDA_VISIBLE_DEVICES``; all unless given.

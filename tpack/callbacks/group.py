@@ -1,10 +1,7 @@
 """Callbacks made of callbacks: a group, and a proxy around another callback.
 
-`Callbacks` keeps the order of its members, except that members that read statistics are triggered after those that
-report and savers last, that members which add variables are set up first, and that those which pass changes on to other
-towers come last before an epoch. It also lists the members with step hooks, for the step loop.
-
-A `ProxyCallback` forwards each hook to the inner callback, which keeps its own name scope and trainer.
+`Callbacks` keeps the order of its members, except: members that read statistics are triggered after those that report,
+savers last; members that add variables are set up first; those that pass changes on come last before an epoch.
 """
 
 from __future__ import annotations
@@ -35,8 +32,8 @@ SLOW_TRIGGER_SECS = 3.0
 class Callbacks(Callback):
     """A group of callbacks as one; groups inside groups are flattened.
 
-    The loop gives each of `step_callbacks` its own fetches and values around a run. If a triggered member raises
-    `StopTraining`, it is raised after the others were triggered.
+    Around a run the loop calls each of `step_callbacks` with its own fetches and values. A `StopTraining` of a
+    triggered member is raised after the others were triggered.
 
     Args:
         cbs: the callbacks, in the order in which their hooks are called.
@@ -143,11 +140,7 @@ class Callbacks(Callback):
         return {name: state for name, state in states.items() if state is not None} or None
 
     def _load_saved_state(self, state: dict[str, Any]) -> None:
-        """Restore each member's state; states without a member are ignored.
-
-        Raises:
-            CheckpointError: A member cannot read its state.
-        """
+        """Restore each member's state, or raise `CheckpointError`; states without a member are ignored."""
         for name, cb in self._stateful():
             if name in state:
                 try:
@@ -223,7 +216,7 @@ class Callbacks(Callback):
 
 @check_arguments
 class ProxyCallback(Callback):
-    """The base of callbacks around another one: forwards every hook to ``cb``.
+    """The base of callbacks around ``cb``, which keeps its own name scope: forwards every hook.
 
     Args:
         cb: the inner callback.

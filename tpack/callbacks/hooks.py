@@ -44,9 +44,7 @@ class HookToCallback(Callback):
 
     def implements(self, hook: str) -> bool:
         """Tell whether the session hook overrides ``hook``."""
-        if hook in ("before_run", "after_run"):
-            return self._around_runs.implements(hook)
-        return super().implements(hook)
+        return self._around_runs.implements(hook) if hook in ("before_run", "after_run") else super().implements(hook)
 
     def __str__(self) -> str:
         return f"HookToCallback({type(self._hook).__name__})"

@@ -1,9 +1,8 @@
 """Hyper-parameters: named values that can be read and set while training runs.
 
 They are attributes of Python objects or variables of the graph, such as a learning rate. Replicated trainers give every
-tower own variables, kept equal by equal updates: a change in the middle of an epoch must reach all of them.
-
-`ScaleWithWorkers` scales a hyper-parameter with the number of workers, also when a run resumes with another number.
+tower own variables: a change in the middle of an epoch must reach all of them. `ScaleWithWorkers` scales with the
+number of workers, also when a run resumes with another number.
 """
 
 from __future__ import annotations
@@ -113,11 +112,7 @@ class GraphVarParam(HyperParam):
         self._assign: Callable[..., object]
 
     def setup(self, trainer: Trainer) -> None:
-        """Find the variable and its copies in towers.
-
-        Raises:
-            CallbackError: as for `setup_graph`.
-        """
+        """Find the variable and its copies in towers; raise as `setup_graph` does."""
         variable = self._find_variable()
         copies = [copy for main, copy in copies_in_towers(trainer) if main is variable]
         self._make_assignment([variable, *copies])
@@ -205,10 +200,8 @@ class ScaleWithWorkers(Callback):
 
     The script's value holds for ``base_workers``; with W workers it is multiplied by ``rule(W / base_workers)`` before
     the first step. A run that resumes with another number of workers rescales the present value; a variable's scale is
-    saved.
-
-    Callbacks that set the hyper-parameter do so in units of ``base_workers`` if they get `param`; with its name they
-    set it unscaled.
+    saved. Callbacks that set the hyper-parameter do so in units of ``base_workers`` if they get `param`, and unscaled
+    by its name.
 
     Args:
         param: a `HyperParam`, or the name of a variable in the graph.

@@ -13,10 +13,7 @@ from tpack.utils.validation import check_arguments, check_count
 
 
 class HostMemoryTracker(Callback):
-    """Report, when triggered, the machine's free memory as ``HostFreeMemory (GB)``.
-
-    Reclaimable memory, such as file caches, counts as free.
-    """
+    """Report, when triggered, the machine's free and reclaimable memory as ``HostFreeMemory (GB)``."""
 
     _chief_only = False
 

@@ -1,8 +1,4 @@
-"""Keep the checkpoint with the best value of a statistic, or the best few.
-
-A small file beside the checkpoints lists them, each after it is complete; so a run killed at any instant has the best
-ones of before or of now.
-"""
+"""Keep the checkpoint with the best value of a statistic, or the best few, and a list of them."""
 
 from __future__ import annotations
 
@@ -36,15 +32,13 @@ from tpack.utils.validation import check_arguments, check_count, check_text
 class MinSaver(Callback):
     """Save a checkpoint whenever a statistic reaches a new minimum.
 
-    It is triggered after all callbacks that report, wherever it stands in the list, does nothing without a new value,
-    and saves the present variables itself, with or without a `ModelSaver`. NaN is never the best.
+    It is triggered after all callbacks that report, does nothing without a new value, and saves the present variables
+    itself, with or without a `ModelSaver`. NaN is never the best, and values that a check of numbers rejects are not
+    saved. The best value is kept in ``<filename>.best.json`` and in each checkpoint's training state, for resumed runs.
 
-    The best value is kept in ``<filename>.best.json`` and in each checkpoint's training state, so that a resumed run
-    continues with it. Values that a check of numbers rejects are not saved.
-
-    With ``max_to_keep`` above 1 the best few are kept, as ``<filename>-<global step>``, and a value is saved when
-    better than the worst of them. `tpack.tfutils.checkpoint.resolve_checkpoint` resolves ``<filename>`` to the best.
-    Other libraries call this ``save_top_k``.
+    With ``max_to_keep`` above 1 (``save_top_k`` in other libraries) the best few are kept, as ``<filename>-<global
+    step>``, and a value is saved when better than the worst of them. `tpack.tfutils.checkpoint.resolve_checkpoint`
+    resolves ``<filename>`` to the best.
 
     Args:
         monitor_stat: the statistic's name. A name that suggests the other direction is warned of.

@@ -1,8 +1,7 @@
-"""Stop at NaN or infinity, and name the tensors.
+"""Stop at NaN or infinity, and name the tensors; checked before every save too, so that checkpoints stay usable.
 
-`CheckCost` is part of every training: it checks the cost of each epoch's last step and the weights, and costs other
-steps nothing. `CheckNumerics` finds the origin: it checks the tensors of the train op in the order of their creation.
-Both check before every save, so that checkpoints stay usable.
+`CheckCost` checks the cost of each epoch's last step and the weights in every training, at no cost for other steps.
+`CheckNumerics` checks all tensors of the train op in the order of their creation, to find the origin.
 """
 
 from __future__ import annotations
@@ -29,13 +28,11 @@ _CHECKED_DTYPES = (tf.float16, tf.bfloat16, tf.float32, tf.float64)
 class CheckCost(Callback):
     """Raise an error if the cost or a trainable variable is not finite at the end of an epoch.
 
-    Trainers use it unless their ``checks_cost`` is False. A cost that was not finite in an earlier step shows in the
-    variables.
+    Trainers use it unless their ``checks_cost`` is False. A bad cost of an earlier step shows in the variables.
 
     Args:
         costs: scalar tensors of the train op, each of which must be finite.
-        in_each_step: fetch the costs in every step: XLA compiles a step with its fetches, so a last step with more
-            fetches would be compiled again.
+        in_each_step: fetch the costs in every step: XLA would compile a last step with more fetches separately.
     """
 
     _chief_only = False
@@ -105,7 +102,7 @@ class CheckCost(Callback):
 class CheckNumerics(Callback):
     """Raise an error if a floating point tensor of the step, or a variable, is not finite.
 
-    Each tensor gets one small operation. Not for models that compute with infinities on purpose.
+    Each tensor gets one small operation.
 
     Args:
         run_as_trigger: check the variables when triggered and before every save; after a trigger, check the tensors in

@@ -43,7 +43,7 @@ _LEARNING_RATES = ("learning_rate", "lr")
 class HyperParamSetter(Callback):
     """The base of setters: set a subclass's value before training and whenever triggered.
 
-    A changed value is logged, at most once an epoch. A numeric hyper-parameter is reported after each epoch, under its
+    A changed value is logged, at most once an epoch. A numeric hyper-parameter is reported after each epoch by its
     name.
 
     Args:
@@ -115,8 +115,8 @@ class HyperParamSetterWithFunc(HyperParamSetter):
 
     Args:
         param: a `HyperParam`, or the name of a variable in the graph.
-        func: ``func(epoch_num, current_value)`` returns the new value, or None to leave it. It is called before
-            training, with the number of the epoch before the first, and after each epoch with its number.
+        func: ``func(epoch_num, current_value)`` returns the new value, or None to leave it; called before training,
+            with the number of the epoch before the first, and after each epoch.
         enable: False reports the hyper-parameter without setting it.
 
     Raises:
@@ -138,8 +138,8 @@ class HyperParamSetterWithFunc(HyperParamSetter):
 class HumanHyperParamSetter(HyperParamSetter):
     """Set a hyper-parameter to the value in a file, before training and after each epoch.
 
-    The file has lines ``name: value``; it need not exist and may name other hyper-parameters. Delete the line or the
-    file to leave the hyper-parameter to other callbacks.
+    The file has lines ``name: value``, and may name others; without the line or the file the hyper-parameter is left
+    alone.
 
     Args:
         param: a `HyperParam`, or the name of a variable in the graph.
@@ -186,10 +186,8 @@ class ScheduledHyperParamSetter(HyperParamSetter):
     """Set a hyper-parameter at scheduled epochs or steps.
 
     A value at epoch 30 is set at the end of epoch 30 and used from epoch 31 on; a value at epoch 0 is set before
-    training. Likewise a value at step 1000 is used from step 1001 on.
-
-    A run that begins or resumes anywhere starts with the schedule's value there. Before the first point the
-    hyper-parameter is left alone.
+    training. Likewise a value at step 1000 is used from step 1001 on. A run that begins or resumes anywhere starts with
+    the schedule's value there. Before the first point the hyper-parameter is left alone.
 
     Args:
         param: a `HyperParam`, or the name of a variable in the graph.
@@ -256,20 +254,16 @@ class ScheduledHyperParamSetter(HyperParamSetter):
 
     def implements(self, hook: str) -> bool:
         """Tell whether ``hook`` does anything; schedules of epochs cost a step nothing."""
-        if hook == "trigger_step":
-            return self._counts_steps
-        return super().implements(hook)
+        return self._counts_steps if hook == "trigger_step" else super().implements(hook)
 
 
 @check_arguments
 class StatMonitorParamSetter(HyperParamSetter):
     """Change a hyper-parameter when a statistic has stopped improving.
 
-    When triggered, after the callbacks that report, it takes the statistic's last ``last_k + 1`` values. If none of the
-    newer ones is below the oldest by more than ``threshold``, the hyper-parameter is set to ``value_func`` of its
-    value; the next change is at least ``last_k`` values later. Without a new value nothing happens.
-
-    A resumed run continues with the values in the checkpoint, or else those in ``stats.json``.
+    Triggered after the callbacks that report, it sets ``value_func`` of the present value if none of the statistic's
+    last ``last_k`` values is below the one before them by more than ``threshold``; the next change is at least
+    ``last_k`` values later. A resumed run continues with the values in the checkpoint, or else those in ``stats.json``.
 
     Args:
         param: a `HyperParam`, or the name of a variable in the graph.
@@ -277,8 +271,8 @@ class StatMonitorParamSetter(HyperParamSetter):
         value_func: makes the new value of the present one.
         threshold: the least change that counts as an improvement.
         last_k: the number of values to wait for it.
-        reverse: larger is better. By default the name decides, as for `EarlyStopping`, and an unclear name means
-            smaller is better. The log tells which.
+        reverse: larger is better. By default the name decides, as for `EarlyStopping`, or else smaller is better, as
+            the log tells.
         enable: False reports the hyper-parameter without setting it.
 
     Raises:

@@ -25,11 +25,9 @@ from tpack.utils.validation import check_arguments, check_count, check_number
 class ProgressBar(Callback):
     """Show the progress and the speed of an epoch.
 
-    A step pays one look at the clock: the bar is drawn, and its tensors are fetched, once per refresh interval. Where
-    XLA compiles steps they are fetched in each, so that all steps are the same.
-
-    Under a launcher with one bar for all processes, such as ``tpack launch`` on a terminal, the bar goes into the
-    process's file, and its progress to the launcher.
+    A step pays one look at the clock: the bar is drawn, and its tensors are fetched, once per refresh interval, or in
+    each step where XLA compiles steps. Under a launcher with one bar for all processes, such as ``tpack launch`` on a
+    terminal, the bar goes into the process's file, and its progress to the launcher.
 
     Args:
         names: names of scalar tensors whose values in the last step are shown. None shows the trainer's statistics: the
@@ -131,9 +129,7 @@ class ProgressBar(Callback):
 
     def implements(self, hook: str) -> bool:
         """Tell whether ``hook`` does anything; without values nothing is fetched."""
-        if hook in ("before_run", "after_run"):
-            return bool(self._names or self._fetches)
-        return super().implements(hook)
+        return bool(self._names or self._fetches) if hook in ("before_run", "after_run") else super().implements(hook)
 
 
 @check_arguments

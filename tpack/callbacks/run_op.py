@@ -105,9 +105,7 @@ class RunOp(Callback):
         """Tell whether ``hook`` runs anything."""
         if hook == "before_run":
             return self._runs_with_step and (self._trainer is None or self._fetch is not None)
-        if hook == "trigger":
-            return self._runs_as_trigger
-        return super().implements(hook)
+        return self._runs_as_trigger if hook == "trigger" else super().implements(hook)
 
 
 @check_arguments

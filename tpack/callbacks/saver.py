@@ -1,7 +1,4 @@
-"""Save the variables while training, to resume it and to use the model.
-
-The functions below `ModelSaver` serve every callback that saves checkpoints.
-"""
+"""Save the variables while training; the functions below `ModelSaver` serve every callback that saves checkpoints."""
 
 from __future__ import annotations
 
@@ -42,21 +39,18 @@ _LAST_WAIT_SECS = 30.0
 class ModelSaver(Callback):
     """Save a checkpoint ``model-<global step>`` when triggered, that is after each epoch unless wrapped.
 
-    It is triggered after all other callbacks, wherever it stands in the list. An epoch whose end fails, by numbers that
-    are not finite or any other error, is not saved, and a run killed before that repeats the end of the epoch.
+    It is triggered after all other callbacks. An epoch whose end fails, by numbers that are not finite or any other
+    error, is not saved, and a run killed before that repeats the end of the epoch. An interruption by a signal saves
+    the last steps too. The limit of checkpoints includes those of former runs in the same directory.
 
     Beside each checkpoint lie a small file with the epoch, the step and the callbacks' state, and another with the
-    position in the data, if any. Both are written first, so that every complete checkpoint has them. An interruption by
-    a signal saves the last steps too. The limit of checkpoints includes those of former runs in the same directory.
+    position in the data, if any. Both are written first, so that every complete checkpoint has them. With several
+    workers the chief saves the positions of all, so trigger the callback at the same steps in all. The graph is written
+    once, before training, as ``graph-<time>.meta``.
 
-    With several workers the chief saves, with the position in the data of each: all workers take part, so trigger the
-    callback at the same steps in all.
-
-    The graph is written once, before training, as ``graph-<time>.meta``.
-
-    With ``asynchronous=True`` training waits only while the values are copied to this machine's memory; a thread writes
-    the same files. If the next checkpoint is due earlier, training waits. An error is raised at the next trigger or at
-    the end of training, which waits for the thread. A killed process leaves the last complete checkpoint.
+    With ``asynchronous=True`` training waits only while the values are copied to this machine's memory, or while the
+    thread still writes the last checkpoint. An error is raised at the next trigger or at the end of training, which
+    waits for the thread. A killed process leaves the last complete checkpoint.
 
     Args:
         max_to_keep: the number of checkpoints to keep; the oldest are deleted. 0 keeps all.

@@ -65,10 +65,7 @@ class Direction:
 
 
 def mode_of(name: str) -> str | None:
-    """Return ``"min"`` or ``"max"`` by the words of a statistic's name; None if it is not clear.
-
-    ``val-error-top1`` is an error. Names with words of both kinds, or with a negation, are not clear.
-    """
+    """Return ``"min"`` or ``"max"`` by the words of a name; None for words of both kinds, or a negation."""
     parts = re.findall(r"[A-Za-z0-9]+", name)
     inner = [word for part in parts for word in re.findall(r"[A-Z]?[a-z]{2,}[0-9]*", part)]
     words = {word.lower() for word in (*parts, *inner)}
@@ -112,10 +109,7 @@ class StatisticReader:
 
 
 def former_values(trainer: Trainer, name: str, *, from_epoch: int = 0) -> list[float]:
-    """Return a statistic's values from before this run's start, oldest first.
-
-    They come from ``stats.json`` in the logger's directory, if any. Where this run starts with the end of an epoch,
-    that is reported again and does not count.
+    """Return a statistic's values in ``stats.json`` from before this run, without an epoch's end to be repeated.
 
     Args:
         trainer: the run's trainer, before its first step.

@@ -19,11 +19,10 @@ MODES = ("min", "max")
 class EarlyStopping(Callback):
     """Stop training when a statistic has stopped improving.
 
-    It is triggered after the callbacks that report, and does nothing without a new value. The rest of the epoch, saving
-    included, is still done. NaN is not an improvement.
-
-    A resumed run counts the values of former runs in ``stats.json`` of the logger's directory, and stops as without an
-    interruption. To keep the best weights, add `MinSaver` or `MaxSaver`.
+    It is triggered after the callbacks that report, and does nothing without a new value; the rest of the epoch is
+    still done and saved. NaN is not an improvement. A resumed run counts the values of former runs in ``stats.json`` of
+    the logger's directory, and stops as without an interruption. To keep the best weights, add `MinSaver` or
+    `MaxSaver`.
 
     Args:
         monitor: the statistic.
@@ -108,10 +107,10 @@ class EarlyStopping(Callback):
 
 @check_arguments
 class MaxTime(Callback):
-    """End training when its time is over, after the current step, and save it.
+    """End training when its time is over, after the current step, and save it, for jobs with a time limit.
 
-    For jobs with a time limit. It ends like a signal: `ModelSaver` saves, a run with `AutoResumeTrainConfig` continues,
-    even in the middle of an epoch, and the process ends with code 0.
+    It ends like a signal: `ModelSaver` saves, the process ends with code 0, and a run with `AutoResumeTrainConfig`
+    continues, even in the middle of an epoch.
 
     Args:
         limit: time from the callback's construction: ``"hours:minutes:seconds"`` or ``"days-hours:minutes:seconds"``,

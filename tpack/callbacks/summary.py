@@ -122,9 +122,7 @@ class _SummariesAlone(Callback):
 
     def implements(self, hook: str) -> bool:
         """Tell whether ``hook`` does anything; without a period a step costs nothing."""
-        if hook == "trigger_step":
-            return self._period > 0
-        return super().implements(hook)
+        return self._period > 0 if hook == "trigger_step" else super().implements(hook)
 
     def __str__(self) -> str:
         return "MergeAllSummaries"

@@ -104,11 +104,10 @@ class TensorPrinter(ProcessTensors):
 class DumpTensorAsImage(Callback):
     """Evaluate a tensor when triggered and write it as images to the logger's directory.
 
-    It is evaluated in a separate run, which suits tensors made of variables, such as filters. A tensor that depends on
-    data takes a batch from training, and fails if data are fed.
-
-    Files are called ``<prefix>-ep<epoch>.png``, or ``<prefix>-ep<epoch>-<number>.png`` for several images. Three
-    channels are red, green and blue, unlike in tensorpack, which has OpenCV's order.
+    It is evaluated in a separate run, for tensors made of variables, such as filters: a tensor that depends on data
+    takes a batch from training, and fails if data are fed. Files are called ``<prefix>-ep<epoch>.png``, or
+    ``<prefix>-ep<epoch>-<number>.png`` for several images. Three channels are red, green and blue, unlike in
+    tensorpack.
 
     Args:
         tensor_name: name of a tensor, in the graph or in the first training tower.
@@ -117,8 +116,8 @@ class DumpTensorAsImage(Callback):
         scale: factor of the values, which are then clipped to 0 to 255.
 
     Shapes:
-        An image is [height, width] or [height, width, channels] with 1, 3 or 4 channels, a batch has one dimension more
-        than the latter.
+        An image is [height, width] or [height, width, channels] with 1, 3 or 4 channels; a batch is [batch, height,
+        width, channels].
     """
 
     def __init__(

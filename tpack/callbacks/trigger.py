@@ -87,7 +87,7 @@ class EnableCallbackIf(ProxyCallback):
     """Call a callback's step and epoch hooks only while a condition holds.
 
     `setup_graph`, `before_train`, `after_train` and an explicit `trigger()` are always forwarded. The condition is
-    evaluated once a run, in `before_run`; its result holds for that run's `after_run` and `trigger_step`.
+    evaluated once a run, in `before_run`, for that run's `after_run` and `trigger_step` too.
 
     Args:
         callback: any callback.

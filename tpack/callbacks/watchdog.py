@@ -1,6 +1,6 @@
 """End a training that hangs, with an explanation.
 
-TensorFlow does not report pending operations. But few kinds of operations wait, and a queue's size shows whether its
+TensorFlow does not report pending operations, but few kinds of operations wait, and a queue's size shows whether its
 readers do. With that and the stack of every thread, `Watchdog` names what a step waits for.
 """
 
@@ -43,14 +43,12 @@ class Watchdog(Callback):
     """End training with a `StepTimeoutError` when no step has ended for some time.
 
     The stacks of all threads, the sizes of queues and the waiting operation are logged first; the error names operation
-    and queue. Then the session is closed, so that a step that waits in TensorFlow returns; a step that waits in Python,
-    such as in the dataflow of a `FeedInput`, is interrupted.
+    and queue. Then a step that waits in TensorFlow ends with the session, which is closed, and a step that waits in
+    Python, such as in the dataflow of a `FeedInput`, is interrupted. Python code inside an operation, as in
+    ``tf.py_func`` or behind a `TFDatasetInput`, cannot be interrupted: the process then ends with exit code 70.
 
     Time between epochs does not count; callbacks after a step do, so ``timeout_secs`` must exceed an evaluation between
     steps. A step pays one look at the clock.
-
-    Python code that waits inside an operation, as in ``tf.py_func`` or a dataflow behind a `TFDatasetInput`, cannot be
-    interrupted: the process then ends with exit code 70.
 
     Args:
         timeout_secs: the time limit of a step.

@@ -6,10 +6,7 @@ from types import FrameType
 
 
 def enable_call_trace() -> None:
-    """Write each call of a Python function in this thread to standard error, from here on.
-
-    For finding where a program hangs. It is slow; ``sys.settrace(None)`` ends it.
-    """
+    """Write each call of a Python function in this thread to standard error, slowly, until ``sys.settrace(None)``."""
     sys.settrace(_trace_call)
 
 

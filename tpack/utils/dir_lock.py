@@ -1,10 +1,8 @@
-"""Exclusive claims on directories, since two runs in one would mix checkpoints and statistics.
+"""Exclusive claims on directories, since two runs in one would mix checkpoints and statistics; readers need none.
 
-The lock is the kernel's, on a file in the directory, and ends with the process. Readers need none. A process may claim
-a directory several times; the last release unlocks it and removes the file.
-
-A forked child shares its parent's open files and locks, so it closes them right after the fork: a worker that outlives
-the run does not keep the directory.
+The lock is the kernel's, on a file in the directory, and ends with the process. A process may claim a directory several
+times; the last release removes the file. A forked child closes its copies of the locks, so a worker that outlives the
+run does not keep the directory.
 """
 
 import contextlib
@@ -32,10 +30,8 @@ _MAX_DESCRIPTION_BYTES = 1 << 16
 class DirectoryClaim:
     """A directory that this process writes to, until the claim is released or garbage collected.
 
-    On a filesystem without locks there is a warning, and no lock.
-
     Args:
-        directory: made if missing.
+        directory: made if missing; on a filesystem without locks there is only a warning.
 
     Attributes:
         directory: its path, as given.

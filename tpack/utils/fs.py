@@ -27,10 +27,7 @@ def mkdir_p(dirname: str | os.PathLike[str]) -> None:
 
 
 def get_dataset_path(*parts: str) -> str:
-    """Return a path below ``$TPACK_DATASET``, or ``~/tpack_data``.
-
-    Nothing is made; the environment variable is read on each call.
-    """
+    """Return a path below ``$TPACK_DATASET``, read on each call, or ``~/tpack_data``; nothing is made."""
     root = os.environ.get("TPACK_DATASET") or os.path.join(os.path.expanduser("~"), "tpack_data")
     return os.path.join(os.path.abspath(root), *parts)
 
@@ -56,9 +53,6 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
         path: the file; its directory must exist.
         mode: ``"w"`` for text in UTF-8, ``"wb"`` for bytes.
 
-    Returns:
-        A context manager whose value is the open file.
-
     Raises:
         ConfigError: The mode is another one, or the path is not on this machine.
     """
@@ -71,17 +65,14 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
 
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[str]:
-    """Yield a temporary path that replaces ``path`` at the end of the ``with`` block.
+    """Yield a temporary path in the same directory that replaces ``path`` at the end of the ``with`` block.
 
     For libraries that need a path, and for directories; otherwise use `atomic_write`. The content is synced to the
-    disk, then renamed. If the block raises, its output is removed; then, and if the process is killed at any instant,
-    ``path`` is unchanged. A file keeps the permissions of its predecessor.
+    disk, then renamed. If the block raises, or the process is killed at any instant, ``path`` is unchanged. A file
+    keeps the permissions of its predecessor.
 
     Args:
         path: a file, or a directory that is empty or missing; its parent must exist.
-
-    Returns:
-        A context manager whose value is a path in the same directory. Close it in the block.
 
     Raises:
         ConfigError: The path is not on this machine.
@@ -146,9 +137,7 @@ def _bring_to_disk(path: str) -> None:
 
 
 def download(url: str, dir: str | os.PathLike[str], filename: str | None = None, expect_size: int | None = None) -> str:
-    """Download a file into a directory, unless it is there already.
-
-    A file of the expected size, or any file if no size is expected, is kept. A file of another size is not overwritten.
+    """Download a file into a directory, unless it is there with the expected size, if any; return its path.
 
     Args:
         url: with ``http``, ``https``, ``ftp`` or ``file``.
@@ -156,13 +145,10 @@ def download(url: str, dir: str | os.PathLike[str], filename: str | None = None,
         filename: the file's name; the last part of the URL's path unless given.
         expect_size: its size in bytes.
 
-    Returns:
-        The path of the file.
-
     Raises:
         ConfigError: The URL is of another kind, or has no file name, or the directory is not on this machine.
         InputError: The file cannot be downloaded, is incomplete, or of another size; then nothing is left behind. Or a
-            file of another size exists.
+            file of another size exists, which is kept.
     """
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in ("http", "https", "ftp", "file"):

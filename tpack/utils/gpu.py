@@ -1,7 +1,6 @@
-"""The GPUs of this process and their load, queried without starting them.
+"""The GPUs of this process and their load, from NVIDIA's library, without starting TensorFlow or CUDA.
 
-NVIDIA's management library needs neither TensorFlow nor a CUDA context, so queries cost no GPU memory. It counts GPUs
-in the order of the PCI bus and ignores ``CUDA_VISIBLE_DEVICES``; `NVMLContext.visible_devices` heeds it.
+The library counts GPUs in the order of the PCI bus; only `NVMLContext.visible_devices` heeds ``CUDA_VISIBLE_DEVICES``.
 """
 
 import os
@@ -22,9 +21,7 @@ _TIMEOUT_SECS = 30.0
 
 
 def change_gpu(val: int | str | Iterable[int | str] | None) -> AbstractContextManager[None]:
-    """Set ``CUDA_VISIBLE_DEVICES`` in a ``with`` block.
-
-    CUDA reads the variable once, at its start: it affects child processes, and this process before the first session.
+    """Set ``CUDA_VISIBLE_DEVICES`` in a ``with`` block, for child processes, and for this one before its first session.
 
     Args:
         val: one or several numbers of GPUs, or the variable's text; None, -1 or an empty list hides all GPUs.
@@ -40,11 +37,7 @@ def change_gpu(val: int | str | Iterable[int | str] | None) -> AbstractContextMa
 
 
 def get_num_gpu() -> int:
-    """Return the number of GPUs that this process may use.
-
-    It comes from ``CUDA_VISIBLE_DEVICES``, or NVIDIA's library, or ``nvidia-smi``, or is 0. TensorFlow is not asked,
-    since it would start the GPUs.
-    """
+    """Return the number of this process's GPUs, by ``CUDA_VISIBLE_DEVICES``, NVIDIA's library or ``nvidia-smi``."""
     names = visible_gpu_names()
     if names is not None:
         return len(names)
@@ -88,10 +81,7 @@ class NvidiaDevice:
         return {key: int(getattr(info, key)) for key in ("total", "free", "used")}
 
     def utilization(self) -> dict[str, int]:
-        """Return percentages of recent time in which a kernel ran (``"gpu"``) and memory was used (``"memory"``).
-
-        A GPU that is split into instances raises DeviceError.
-        """
+        """Return busy percentages of kernels (``"gpu"``) and ``"memory"``; a GPU in instances raises DeviceError."""
         rates = self._ask("utilization", "nvmlDeviceGetUtilizationRates")
         return {key: int(getattr(rates, key)) for key in ("gpu", "memory")}
 
@@ -180,10 +170,7 @@ class NVMLContext:
 
 
 def visible_gpu_names() -> list[str] | None:
-    """Return the entries of ``CUDA_VISIBLE_DEVICES`` before the first empty or negative one; None if it is not set.
-
-    The environment is read on each call.
-    """
+    """Return the entries of ``CUDA_VISIBLE_DEVICES`` before the first empty or negative one; None if it is not set."""
     text = os.environ.get("CUDA_VISIBLE_DEVICES")
     if text is None:
         return None

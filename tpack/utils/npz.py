@@ -1,8 +1,7 @@
 """Arrays read from ``.npz`` files, which are ZIP archives, and never unpickled.
 
-Python's reader trusts an archive's directory, and verifies a checksum only at the end: with a wrong byte numpy can
-leave out or confuse arrays without an error. So the directory is compared with the end of the file, and each array is
-read completely.
+Python's reader trusts an archive's directory and verifies a checksum only at the end, so numpy can miss or confuse
+arrays without an error. So the directory is compared with the end of the file, and each array is read completely.
 """
 
 import io

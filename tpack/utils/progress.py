@@ -1,11 +1,8 @@
 """Progress bars with settings for training runs.
 
-On a terminal and in a notebook a bar is redrawn twice a second. In a file or pipe each drawing is a line, once a
-minute. Notebooks show ipywidgets if installed, otherwise a line of text.
-
-A launcher with one bar for all processes of a job passes each a pipe, a `LauncherLine`, in the variable
-`LINE_VARIABLE`. A process sends its progress and its own bars, which the launcher writes into the process's file. Data
-that the launcher does not read in time are dropped, without waiting.
+On a terminal and in a notebook a bar is redrawn twice a second; in a file or pipe each drawing is a line, once a
+minute. A launcher with one bar for all processes of a job passes each a pipe, a `LauncherLine`, in the variable
+`LINE_VARIABLE`, for its progress and its own bars. Data that the launcher does not read in time are dropped.
 """
 
 import functools
@@ -43,7 +40,7 @@ _BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_noinv_fm
 def get_tqdm_kwargs(**kwargs: Any) -> dict[str, Any]:
     """Return arguments for ``tqdm.tqdm``, the given ones over the defaults.
 
-    The environment variable ``TPACK_PROGRESS_REFRESH``, read on each call, sets the seconds between drawings.
+    ``TPACK_PROGRESS_REFRESH``, read on each call, sets the seconds between drawings.
 
     Raises:
         ConfigError: The environment variable is not a positive number.
@@ -131,11 +128,7 @@ def _line(descriptor: int, inode: int) -> LauncherLine | None:
 
 
 def open_launcher_line() -> tuple[int, int, str]:
-    """Make a pipe, in the launcher.
-
-    Returns:
-        The read end, the write end, which a process inherits under the same number, and the value of `LINE_VARIABLE`.
-    """
+    """Make a pipe in the launcher: its read end, its write end for the process, and the value of `LINE_VARIABLE`."""
     read_end, write_end = os.pipe()
     os.set_blocking(read_end, False)
     os.set_blocking(write_end, False)

@@ -1,8 +1,8 @@
 """Random generators for data flows: distinct for each object and process, and repeatable with a fixed seed.
 
-Call ``get_rng(self)`` in ``reset_state``, in the process that uses it. Without a fixed seed the state comes from the
-operating system; with one from the seed, the process's name, the object's type and the number of earlier generators of
-that type. (In tensorpack a fixed seed gave every object in every worker the same numbers, hence the same data.)
+Call ``get_rng(self)`` in ``reset_state``, in the process that uses it. The state comes from the operating system, or
+from a fixed seed, the process's name, the object's type and the number of earlier generators of that type. (In
+tensorpack a fixed seed gave every object in every worker the same numbers.)
 """
 
 import multiprocessing
@@ -65,9 +65,7 @@ def get_rng(obj: object = None) -> np.random.RandomState:
 
 @contextmanager
 def same_in_all_processes(seed: int) -> Iterator[None]:
-    """Make this thread's generators in a block the same in all processes that make them in one order.
-
-    They depend on this seed alone, not on the process's name or a fixed seed.
+    """Make this thread's generators in a block depend on this seed alone, the same in all processes in one order.
 
     Args:
         seed: an integer of at least 0.

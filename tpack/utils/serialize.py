@@ -1,11 +1,9 @@
 """Data points as bytes for other processes and files: msgpack, with numpy arrays as an extension.
 
-Loading makes numbers, strings, bytes, lists, dicts and arrays, and never runs code; its memory is bounded by the number
-of bytes, whatever sizes they claim. A tuple comes back as a list, and a numpy scalar that is a Python number
-(``float64``) as that. An array keeps dtype, shape and memory order, is writable, and does not share memory with the
-bytes. Types from outside numpy, such as ``bfloat16``, are refused: view them as integers.
-
-Bytes on disk are sealed with a checksum, so that changed bits are found.
+Loading makes numbers, strings, bytes, lists, dicts and arrays, and never runs code, in memory bounded by the number of
+bytes. A tuple comes back as a list, a numpy scalar that is a Python number (``float64``) as that. An array keeps dtype,
+shape and memory order, and owns its memory. Types from outside numpy, such as ``bfloat16``, are refused: view them as
+integers. Bytes on disk are sealed with a checksum.
 """
 
 import json
@@ -117,9 +115,7 @@ def _json_checksum(content: object) -> int:
 
 
 def check_sizes(buf: "Buffer") -> None:
-    """Let msgpack raise for bytes that claim more elements than follow.
-
-    Unpacking allocates each list at its claimed size first: nested lists would take many times the memory of the bytes.
+    """Let msgpack raise for bytes that claim more elements than follow, since unpacking allocates the claimed sizes.
 
     Args:
         buf: bytes in msgpack, or an object with the buffer interface.

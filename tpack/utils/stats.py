@@ -34,10 +34,7 @@ class StatCounter:
 
 
 class RatioCounter:
-    """The ratio of some among all, such as the errors among the samples.
-
-    The ratio of nothing is NaN: an evaluation without samples must not look like one without errors.
-    """
+    """The ratio of some among all, such as the errors among the samples; NaN, not 0, before the first."""
 
     def __init__(self) -> None:
         self.reset()

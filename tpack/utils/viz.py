@@ -1,7 +1,4 @@
-"""Images: boxes, text and intensities drawn, grids, and the images of a data flow in files.
-
-Grids open no windows; `interactive_imshow` does, with an OpenCV that has windows, unlike that of the extra ``vision``.
-"""
+"""Images: boxes, text and intensities drawn, grids, and the images of a data flow in files."""
 
 import colorsys
 import itertools
@@ -203,21 +200,18 @@ def gen_stack_patches(
     viz: bool = False,
     lclick_cb: Callable[..., object] | None = None,
 ) -> Iterator[np.ndarray]:
-    """Yield grids of all images; the last one may have empty places.
+    """Yield grids of all images; the last one may have empty places. For arguments and errors see ``stack_patches``.
 
     Args:
-        patch_list: as for ``stack_patches``, of any sizes.
+        patch_list: images of any sizes.
         nr_row: rows of a grid; by default ``max_height`` decides.
         nr_col: columns of a grid; by default ``max_width`` decides.
-        border: as for ``stack_patches``.
+        border: pixels between images.
         max_width: in pixels.
         max_height: in pixels.
-        bgcolor: as for ``stack_patches``.
-        viz: as for ``stack_patches``.
-        lclick_cb: as for ``stack_patches``.
-
-    Raises:
-        ConfigError: As for ``stack_patches``.
+        bgcolor: the background.
+        viz: not offered.
+        lclick_cb: not offered.
     """
     patches = _as_patches(patch_list)
     height, width, gap = _cell(patches, border)
@@ -234,10 +228,7 @@ def interactive_imshow(
     rclick_cb: Callable[[np.ndarray, int, int], object] | None = None,
     **key_callbacks: Callable[[np.ndarray], object],
 ) -> None:
-    """Show an image in a window until a key is pressed.
-
-    The keys ``s``, which writes ``out.png``, and ``x``, which ends the program, can get callbacks; others close the
-    window.
+    """Show an image in a window until a key is pressed: ``s`` writes ``out.png``, ``x`` ends the program.
 
     Args:
         img: a BGR image in [0, 255].
@@ -247,7 +238,7 @@ def interactive_imshow(
 
     Raises:
         ConfigError: A keyword names no key, or its value is not callable.
-        DependencyError: OpenCV is not installed, or has no windows, or there is no screen.
+        DependencyError: OpenCV is not installed, or has no windows, like that of the extra ``vision``, or no screen.
     """
     by_key = {name.removeprefix("key_cb_"): callback for name, callback in key_callbacks.items()}
     for key, name in zip(by_key, key_callbacks, strict=True):

@@ -1,10 +1,8 @@
 """Statistics of a pass through a validation set: means, error rates, precision and recall.
 
-An inferencer names tensors, gets their values batch by batch, in the order of the data, and computes statistics at the
-end. It does not depend on the number of towers, so one device and eight give the same statistics.
-
-Several workers take a share of the data each, and merge counts and sums, not means, before the statistics are computed:
-these equal those of one process over all data.
+An inferencer names tensors, gets their values batch by batch, in order, and computes statistics at the end, whatever
+the number of towers. Several workers take a share of the data each and merge counts and sums, not means, before: the
+statistics equal those of one process.
 """
 
 from __future__ import annotations
@@ -46,8 +44,8 @@ class Inferencer(Callback):
 
         inferencer._merge([the inferencer._state() of each worker, by rank])       # before _after_inference(), in all
 
-    Otherwise the chief evaluates it over all data. A subclass that accumulates in another way must override `_state`
-    and `_merge` too, if only to call those of the base.
+    Otherwise the chief evaluates it alone. A subclass that accumulates otherwise must override `_state` and `_merge`
+    too.
     """
 
     def get_fetches(self) -> list[str]:
@@ -107,8 +105,7 @@ class Inferencer(Callback):
     def can_merge(self) -> bool:
         """Whether the class that merges is at least as derived as the one that accumulates."""
 
-        def depth(name: str) -> int:
-            """Return the position of the class that defines a method; 0 is the most derived class."""
+        def depth(name: str) -> int:  # of the class that defines a method; 0 is the most derived
             return next(place for place, kind in enumerate(type(self).__mro__) if name in vars(kind))
 
         merge_depth = max(map(depth, ("_state", "_merge")))

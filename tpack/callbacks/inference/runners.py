@@ -1,10 +1,8 @@
 """Evaluate the model on other data during training, on one device or several.
 
 In each round of a pass every tower takes one batch, in the last one only as many towers as there are batches left. So
-each batch is evaluated exactly once, and inferencers get one batch at a time.
-
-Several workers evaluate a share of the batches each, and merge what the inferencers accumulated. Where that is
-impossible, the chief evaluates all batches and sends the statistics to the others.
+each batch is evaluated exactly once, and inferencers get one batch at a time. Several workers evaluate a share each and
+merge the inferencers' states; where that is impossible, the chief evaluates everything for all.
 """
 
 from __future__ import annotations
@@ -44,11 +42,10 @@ class InferenceRunnerBase(Callback):
     """The base of callbacks that run inferencers over all data when triggered; subclasses build the towers.
 
     Each pass restarts the data. The input source's hooks (feeds, staging) run around inference runs only, and an error
-    on one of its threads ends the training.
-
-    With several workers, each evaluates every W-th batch of a dataflow, or the share of a `ShardData` in it. The chief
-    evaluates everything, and the log tells, if an inferencer cannot merge (see `Inferencer`) or the input is not a
-    `DataFlow`, `FeedInput` or `QueueInput`. The statistics are the same in all workers, and those of one process.
+    on one of its threads ends the training. With several workers, each evaluates every W-th batch of a dataflow, or the
+    share of a `ShardData` in it. The chief evaluates everything, as the log tells, if an inferencer cannot merge (see
+    `Inferencer`) or the input is not a `DataFlow`, `FeedInput` or `QueueInput`. All workers get the statistics of one
+    process.
 
     Args:
         input: an input source of known size.
@@ -89,13 +86,10 @@ class InferenceRunnerBase(Callback):
         self._hooks.append(HookToCallback(hook))
 
     def limit_batches(self, limit: float) -> int:
-        """Evaluate the first batches only; before `setup_graph`.
+        """Evaluate the first batches only, and return their number; before `setup_graph`.
 
         Args:
             limit: the number in each evaluating worker; a float is a fraction of all.
-
-        Returns:
-            The number of batches.
         """
         self._limit = limit
         self._size = limited(self._input.size(), limit)
@@ -247,22 +241,21 @@ class InferenceRunner(InferenceRunnerBase):
     """Run inferencers over all data on one device, with the present variables of the main training tower.
 
     Args:
-        input: an `InputSource`, or a `DataFlow`, which is fed; or, in their own order, arrays such as ``(x, y)`` and
-            other data of `TrainConfig`'s ``dataflow``. The size must be known.
+        input: an `InputSource`, or a `DataFlow`, which is fed, or arrays such as ``(x, y)`` and other data of
+            `TrainConfig`'s ``dataflow``, in their own order. The size must be known.
         infs: one `Inferencer` or several.
         tower_name: name scope of the tower; ``InferenceTower`` unless given, with a number for further runners.
         tower_func: the model; the trainer's unless given.
         device: a GPU's number or the name of a device.
-        batch_size: the examples in a batch, if the input gives examples; the last batch may be smaller. None for an
-            input of batches.
+        batch_size: the examples in a batch, of which the last may be smaller; None for an input of batches.
 
     Creates:
         One prediction tower.
 
     Raises:
         WrongTypeError: an argument has the wrong type.
-        ConfigError: the size of the input is unknown or 0, or there is no inferencer; or a batch size comes with an
-            input of batches, or arrays without one.
+        ConfigError: the size of the input is unknown or 0, there is no inferencer, or ``batch_size`` does not fit the
+            input.
     """
 
     def __init__(
@@ -290,8 +283,8 @@ class InferenceRunner(InferenceRunnerBase):
 class DataParallelInferenceRunner(InferenceRunnerBase):
     """Run inferencers over all data on several devices, each of which takes every K-th batch.
 
-    The statistics are those of one device: every batch is evaluated exactly once, for any number of batches, and they
-    reach the inferencers in the order of the data.
+    The statistics are those of one device: every batch is evaluated exactly once and in order, for any number of
+    batches.
 
     Args:
         input: an `InputSource` with a batch for each tower, or a `DataFlow`, which goes through a queue; or other data
@@ -308,8 +301,7 @@ class DataParallelInferenceRunner(InferenceRunnerBase):
 
     Raises:
         WrongTypeError: an argument has the wrong type.
-        ConfigError: the size of the input is unknown or 0, there is no inferencer, ``gpus`` is invalid, or several
-            devices share a `FeedInput`.
+        ConfigError: as for `InferenceRunner`, or ``gpus`` is invalid, or several devices share a `FeedInput`.
         DeviceError: there is no such GPU.
     """
 
@@ -376,11 +368,7 @@ def _tower_names(tower_func: TowerFunc, given: str | None, ends: Iterable[str]) 
 
 
 def _split(source: InputSource, peers: Peers) -> str | None:
-    """Make a source give one worker's share of its data; return the reason if it cannot.
-
-    Raises:
-        ConfigError: It gives another worker's share, or not all points once.
-    """
+    """Make a source give one worker's share of its data; return the reason if it cannot, and refuse wrong shares."""
     # Subclasses may do anything with their data.
     if type(source) not in (FeedInput, QueueInput):
         return f"{type(source).__name__} cannot be split"

@@ -1,13 +1,9 @@
-"""The base of monitors for experiment trackers.
-
-Statistics are gathered by step and passed to the client after each epoch, or when `SEND_SECS` have passed.
+"""The base of monitors for experiment trackers, which get statistics after each epoch, or when `SEND_SECS` have passed.
 
 A failing client must not end a training: the first failure is a warning, and unsent rows are tried again after the next
 epoch. But errors that only the user can fix, such as a missing key, are raised before the first step, and a missing
-client when the monitor is made.
-
-A file of the log directory holds the client's id of the run and the last step sent. A resumed run continues with that
-id and sends nothing twice, since services only append.
+client when the monitor is made. A file of the log directory holds the client's id of the run and the last step sent: a
+resumed run continues with that id and sends nothing twice, since services only append.
 """
 
 from __future__ import annotations
@@ -43,49 +39,30 @@ WAIT_SECS = 30.0
 
 @dataclass(frozen=True)
 class Histogram:
-    """Counts of values between edges.
+    """Counts of values between edges."""
 
-    Attributes:
-        counts: of shape [num_bins].
-        edges: of shape [num_bins + 1], ascending.
-    """
-
-    counts: np.ndarray
-    edges: np.ndarray
+    counts: np.ndarray  # of shape [num_bins]
+    edges: np.ndarray  # of shape [num_bins + 1], ascending
 
 
 @dataclass(frozen=True)
 class Row:
-    """The statistics of one step.
-
-    Attributes:
-        step: the global step.
-        epoch: the epoch.
-        time: of the first of them, in seconds since 1970.
-        scalars: by name.
-        images: PNG files, by name.
-        histograms: by name.
-    """
+    """The statistics of one step."""
 
     step: int
     epoch: int
-    time: float
-    scalars: dict[str, float] = field(default_factory=dict)
-    images: dict[str, bytes] = field(default_factory=dict)
-    histograms: dict[str, Histogram] = field(default_factory=dict)
+    time: float  # of the first of them, in seconds since 1970
+    scalars: dict[str, float] = field(default_factory=dict)  # by name
+    images: dict[str, bytes] = field(default_factory=dict)  # PNG files, by name
+    histograms: dict[str, Histogram] = field(default_factory=dict)  # by name
 
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A run as stored in the log directory.
+    """A run as stored in the log directory."""
 
-    Attributes:
-        run_id: the client's id.
-        step: the last step that was sent; -1 for none.
-    """
-
-    run_id: str
-    step: int = -1
+    run_id: str  # the client's id
+    step: int = -1  # the last step that was sent; -1 for none
 
 
 class Tracker(MonitorBase, ABC):

@@ -25,9 +25,7 @@ _TOWER_PREFIX = re.compile(r"^tower\d+/")
 
 @check_arguments
 class Monitors(ProxyCallback):
-    """Pass statistics to all monitors, keep the scalars, and run the monitors' hooks.
-
-    It is the last of a trainer's callbacks, and the monitors' only owner.
+    """The last callback of a trainer: passes statistics to all monitors, keeps the scalars, runs the hooks.
 
     Args:
         monitors: any number of `MonitorBase`.
@@ -94,7 +92,7 @@ class Monitors(ProxyCallback):
             receiver.process_summary(summary)
 
     def put_summary(self, summary: bytes | tf.Summary) -> None:
-        """Report an evaluated summary; its scalars are reported without the tower's name.
+        """Report an evaluated summary, its scalars without the tower's name.
 
         Args:
             summary: a `tf.Summary`, or the bytes of one as a summary op returns them.

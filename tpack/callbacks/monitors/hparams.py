@@ -1,10 +1,8 @@
 """Hyper-parameters in event files, for TensorBoard's page HParams.
 
-The page reads a message of its plugin in a summary's metadata. The few fields it needs are encoded here, so that
-training works without TensorBoard installed.
-
-TensorBoard reads event files in the order of their names, once. So the beginning of a run has a name before all others,
-and its end a name with the time, as other event files.
+The few fields of its plugin's message are encoded here, so that training works without TensorBoard installed.
+TensorBoard reads event files in the order of their names, once: the beginning of a run has a name before all others,
+its end a name with the time, as other event files.
 """
 
 from __future__ import annotations

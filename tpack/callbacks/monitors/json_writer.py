@@ -16,9 +16,8 @@ class JSONWriter(TableWriter):
     """Write scalars to stats.json after each epoch.
 
     It has one dictionary for each step with statistics, usually the last of an epoch: `epoch_num`, `global_step` and
-    the statistics by name; values that are not finite are null. A file ``stat.json``, the former name, is continued if
-    there is no other. Without a logger directory nothing is written. No other process may write to it until training
-    ends.
+    the statistics by name, null if not finite. A file ``stat.json``, the former name, is continued if there is no
+    other. Without a logger directory nothing is written. No other process may write to it until training ends.
     """
 
     FILENAME = stats_file.FILENAME

@@ -1,7 +1,6 @@
 """A table of statistics in a file, with an entry for each step.
 
-The file is rewritten as a whole and renamed, so that it is complete whenever the process dies. A resumed run continues
-it and drops later entries of former runs.
+The file is replaced as a whole, so that it is always complete. A resumed run continues it without later entries.
 """
 
 from __future__ import annotations
@@ -35,11 +34,7 @@ class TableWriter(MonitorBase, ABC):
 
     @abstractmethod
     def _read_entries(self, directory: str) -> list[Entry] | None:
-        """Return the entries of the file in a directory, or None if there is none.
-
-        Raises:
-            CallbackError: The file is damaged; the message begins with its path.
-        """
+        """Return the entries of a directory's file; None without one, `CallbackError` with its path if damaged."""
 
     @abstractmethod
     def _write_entries(self, file: IO[str], entries: list[Entry]) -> None:

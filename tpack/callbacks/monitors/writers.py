@@ -164,6 +164,4 @@ class ScalarPrinter(MonitorBase):
 
     def implements(self, hook: str) -> bool:
         """Tell whether ``hook`` does anything."""
-        if hook == "trigger_step":
-            return self._logs_steps
-        return super().implements(hook)
+        return self._logs_steps if hook == "trigger_step" else super().implements(hook)

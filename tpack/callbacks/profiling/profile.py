@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
-from collections import deque
-from collections.abc import Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback, WithSteps, training_towers
-from tpack.callbacks.profiling.chrome import chrome_trace_of
 from tpack.callbacks.profiling.report import Roles, StepTimes, TracedRun, as_text, step_times, waiting_intervals
-from tpack.callbacks.profiling.spans import Allocation, MemoryPeak, memory_peaks, read_allocations, read_spans
+from tpack.callbacks.profiling.spans import (
+    Allocation,
+    Interval,
+    MemoryPeak,
+    Span,
+    memory_peaks,
+    read_allocations,
+    read_spans,
+)
 from tpack.compat import start_profiler, stop_profiler
 from tpack.errors import CallbackError, ConfigError
 from tpack.input_source.base import FeedfreeInput, InputSource
@@ -25,6 +34,7 @@ from tpack.utils.fs import atomic_write, mkdir_p
 from tpack.utils.validation import check_arguments, check_count, mismatch
 
 _NO_LIMIT = 2**31 - 1
+_STEPS, _MEMORY, _FIRST_DEVICE = 1, 2, 3
 _MOST_PLAIN_STEPS = 20
 
 
@@ -57,8 +67,8 @@ class Profile(Callback):
     since
       TensorFlow cannot record both ways at once.
 
-    A traced step takes longer; the table shows both. The step before the first is traced too and not counted, since
-    TensorFlow initializes its tracing in it. Steps that XLA compiles are traced without it.
+    A traced step takes longer; the table shows both. The step before the first initializes TensorFlow's tracing and is
+    not counted. Steps that XLA compiles are traced without it.
 
     Args:
         steps: the first and the last step to trace, counted from 1 in this run.
@@ -89,6 +99,7 @@ class Profile(Callback):
         self._plain_secs: deque[float] = deque(maxlen=_MOST_PLAIN_STEPS)
         self._metadata: tf.RunMetadata | None = None
         self._recordings: list[_Recording] = []
+        self._reports: list[DataWaitReport] = []
         self._is_recording_more = self._is_over = False
 
     def _setup_graph(self) -> None:
@@ -103,9 +114,8 @@ class Profile(Callback):
         self._start = self.global_step
         # The callbacks that measure how long Python waits for fed data.
         source = self.trainer.input_source
-        is_fed = isinstance(source, InputSource) and not isinstance(source, FeedfreeInput)
-        callbacks = source.get_callbacks() if is_fed else []
-        self._reports = [callback for callback in callbacks if isinstance(callback, DataWaitReport)]
+        if isinstance(source, InputSource) and not isinstance(source, FeedfreeInput):
+            self._reports = [each for each in source.get_callbacks() if isinstance(each, DataWaitReport)]
 
     def _before_epoch(self) -> None:
         self._note_end_of_run()
@@ -233,3 +243,52 @@ class Profile(Callback):
 def _largest(allocations: Sequence[Sequence[Allocation]]) -> list[MemoryPeak]:
     peaks = sorted((peak for taken in allocations for peak in memory_peaks(taken)), key=lambda peak: peak.size_bytes)
     return sorted({peak.allocator: peak for peak in peaks}.values(), key=lambda peak: -peak.size_bytes)
+
+
+def chrome_trace_of(
+    steps: Sequence[tuple[str, Sequence[Span]]], waits: Iterable[Interval], allocations: Iterable[Sequence[Allocation]]
+) -> str:
+    """Return a trace in Chrome's format, with a process for each device, the steps and the allocators' memory.
+
+    Args:
+        steps: the name and the spans of each run.
+        waits: intervals in which steps waited for data.
+        allocations: each run's allocations, by time.
+    """
+    spans = [span for _, spans in steps for span in spans]
+    devices = sorted({span.device for span in spans})
+    events = [_process(_STEPS, "steps"), _process(_MEMORY, "memory"), _thread(_STEPS, 0, "run")]
+    events.append(_thread(_STEPS, 1, "waits for data"))
+    for name, parts in steps:
+        if parts:
+            events.append(_slice(name, _STEPS, 0, (parts[0].begin, max(span.end for span in parts))))
+    events += [_slice("waits for data", _STEPS, 1, wait) for wait in waits]
+    for number, device in enumerate(devices, _FIRST_DEVICE):
+        events.append(_process(number, device))
+        # Each operation in the first thread that is free at its beginning.
+        free_at: list[int] = []
+        for span in sorted((span for span in spans if span.device == device), key=lambda span: span.begin):
+            thread = next((k for k, end in enumerate(free_at) if end <= span.begin), len(free_at))
+            free_at[thread : thread + 1] = [span.end]
+            event = _slice(span.kind, number, thread, (span.begin, span.end))
+            events.append({**event, "args": {"operation": span.operation}})
+    for run in allocations:
+        taken: dict[str, int] = defaultdict(int)
+        for item in run:
+            taken[item.allocator] += item.size_bytes
+            megabytes = {"MB": taken[item.allocator] / 1e6}
+            events.append({"name": item.allocator, "ph": "C", "pid": _MEMORY, "ts": item.at, "args": megabytes})
+    return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"})
+
+
+def _slice(name: str, process: int, thread: int, interval: Interval) -> dict[str, Any]:
+    begin, end = interval
+    return {"name": name, "ph": "X", "pid": process, "tid": thread, "ts": begin, "dur": end - begin}
+
+
+def _process(number: int, name: str) -> dict[str, Any]:
+    return {"name": "process_name", "ph": "M", "pid": number, "args": {"name": name}}
+
+
+def _thread(process: int, number: int, name: str) -> dict[str, Any]:
+    return {"name": "thread_name", "ph": "M", "pid": process, "tid": number, "args": {"name": name}}

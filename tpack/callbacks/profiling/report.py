@@ -24,32 +24,20 @@ _LONGEST_NAME = 60
 
 @dataclass(frozen=True)
 class Roles:
-    """The operations that handle a step's data; all others compute.
+    """The operations that handle a step's data; all others compute."""
 
-    Attributes:
-        data: the ancestors of the towers' input tensors.
-        staging: the operations that copy later data meanwhile.
-    """
-
-    data: Collection[str] = ()
-    staging: Collection[str] = ()
+    data: Collection[str] = ()  # the ancestors of the towers' input tensors
+    staging: Collection[str] = ()  # the operations that copy later data meanwhile
 
 
 @dataclass(frozen=True)
 class TracedRun:
-    """One traced run.
+    """One traced run."""
 
-    Attributes:
-        spans: its operations.
-        num_steps: the number of its steps.
-        secs: from the end of the previous run to its end.
-        fed_secs: the part in which Python waited for data.
-    """
-
-    spans: Sequence[Span]
+    spans: Sequence[Span]  # its operations
     num_steps: int
-    secs: float
-    fed_secs: float = 0.0
+    secs: float  # from the end of the previous run to its end
+    fed_secs: float = 0.0  # the part in which Python waited for data
 
     @property
     def micros(self) -> int:
@@ -59,42 +47,25 @@ class TracedRun:
 
 @dataclass(frozen=True)
 class OperationTime:
-    """The time of an operation, or of a kind of operations, on one device.
+    """The time of an operation, or of a kind of operations, on one device."""
 
-    Attributes:
-        name: of the kind, or of the operation.
-        device: the device.
-        runs: the number of runs in a step.
-        secs: their time in a step; concurrent runs count each.
-    """
-
-    name: str
+    name: str  # of the kind, or of the operation
     device: str
-    runs: float
-    secs: float
+    runs: float  # the number of runs in a step
+    secs: float  # their time in a step; concurrent runs count each
 
 
 @dataclass(frozen=True)
 class StepTimes:
-    """The time of a step, in seconds.
+    """The time of a step, in seconds."""
 
-    Attributes:
-        waiting: for data.
-        computing: the rest of the time in which the graph runs.
-        python: between the runs of the graph, without waiting for data.
-        busy: computing time on each device.
-        plain: a step without tracing; None if there was none.
-        kinds: operations by their kind.
-        operations: single operations.
-    """
-
-    waiting: float
-    computing: float
-    python: float
-    busy: dict[str, float]
-    plain: float | None
-    kinds: Sequence[OperationTime]
-    operations: Sequence[OperationTime]
+    waiting: float  # for data
+    computing: float  # the rest of the time in which the graph runs
+    python: float  # between the runs of the graph, without waiting for data
+    busy: dict[str, float]  # computing time on each device
+    plain: float | None  # a step without tracing; None if there was none
+    kinds: Sequence[OperationTime]  # operations by their kind
+    operations: Sequence[OperationTime]  # single operations
 
     @property
     def total(self) -> float:

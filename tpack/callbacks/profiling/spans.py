@@ -21,19 +21,11 @@ _BETWEEN_DEVICES = ("_Recv", "_HostRecv", "_Send", "_HostSend")
 
 @dataclass(frozen=True)
 class Span:
-    """One run of an operation, or of a kernel on a GPU.
-
-    Attributes:
-        operation: the name of the operation.
-        kind: its type, such as ``"MatMul"``.
-        device: such as ``"CPU:0"``; of kernels ``"GPU:0 kernels"``.
-        begin: its begin.
-        end: its end.
-    """
+    """One run of an operation, or of a kernel on a GPU."""
 
     operation: str
-    kind: str
-    device: str
+    kind: str  # its type, such as ``"MatMul"``
+    device: str  # such as ``"CPU:0"``; of kernels ``"GPU:0 kernels"``
     begin: int
     end: int
 
@@ -45,36 +37,22 @@ class Span:
 
 @dataclass(frozen=True)
 class Allocation:
-    """Memory that an operation took or gave back.
-
-    Attributes:
-        allocator: the allocator.
-        operation: the operation.
-        at: the time.
-        size_bytes: negative if given back.
-    """
+    """Memory that an operation took or gave back."""
 
     allocator: str
     operation: str
     at: int
-    size_bytes: int
+    size_bytes: int  # negative if given back
 
 
 @dataclass(frozen=True)
 class MemoryPeak:
-    """The peak of an allocator's memory.
-
-    Attributes:
-        allocator: the allocator.
-        size_bytes: the memory.
-        operation: the last operation that took memory.
-        holders: pairs of an operation and its memory then, the largest first.
-    """
+    """The peak of an allocator's memory."""
 
     allocator: str
     size_bytes: int
-    operation: str
-    holders: Sequence[tuple[str, int]]
+    operation: str  # the last operation that took memory
+    holders: Sequence[tuple[str, int]]  # pairs of an operation and its memory then, the largest first
 
 
 def read_spans(step_stats: Any, name_of: Callable[[str], str] = str) -> list[Span]:
@@ -128,8 +106,8 @@ def memory_peaks(allocations: Iterable[Allocation]) -> list[MemoryPeak]:
             holders = tuple(held[item.allocator].items())
             peaks[item.allocator] = MemoryPeak(item.allocator, sums[item.allocator], item.operation, holders)
     for name, peak in peaks.items():
-        holders = sorted((each for each in peak.holders if each[1] > 0), key=lambda each: -each[1])
-        peaks[name] = replace(peak, holders=holders)
+        largest = sorted((each for each in peak.holders if each[1] > 0), key=lambda each: -each[1])
+        peaks[name] = replace(peak, holders=largest)
     return sorted(peaks.values(), key=lambda peak: -peak.size_bytes)
 
 

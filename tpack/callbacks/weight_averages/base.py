@@ -1,7 +1,4 @@
-"""Averages of the weights, kept beside them, that replace them while a callback is triggered on the averages.
-
-At all other times the weights are in place, so no other callback can confuse the two. Subclasses choose the average.
-"""
+"""Averages of the weights, which replace the weights only while a callback is triggered on them."""
 
 from __future__ import annotations
 
@@ -70,10 +67,7 @@ class WeightAverages(Callback):
 
     @contextmanager
     def averages_in_use(self) -> Iterator[None]:
-        """Replace the weights by the averages in a block, between steps.
-
-        The weights return however the block ends. Nested blocks, and blocks before there are averages, change nothing.
-        """
+        """Replace the weights by the averages in a block between steps, unless nested or before there are averages."""
         if self._are_in_use or not self._has_averages():
             yield
             return

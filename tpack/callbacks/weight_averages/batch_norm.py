@@ -1,8 +1,8 @@
 """Batch normalization statistics for other weights than the trained ones.
 
-A layer that normalizes by the batch moves averages of its mean and variance by operations of the training tower. These
-operations identify the averages and their targets. Batches are fed in place of the towers' inputs, so that no training
-data are used, and the operands of the moves are fetched instead of run, so that plain means can be taken.
+A layer that normalizes by the batch moves averages of its mean and variance by operations of the training tower, which
+identify the averages and their targets. Batches are fed in place of the towers' inputs, so that no training data are
+used, and the operands of the moves are fetched instead of run, so that plain means can be taken.
 """
 
 from __future__ import annotations
@@ -35,19 +35,12 @@ _MOVES = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
 
 
 class _Move(NamedTuple):
-    """A training step's move of a statistic.
+    """A training step's move of a statistic."""
 
-    Attributes:
-        place: the index of the statistic.
-        is_new: the operand is the new value, not the change.
-        operand: the assigned, added or subtracted tensor.
-        slope: the operand's derivative by the statistic, which is independent of the batch.
-    """
-
-    place: int
-    is_new: bool
-    operand: tf.Tensor
-    slope: tf.Tensor
+    place: int  # the index of the statistic
+    is_new: bool  # the operand is the new value, not the change
+    operand: tf.Tensor  # the assigned, added or subtracted tensor
+    slope: tf.Tensor  # the operand's derivative by the statistic, which is independent of the batch
 
     def target(self, value: np.ndarray, operand: np.ndarray, slope: np.ndarray) -> np.ndarray:
         """Return the target of the move, from the statistic's value and those of the two tensors."""

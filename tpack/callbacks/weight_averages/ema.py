@@ -20,14 +20,12 @@ class EMA(WeightAverages):
 
     After step t the average is the weighted mean of the variable after each of the steps 1 to t, with the weight
     ``decay ** (t - i)`` for step i. So it is not biased towards initial values: after the first step it equals the
-    variable, and no schedule of decays is needed.
+    variable, and no schedule of decays is needed. The averages are saved with the weights, and resumed runs continue
+    them; after a checkpoint without them averaging begins there.
 
-    With several towers, the main tower's variables are averaged. The averages are updated in the run of the train op,
-    after it; a step without the train op is averaged at its end. Variables that are not trainable, such as batch
-    normalization statistics, are not averaged, unless there is ``batch_norm_data``: see `SWA`.
-
-    The averages are saved with the weights, and resumed runs continue them. After a checkpoint without them averaging
-    begins there.
+    With several towers, the main tower's variables are averaged, in the run of the train op, after it; a step without
+    the train op is averaged at its end. Variables that are not trainable, such as batch normalization statistics, are
+    not averaged, unless there is ``batch_norm_data``: see `SWA`.
 
     Args:
         decay: the fraction of the average that each step keeps, in [0, 1).

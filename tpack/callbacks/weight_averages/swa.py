@@ -98,6 +98,4 @@ class SWA(WeightAverages):
 
     def implements(self, hook: str) -> bool:
         """Tell whether ``hook`` does anything; without ``every_steps`` a step costs nothing."""
-        if hook == "trigger_step":
-            return self._every_steps is not None
-        return super().implements(hook)
+        return self._every_steps is not None if hook == "trigger_step" else super().implements(hook)
