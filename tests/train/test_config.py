@@ -97,7 +97,7 @@ def test_an_argument_of_another_name_is_told_what_can_be_meant(name, meant):
 
 def test_a_callback_twice_is_an_error_before_any_graph_exists():
     callback = CallbackFactory()
-    with pytest.raises(ConfigError, match="CallbackFactory.* is there twice"):
+    with pytest.raises(ConfigError, match="Callbacks got CallbackFactory.* twice"):
         config(callbacks=[callback], extra_callbacks=[callback])
 
 

@@ -153,7 +153,7 @@ def test_what_is_given_counts_where_always_resume_is_off(log_dir):
 
 
 def test_resuming_without_a_log_directory_is_an_error():
-    with pytest.raises(ConfigError, match="call logger.set_logger_dir"):
+    with pytest.raises(ConfigError, match="use log_dir of TrainConfig or fit, or logger.set_logger_dir"):
         AutoResumeTrainConfig(model=ControlClient(), data=line_input())
 
 

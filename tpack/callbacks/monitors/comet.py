@@ -29,7 +29,7 @@ class CometMonitor(Tracker):
     Its charts count global steps. A resumed run continues the same experiment. Without a network use ``online=False``:
     each run and resumption is then an archive in ``comet`` of the log directory, for ``comet upload``.
 
-    The client is kept from patching TensorFlow, Keras and standard output. A program that wants that begins an
+    The client is kept from patching TensorFlow, Keras and standard output. A program that needs that begins an
     experiment before it imports tpack; that experiment is continued and left open.
 
     Args:

@@ -45,7 +45,7 @@ class Monitors(ProxyCallback):
         super().__init__(Callbacks(self._receivers))
 
     def hold_back(self, names: Iterable[str]) -> None:
-        """Keep scalars of some names for a caller of `take_held`, who reports in their place."""
+        """Keep scalars of some names for `take_held`, whose caller reports in their place."""
         self._held_names.update(names)
 
     def take_held(self) -> dict[str, float]:
