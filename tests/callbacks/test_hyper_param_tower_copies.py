@@ -6,8 +6,9 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.toy_training import Line, line_input
-from tpack.callbacks.base import Callback, copies_in_towers
+from tpack.callbacks.base import Callback
 from tpack.callbacks.param_setters import ScheduledHyperParamSetter
+from tpack.callbacks.run_op import copies_in_towers
 from tpack.train.trainers import SimpleTrainer, SyncMultiGPUTrainerParameterServer, SyncMultiGPUTrainerReplicated
 
 

@@ -14,7 +14,6 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import CallbackError
 from tpack.tower.names import op_and_tensor_name, value_if_variable, values_by_name
-from tpack.tower.ownership import pair_variables
 from tpack.tower.tower_func import TowerHandle, TowerHandles
 from tpack.types import Trainer
 from tpack.utils.validation import check_arguments
@@ -377,10 +376,3 @@ def training_towers(trainer: Trainer) -> Sequence[TowerHandle]:
     """Return the training towers, the main one first; empty for a trainer without towers."""
     towers: TowerHandles | None = getattr(trainer, "towers", None)
     return towers.training() if towers else ()
-
-
-def copies_in_towers(trainer: Trainer) -> list[tuple[tf.Variable, tf.Variable]]:
-    """Return pairs of a main tower's variable and its copy in a tower with own variables; often none."""
-    contexts = [handle.context for handle in training_towers(trainer)]
-    others = [other for other in contexts[1:] if other.has_own_variables]
-    return [pair for other in others for pair in pair_variables(contexts[0].recorder, other.recorder)]

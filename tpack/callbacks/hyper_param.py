@@ -17,7 +17,8 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 from numpy.typing import ArrayLike
 
-from tpack.callbacks.base import Callback, copies_in_towers
+from tpack.callbacks.base import Callback
+from tpack.callbacks.run_op import copies_in_towers
 from tpack.compat import make_callable
 from tpack.errors import CallbackError, ConfigError
 from tpack.tower.names import op_and_tensor_name

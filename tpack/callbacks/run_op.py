@@ -10,9 +10,11 @@ from typing import TypeAlias
 
 import tensorflow.compat.v1 as tf
 
-from tpack.callbacks.base import Callback, WithSteps, copies_in_towers
+from tpack.callbacks.base import Callback, WithSteps, training_towers
 from tpack.errors import CallbackError
 from tpack.tfutils.dependency import ancestors
+from tpack.tower.ownership import pair_variables
+from tpack.types import Trainer
 from tpack.utils import logger
 from tpack.utils.validation import check_arguments, mismatch
 
@@ -137,3 +139,10 @@ def _as_operation(item: Runnable) -> tf.Operation:
     if not isinstance(op, tf.Operation):
         raise CallbackError(mismatch("RunOp", "op", item, "an operation or a tensor"))
     return op
+
+
+def copies_in_towers(trainer: Trainer) -> list[tuple[tf.Variable, tf.Variable]]:
+    """Return pairs of a main tower's variable and its copy in a tower with own variables; often none."""
+    contexts = [handle.context for handle in training_towers(trainer)]
+    others = [other for other in contexts[1:] if other.has_own_variables]
+    return [pair for other in others for pair in pair_variables(contexts[0].recorder, other.recorder)]

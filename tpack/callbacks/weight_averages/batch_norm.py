@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.callbacks.base import copies_in_towers, training_towers
+from tpack.callbacks.base import training_towers
+from tpack.callbacks.run_op import copies_in_towers
 from tpack.dataflow.base import DataFlow, flows_in, length_or_none
 from tpack.errors import CallbackError, ConfigError, WrongTypeError
 from tpack.input_source.data_adapter import GivenData
