@@ -22,7 +22,8 @@ from pathlib import Path
 
 from cluster_line import MARK
 
-from tpack.multi_worker.cluster.ports import LOOPBACK, PortReservation
+from tpack.multi_worker.cluster.ports import PortReservation
+from tpack.utils.net_address import LOOPBACK
 
 LIMIT_SECS = 120
 

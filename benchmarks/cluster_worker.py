@@ -18,10 +18,10 @@ from tpack.callbacks.base import Callback
 from tpack.errors import StopTraining
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.tensors import TensorInput
-from tpack.multi_worker.cluster.cluster_spec import ClusterTask
 from tpack.multi_worker.ps_trainer import DistributedTrainerParameterServer, DistributedTrainerReplicated
 from tpack.multi_worker.trainer import MultiWorkerTrainerReplicated
 from tpack.train.trainers import SimpleTrainer
+from tpack.utils.launch_env import ClusterTask
 
 
 def cost_of(network, size, inputs, labels, weight):

@@ -22,7 +22,7 @@ from tpack.errors import StopTraining
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.tensors import TensorInput
 from tpack.train.trainers import SyncMultiGPUTrainerReplicated
-from tpack.utils.concurrency import usable_cores
+from tpack.utils.env import usable_cores
 
 RATE = 0.01
 

@@ -21,6 +21,8 @@ import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 
 from tests.helpers.leaks import Snapshot, mark, new_marker
+from tests.helpers.run_times import RunTimes
+from tools.select_tests import is_core
 
 # Read by TensorFlow at its first import. Several workers share the cores of one machine, so each gets small pools.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -28,9 +30,10 @@ os.environ.setdefault("TF_NUM_INTEROP_THREADS", "2")
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "2")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Mark what this process makes, and listen to Ctrl-C, which a shell tells programs in the background to ignore."""
     mark(new_marker())
+    config.pluginmanager.register(RunTimes(), "run_times")
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -45,9 +48,10 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Refuse an address in the name of a test: each process that runs tests would know the test by another name."""
+    """Mark a test with its ring, and refuse an address in its name: each process would know it by another name."""
     if re.search(r"0x[0-9a-f]{6}", item.nodeid):
         raise pytest.UsageError(f"the name of a test holds an address: {item.nodeid}; expected ids= for its parameters")
+    item.add_marker("core" if is_core(item.nodeid.partition("::")[0]) else "annex")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -32,7 +32,7 @@ def double(point):
 
 def run(*arguments, **options):
     command = [sys.executable, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=ROOT, **options)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=ROOT, **options)
 
 
 def test_a_script_runs_unedited_and_so_do_its_workers(tmp_path):

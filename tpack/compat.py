@@ -1,15 +1,17 @@
-"""The one place where tpack touches what TensorFlow does not document as public.
+"""The one module that uses undocumented parts of TensorFlow and Keras; it alone changes when a release moves them."""
 
-Everything else in tpack uses ``tensorflow.compat.v1`` and nothing below it. When a TensorFlow release moves something,
-this file is the only one that changes.
-"""
-
+import inspect
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from operator import attrgetter
 from typing import Any
 
 import tensorflow
 import tensorflow.compat.v1 as tfv1
+
+# The base of all variables. The Variable of compat.v1 is no base of resource variables.
+from tensorflow import Variable as BaseVariable
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
 from tensorflow.core.framework.device_attributes_pb2 import DeviceAttributes
 from tensorflow.core.protobuf import config_pb2
@@ -27,7 +29,12 @@ from tensorflow.python.training.experimental import mixed_precision_global_state
 from tensorflow.python.training.saving.saveable_object import SaveableObject, SaveSpec
 from tensorflow.python.util import _pywrap_util_port, nest
 
+from tpack.graph_copy import op_kinds
+
 __all__ = [
+    "KERAS_BUILDING",
+    "KERAS_LAYER_FILES",
+    "KERAS_VARIABLE_FILE",
     "VARIABLE_VALUE_KEY",
     "BaseVariable",
     "BuildState",
@@ -76,12 +83,20 @@ __all__ = [
     "stop_profiler",
     "swap_graph_state",
     "tfv1",
+    "unknown_keras_places",
     "variables_by_name",
     "watch_operations",
 ]
 
-# What every variable is an instance of. The Variable of compat.v1 is no base of resource variables.
-BaseVariable = tensorflow.Variable
+# Code of Keras that calls layers and assigns to variables: package, class, method and file.
+_KERAS_PLACES = (
+    ("keras", "layers.Layer", "__call__", "/keras/src/layers/layer.py"),
+    ("tf_keras", "layers.Layer", "__call__", "/tf_keras/src/engine/base_layer.py"),
+    ("keras", "Variable", "assign", "/keras/src/backend/common/variables.py"),
+)
+KERAS_LAYER_FILES = (*(place[-1] for place in _KERAS_PLACES[:2]), "/tf_keras/src/engine/base_layer_v1.py")
+KERAS_VARIABLE_FILE = _KERAS_PLACES[2][-1]
+KERAS_BUILDING = ("_maybe_build", "build_wrapper")
 
 # OpKernelContext::Params::kNeverForward in tensorflow/core/framework/op_kernel.h.
 _NEVER_FORWARD = -2
@@ -138,9 +153,6 @@ def collective_all_reduce(
         instance_key: one integer for each tensor that is reduced; never used twice in a graph.
         hint: the implementation: ``"auto"``, ``"ring"`` or ``"nccl"``.
         timeout_secs: seconds to wait for the peers before the op fails; 0 waits for ever.
-
-    Returns:
-        The sum, of the same shape and dtype.
     """
     return collective_ops.all_reduce(
         tensor,
@@ -155,23 +167,23 @@ def collective_all_reduce(
 
 
 def current_control_dependencies() -> list[tfv1.Operation]:
-    """Return the operations that whatever is built now runs after, by the blocks of ``tf.control_dependencies``."""
+    """Return the operations of the open blocks of ``tf.control_dependencies``."""
     return list(tfv1.get_default_graph()._current_control_dependencies())
 
 
 def current_device() -> str:
-    """Return the device that the blocks of ``tf.device`` that are open now ask for; empty if they ask for none."""
+    """Return the device of the open blocks of ``tf.device``; empty if there is none."""
     return str(device_util.current() or "")
 
 
 def current_seed() -> int | None:
-    """Return what ``tf.set_random_seed`` was last called with here: for the default graph, or in eager mode."""
+    """Return the last argument of ``tf.set_random_seed``: for the default graph, or in eager mode."""
     seed = context.global_seed() if tfv1.executing_eagerly() else tfv1.get_default_graph().seed
     return None if seed is None else int(seed)
 
 
 def nccl_all_sum(tensors: Sequence[tfv1.Tensor]) -> list[tfv1.Tensor]:
-    """Sum tensors of one shape that lie on different GPUs with NCCL; entry k of the result is on the GPU of input k."""
+    """Sum tensors of one shape on different GPUs with NCCL; entry k of the result is on the GPU of input k."""
     return list(nccl_ops.all_sum(list(tensors)))
 
 
@@ -184,8 +196,8 @@ def list_local_devices(session_config: tfv1.ConfigProto | None = None) -> list[D
     """Return a ``DeviceAttributes`` message for each device of this process, and start those that do not run yet.
 
     Args:
-        session_config: None lets the memory of GPUs grow: without that, the first to start a GPU takes all of its
-            memory (tensorflow/tensorflow#9374).
+        session_config: None lets the memory of GPUs grow; otherwise the first session takes all of it
+            (tensorflow/tensorflow#9374).
     """
     if session_config is None:
         session_config = tfv1.ConfigProto()
@@ -196,9 +208,7 @@ def list_local_devices(session_config: tfv1.ConfigProto | None = None) -> list[D
 def loop_in_graph(
     condition: Callable[..., tfv1.Tensor], body: Callable[..., Any], start: tuple[Any, ...]
 ) -> tuple[Any, ...]:
-    """Build a loop of TensorFlow 1, whose body is a part of the current graph, whatever ``tf.while_loop`` builds.
-
-    In the body of TensorFlow 2's loop, which is a graph of its own, nothing is known of towers, strategies and scopes.
+    """Build a loop of TensorFlow 1, whose body belongs to the current graph, with its towers, strategies and scopes.
 
     Args:
         condition: takes the values; returns whether there is another turn.
@@ -225,15 +235,15 @@ def make_callable(
 ) -> Callable[..., list[Any]]:
     """Make a function that runs one fixed set of fetches, for less than ``session.run`` costs.
 
-    A feed whose memory is aligned to 64 bytes is not copied: the array must then stay unchanged until its consumer ran.
+    A feed aligned to 64 bytes is not copied: the array must stay unchanged until its consumer ran.
 
     Args:
         session: an open session.
         feeds: tensors that the function takes as positional numpy arrays, in this order.
         fetches: tensors whose values the function returns, in this order.
         targets: operations to run for their effect.
-        in_caller_thread: run the kernels in the calling thread. It saves the hand-over to the thread pool and gives up
-            running independent kernels at the same time.
+        in_caller_thread: run the kernels in the calling thread, which saves the hand-over to the thread pool, one after
+            the other.
         timeout_in_ms: a call that takes longer fails with a ``DeadlineExceededError``; 0 for no limit.
 
     Returns:
@@ -252,15 +262,12 @@ def make_callable(
 def make_multi_device_iterator(
     dataset: tfv1.data.Dataset, devices: Sequence[str], buffer_size: int
 ) -> multi_device_iterator_ops.MultiDeviceIterator:
-    """Make an iterator that deals the elements of a dataset out to several devices, each with a buffer.
+    """Make an iterator over a dataset whose ``get_next()`` returns one element for each of several devices.
 
     Args:
         dataset: the stream, on the current device.
-        devices: who gets elements, in turn.
+        devices: the devices, in turn.
         buffer_size: how many elements wait on each device.
-
-    Returns:
-        An object with an ``initializer`` and ``get_next()``, which returns one element for each device.
     """
     return multi_device_iterator_ops.MultiDeviceIterator(
         dataset, list(devices), max_buffer_size=buffer_size, prefetch_buffer_size=buffer_size
@@ -268,31 +275,24 @@ def make_multi_device_iterator(
 
 
 def chrome_trace(run_metadata: tfv1.RunMetadata) -> str:
-    """Return what a traced run did as JSON in Chrome's trace format.
-
-    Args:
-        run_metadata: a ``tf.RunMetadata`` that was filled by a run with a ``trace_level``.
-    """
+    """Return the metadata of a run with a ``trace_level`` as JSON in Chrome's trace format."""
     return str(timeline.Timeline(run_metadata.step_stats).generate_chrome_trace_format())
 
 
 def start_profiler(directory: str) -> None:
-    """Begin to record what TensorFlow does in this process, for TensorBoard's profiler.
-
-    Args:
-        directory: what TensorBoard is to look into; ``plugins/profile`` in it gets a directory for each recording.
+    """Begin a recording of this process for TensorBoard's profiler, in ``plugins/profile`` of a directory.
 
     Raises:
-        AlreadyExistsError: Somebody is recording.
+        AlreadyExistsError: There is a recording already.
     """
     profiler_v2.start(directory)
 
 
 def stop_profiler() -> None:
-    """End what `start_profiler` began, and write it.
+    """End the recording of `start_profiler`, and write it.
 
     Raises:
-        UnavailableError: Nobody is recording.
+        UnavailableError: There is no recording.
     """
     profiler_v2.stop()
 
@@ -300,35 +300,30 @@ def stop_profiler() -> None:
 def fix_summation_order(operations: Iterable[tfv1.Operation]) -> None:
     """Make every run of a graph add in the same order, so that sums of floating-point numbers repeat bit by bit.
 
-    TensorFlow's ``AddN`` of three and more tensors starts with whichever input is free to be overwritten at that
-    moment, which depends on how far other consumers are. And its optimizer joins neighbouring additions to larger
-    ``AddN`` ops. Both are forbidden here, by the attributes that TensorFlow itself sets on operations for these
-    purposes.
+    ``AddN`` of three and more tensors starts with whichever input may be overwritten at that moment, and TensorFlow's
+    optimizer joins neighbouring additions to larger ``AddN`` ops. Attributes of TensorFlow's own forbid both.
 
-    A third way is left: where a device's memory seems short (a CPU has 256 MB in its eyes), the pass for memory of its
-    optimizer lets each summand be added as soon as it is there. No attribute forbids that, so the sessions that
-    `NewSessionCreator` makes do not ask for this pass unless they are told to, and then say so.
+    The optimizer's pass for memory, where a device's memory seems short (256 MB for a CPU), adds each summand as soon
+    as it is there. No attribute forbids that: sessions of `NewSessionCreator` have this pass off by default.
 
     Args:
-        operations: those of type ``Add``, ``AddV2`` and ``AddN`` are changed, others left alone. No session may have
-            run them before.
+        operations: only those of type ``Add``, ``AddV2`` and ``AddN`` are changed. No session may have run them.
     """
     never_overwrite = AttrValue(list=AttrValue.ListValue(i=[_NEVER_FORWARD, 0]))
     for operation in operations:
-        if operation.type in ("Add", "AddV2", "AddN"):
+        if operation.type in op_kinds.ADDITIONS:
             operation._set_attr(_DO_NOT_JOIN, AttrValue(b=True))
         if operation.type == "AddN":
             operation._set_attr("_forward_input", never_overwrite)
 
 
 def place_in_task(operations: Iterable[tfv1.Operation], task: str, container: str) -> None:
-    """Let operations that name no job run in one task of a cluster, and keep their state in a container of its own.
+    """Place operations without a job in one task of a cluster, with their state in a container of its own.
 
     Args:
-        operations: those that name a job are left where they are, with their state, and so are those that have to run
-            beside them. No session may have run them.
+        operations: those with a job, and those colocated with them, stay. No session may have run them.
         task: such as ``"/job:worker/task:1"``.
-        container: where the others keep variables, queues and the like, apart from those of other graphs there.
+        container: for variables, queues and the like, apart from those of other graphs there.
     """
     operations = list(operations)
     specs = {device: tfv1.DeviceSpec.from_string(device) for device in {operation.device for operation in operations}}
@@ -349,7 +344,7 @@ def place_in_task(operations: Iterable[tfv1.Operation], task: str, container: st
 
 
 def _run_beside(operation: tfv1.Operation) -> Iterator[str]:
-    """Yield the names of the operations in whose task another one has to run: what it is told to, and resources."""
+    """Yield the names of the operations whose task another one shares: its colocations and resources."""
     for group in operation.colocation_groups():
         yield group.decode().removeprefix("loc:@")
     for tensor in operation.inputs:
@@ -377,9 +372,9 @@ def is_marked_for_compilation(operation: tfv1.Operation) -> bool:
 
 
 def compiled_kernels(op_type: str, device_type: str) -> list[dict[str, set[int]]]:
-    """Return what XLA has to compile operations of a type with: for each kernel, the dtypes that attributes may have.
+    """Return XLA's kernels for a type of operation: for each one the dtypes that attributes may have.
 
-    TensorFlow registers these kernels when the first session of a process runs; until then there are none.
+    There are none until the first session of the process has run.
 
     Args:
         op_type: such as ``"MatMul"``.
@@ -394,10 +389,10 @@ def compiled_kernels(op_type: str, device_type: str) -> list[dict[str, set[int]]
 
 
 class BuildState:
-    """The scopes that are open around what the calling thread builds into a graph, for another thread to continue in.
+    """The open scopes of the calling thread in a graph, for another thread to continue in.
 
     They are the name scope, the variable scope with its counts of scopes of one name, variable creators, devices,
-    colocations and control dependencies. TensorFlow keeps all of these for each thread by itself.
+    colocations and control dependencies, all of which TensorFlow keeps by thread.
 
     Args:
         graph: the graph.
@@ -418,7 +413,7 @@ class BuildState:
             self._scope_counts = dict(store.variable_scopes_count)
 
     def install(self) -> None:
-        """Open the same scopes in the calling thread, which has opened none in this graph and ends with them open."""
+        """Open the same scopes in the calling thread, which has opened none in this graph and keeps them open."""
         graph = self._graph
         graph._name_stack = self._name_scope
         graph._device_function_stack = self._devices.copy()
@@ -432,7 +427,7 @@ class BuildState:
 
 
 def continue_scope_counts(outer: str, inner: str) -> None:
-    """Let the variable scopes inside one that was just opened be numbered as they would be in the one around it.
+    """Number the variable scopes inside a scope that was just opened as in the one around it.
 
     Args:
         outer: the name of the scope around; empty for none.
@@ -446,7 +441,7 @@ def continue_scope_counts(outer: str, inner: str) -> None:
 
 
 def set_initial_value(variable: tfv1.Variable, value: tfv1.Tensor) -> None:
-    """Let a resource variable begin with another value, whoever runs its initialiser.
+    """Change the initial value of a resource variable, and its initialiser.
 
     Args:
         variable: no session has initialised it.
@@ -463,17 +458,14 @@ def run_after(operation: tfv1.Operation, others: Iterable[tfv1.Operation]) -> No
 
 
 def swap_graph_state(graph: tfv1.Graph, state: dict[str, object] | None = None) -> dict[str, object]:
-    """Change those open blocks of a graph that TensorFlow keeps once for all threads.
+    """Change the open blocks of a graph that TensorFlow keeps for all threads in common, and return those before.
 
     They are the blocks of ``gradient_override_map``, ``container``, attributes and kernel labels, of TensorFlow 1's
     loops and conditions, and of the operation whose gradient is being built.
 
     Args:
         graph: the graph.
-        state: the blocks to be open from now on, as this function returned them; None leaves them open that are.
-
-    Returns:
-        Those that were open.
+        state: the blocks to be open from now on, as this function returned them; None changes nothing.
     """
     before = {name: _copied(getattr(graph, name)) for name in _GRAPH_STATE}
     for name, value in (state or {}).items():
@@ -482,20 +474,20 @@ def swap_graph_state(graph: tfv1.Graph, state: dict[str, object] | None = None) 
 
 
 def is_in_variable_store(variable: tfv1.Variable) -> bool:
-    """Tell whether ``get_variable`` made a variable of the current graph, and gives it again where it is reused."""
+    """Tell whether ``get_variable`` of the current graph made a variable, and returns it where it is reused."""
     # A creator of the user's may have returned anything.
     operation = getattr(variable, "op", None)
     return operation is not None and _get_default_variable_store()._vars.get(operation.name) is variable
 
 
 def variables_by_name() -> dict[str, tfv1.Variable]:
-    """Return the variables that ``get_variable`` of the current graph gives where one is reused, to be added to."""
+    """Return the variables that ``get_variable`` of the current graph reuses; the dict may be added to."""
     names: dict[str, tfv1.Variable] = _get_default_variable_store()._vars
     return names
 
 
 def names_in_use(graph: tfv1.Graph) -> dict[str, int]:
-    """Return how often names, in small letters, were asked for in a graph, to be added to."""
+    """Return how often names, in small letters, were asked for in a graph; the dict may be added to."""
     names: dict[str, int] = graph._names_in_use
     return names
 
@@ -534,16 +526,13 @@ def add_nodes(
     tensors: Mapping[str, tfv1.Tensor],
     operations: Mapping[str, tfv1.Operation],
 ) -> list[tfv1.Operation]:
-    """Add operations to a graph just as they are described, outside of all blocks that are open.
+    """Add operations to a graph just as they are described, outside all open blocks, and return them in order.
 
     Args:
         graph: the current graph.
         nodes: the operations; their names are new, and their functions are known to the graph.
-        tensors: what the inputs are that are not outputs of these operations, by what they are called in ``nodes``.
+        tensors: the inputs from outside, by their names in ``nodes``.
         operations: the same for control inputs.
-
-    Returns:
-        The operations, in the order in which they were added.
 
     Raises:
         tf.errors.InvalidArgumentError: TensorFlow refuses the nodes.
@@ -566,13 +555,12 @@ def add_nodes(
         finally:
             pywrap_tf_session.TF_DeleteBuffer(buffer)
         c_api_util.ScopedTFImportGraphDefResults(results)
-        # What TensorFlow does beside this for operations that it has imported takes as long again, and is only about
-        # the blocks that are open.
+        # TensorFlow's import does more, which takes as long again and is only about open blocks.
         return [graph._create_op_from_tf_operation(op, compute_device=False) for op in graph.new_operations()]
 
 
 def forget_names(names: Mapping[str, tfv1.Variable]) -> None:
-    """Let ``get_variable`` of the current graph no longer know variables by these names."""
+    """Make ``get_variable`` of the current graph forget variables of these names."""
     store = _get_default_variable_store()._vars
     for name, variable in names.items():
         if store.get(name) is variable:
@@ -580,7 +568,7 @@ def forget_names(names: Mapping[str, tfv1.Variable]) -> None:
 
 
 def control_flow_of(graph: tfv1.Graph) -> object:
-    """Return the TensorFlow 1 loop or condition that what is built into ``graph`` now goes into, or None."""
+    """Return the open loop or condition of TensorFlow 1 in a graph, or None."""
     return graph._get_control_flow_context()
 
 
@@ -589,7 +577,7 @@ def only_in(control_flow: object) -> Iterator[None]:
     """Forget control dependencies, loops and conditions for a block.
 
     Args:
-        control_flow: a loop or condition that the block is to be in all the same, as `control_flow_of` returned it.
+        control_flow: the loop or condition of the block, as `control_flow_of` returned it.
     """
     graph = tfv1.get_default_graph()
     # This forgets both, and brings back both in the end.
@@ -600,13 +588,13 @@ def only_in(control_flow: object) -> Iterator[None]:
 
 @contextmanager
 def eager_mode() -> Iterator[None]:
-    """Run operations at once in this block, also inside of a graph, and where eager mode was switched off."""
+    """Run operations eagerly in this block, also inside a graph, and where eager mode was switched off."""
     with context.eager_mode():
         yield
 
 
 def is_in_loop_or_function(graph: tfv1.Graph) -> bool:
-    """Tell whether what is built into ``graph`` now may run several times in one run: in a loop or function."""
+    """Tell whether operations built into ``graph`` now may run several times in one run: in a loop or function."""
     while (outer := getattr(graph, "outer_graph", None)) is not None:
         if not isinstance(graph, CondBranchFuncGraph):
             return True
@@ -615,7 +603,7 @@ def is_in_loop_or_function(graph: tfv1.Graph) -> bool:
 
 
 def is_building_gradient(graph: tfv1.Graph) -> bool:
-    """Tell whether the gradient of an operation of ``graph`` is built now, as it is where a part is computed again."""
+    """Tell whether the gradient of an operation of ``graph`` is being built, as in recomputation."""
     return graph._default_original_op is not None
 
 
@@ -623,8 +611,8 @@ def is_building_gradient(graph: tfv1.Graph) -> bool:
 def watch_operations(watch: Callable[[tfv1.Operation], None]) -> Iterator[None]:
     """Call a function with each operation that this thread adds to the current graph in a block.
 
-    What the function raises, the code gets that makes the operation. Operations that are made outside of all blocks of
-    ``tf.control_dependencies``, by ``tf.init_scope`` or ``tf.control_dependencies(None)``, are not seen.
+    Errors of the function reach the code that makes the operation. Operations in ``tf.init_scope`` or
+    ``tf.control_dependencies(None)`` are not seen.
 
     Args:
         watch: the function; it must not add operations itself.
@@ -639,7 +627,7 @@ def keep_watching(watch: Callable[[tfv1.Operation], None]) -> None:
     In a block of ``tf.init_scope`` or ``tf.control_dependencies(None)``, until it ends. Other such blocks are not seen.
 
     Args:
-        watch: the function, as for `watch_operations`; given again, it is called no more than once for an operation.
+        watch: the function, as for `watch_operations`; it is called once for an operation, however often it is given.
     """
     graph = tfv1.get_default_graph()
     stack = graph._control_dependencies_stack
@@ -649,7 +637,7 @@ def keep_watching(watch: Callable[[tfv1.Operation], None]) -> None:
 
 
 class _Watcher(tfv1.Graph._ControlDependenciesController):
-    """A block of control dependencies without any: TensorFlow tells each block what is made in it."""
+    """A block of control dependencies without any: TensorFlow calls each block for operations made in it."""
 
     def __init__(self, graph: tfv1.Graph, watch: Callable[[tfv1.Operation], None]) -> None:
         super().__init__(graph, [])
@@ -662,14 +650,14 @@ class _Watcher(tfv1.Graph._ControlDependenciesController):
 
 @contextmanager
 def shown_strategy(strategy: object | None, tower: object | None = None) -> Iterator[None]:
-    """Let this thread's TensorFlow see a strategy in a block, in which it builds into the current graph.
+    """Show this thread's TensorFlow a strategy in a block that builds into the current graph.
 
-    TensorFlow keeps a stack of strategies for each graph and thread, which its optimizers, metrics, moving averages and
-    ``init_from_checkpoint`` ask how many towers there are, and what to do when they meet.
+    TensorFlow's optimizers, metrics, moving averages and ``init_from_checkpoint`` ask it for the number of towers, and
+    for merge calls.
 
     Args:
-        strategy: what they see as the strategy; None for TensorFlow's own default, which does nothing.
-        tower: what they see as the tower; None if the block is across towers.
+        strategy: the strategy; None for TensorFlow's default, which does nothing.
+        tower: the replica context; None if the block is across towers.
     """
     mode = distribute_lib._get_default_replica_mode() if strategy is None else _StrategyMode(strategy, tower)
     stack = tfv1.get_default_graph()._distribution_strategy_stack
@@ -688,9 +676,21 @@ class _StrategyMode:
 
 
 def optimizer_that_applies(merge_fn: Callable[..., Any]) -> tfv1.train.Optimizer | None:
-    """Return the optimizer that wants to meet by a function to apply gradients as TensorFlow does, or else None."""
+    """Return the optimizer whose function for a merge call applies gradients as TensorFlow does, or None."""
     is_it = getattr(merge_fn, "__func__", None) is tfv1.train.Optimizer._distributed_apply
     return getattr(merge_fn, "__self__", None) if is_it else None
+
+
+def unknown_keras_places() -> list[str]:
+    """Return where the loaded Keras has code in other files than `KERAS_LAYER_FILES` and `KERAS_VARIABLE_FILE`."""
+    wrong = []
+    for package, owner, method, file in _KERAS_PLACES:
+        with suppress(AttributeError, KeyError):
+            function = inspect.unwrap(attrgetter(f"{owner}.{method}")(sys.modules[package]))
+            found = function.__code__.co_filename.replace("\\", "/")
+            if not found.endswith(file):
+                wrong.append(f"{package}.{owner}.{method} is in {found}, and not in {file}")
+    return wrong
 
 
 def _copied(value: object) -> object:

@@ -1,7 +1,7 @@
 """The public names of tpack, by what a reader looks for, in the order in which the documents show them.
 
-This is the one list: ``tpack`` has these names, and ``docs/names.md`` says of each what it is. ``from tpack import *``
-gives them without most of the modules among them. What the packages offer beyond it stands in their own ``__all__``.
+This is the one list: ``tpack`` has these names, and the site's page ``names.md`` has a line on each.
+``from tpack import *`` gives them without most of the modules among them. The ``__all__`` of a package has its others.
 """
 
 GROUPS: dict[str, dict[str, str]] = {

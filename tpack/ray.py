@@ -1,7 +1,7 @@
-"""Train on a Ray cluster: a function is called in several workers, which find each other as under any launcher.
+"""Training on a Ray cluster: a function is called in several workers, as under any launcher.
 
-The same as ``tpack launch --on ray`` for a script, but what each worker returns comes back, and the statistics of the
-training with it.
+It corresponds to ``tpack launch --on ray`` for a script, and returns the workers' results and the training's
+statistics.
 """
 
 import json
@@ -25,25 +25,24 @@ from tpack.cli.launcher.ray_machines import STRATEGIES, TASK_VARIABLE, RayMachin
 from tpack.cli.launcher.restarts import Restarts, Team
 from tpack.errors import ClusterError, ConfigError
 from tpack.multi_worker.cluster.rendezvous import SECRET_VARIABLE
+from tpack.utils.python_child import python_command
 from tpack.utils.validation import check_arguments, check_count, check_number
 
 __all__ = ["RayOptions", "RayResult", "launch_on_ray"]
 
-_COMMAND = "from tpack.ray import run_task; run_task()"
 _STATISTICS = "stats.json"
 
 
 @check_arguments
 @dataclass(frozen=True)
 class RayOptions:
-    """How workers are placed, started and ended on Ray.
+    """Placement, start and end of workers on Ray.
 
     Args:
-        strategy: how they lie on the nodes: "PACK", "SPREAD", "STRICT_PACK" or "STRICT_SPREAD", as Ray calls it.
-        min_workers: start anew without workers that were lost, but not with fewer than these; None waits for room for
-            all.
-        start_timeout_secs: how long to wait for room in the cluster, and for the machines to answer.
-        grace_secs: how long workers have to end by themselves when they are asked to.
+        strategy: the placement on nodes: "PACK", "SPREAD", "STRICT_PACK" or "STRICT_SPREAD", as Ray calls it.
+        min_workers: restart without lost workers, but not with fewer than these; None waits for resources for all.
+        start_timeout_secs: the timeout for free resources, and for the machines to answer.
+        grace_secs: the time that workers have to end when asked.
         environment: variables for all workers.
 
     Raises:
@@ -58,7 +57,7 @@ class RayOptions:
 
     def __post_init__(self) -> None:
         if self.strategy not in STRATEGIES:
-            raise ConfigError(f"RayOptions.strategy is {self.strategy!r}: expected one of {', '.join(STRATEGIES)}")
+            raise ConfigError(f"RayOptions got strategy={self.strategy!r}: expected one of {', '.join(STRATEGIES)}")
         if self.min_workers is not None:
             check_count(self, "min_workers", self.min_workers)
         check_number(self, "start_timeout_secs", self.start_timeout_secs, 0)
@@ -67,12 +66,12 @@ class RayOptions:
 
 @dataclass(frozen=True)
 class RayResult:
-    """What came of a job.
+    """Result of a job.
 
     Attributes:
-        values: what the function returned in each worker, by rank.
-        metrics: the statistics of the chief's ``stats.json``, a dictionary for each epoch; none if it has written none.
-        log_dir: where the output of the workers is.
+        values: the results of the function in each worker, by rank.
+        metrics: the statistics of the chief's ``stats.json``, a dictionary for each epoch; empty without the file.
+        log_dir: the directory of the workers' output.
     """
 
     values: tuple[Any, ...]
@@ -92,25 +91,25 @@ def launch_on_ray(
 ) -> RayResult:
     """Call a function in several workers on a Ray cluster, and wait for all.
 
-    Each worker is a process beside an actor of its own; the actors are in one placement group. It has the variables
-    that `tpack launch` sets, so that ``MultiWorkerTrainerReplicated`` and the like find their place. Its output is
-    shown with its rank before each line. When a worker fails or is lost, all are ended, and as often as ``restarts``
-    says all are started anew: a function that goes on from its last checkpoint needs nothing more.
+    Each worker is a process beside an actor of its own; the actors are in one placement group. It has the variables of
+    `tpack launch`, so that ``MultiWorkerTrainerReplicated`` and others find their place. Its output is shown with its
+    rank before each line. When a worker fails or is lost, all are ended, and restarted up to ``restarts`` times: a
+    function that resumes from its last checkpoint needs nothing more.
 
     The process is connected to Ray if it was not: to ``RAY_ADDRESS``, to the cluster of this machine, or to a new one.
 
     Args:
-        train_fn: what each worker calls; it is pickled by ``cloudpickle``. Arguments go in by ``functools.partial``.
-        num_workers: how many workers.
-        resources_per_worker: what each needs, such as ``{"CPU": 4, "GPU": 1}``; one CPU by default. It sees the GPUs
-            that Ray has given to it, and no others.
-        restarts: how often to start anew after a failure.
-        log_dir: where the output of each worker goes; ``launch_log/`` and the time by default.
-        options: how they are placed, started and ended.
+        train_fn: the function, pickled by ``cloudpickle``. Pass arguments by ``functools.partial``.
+        num_workers: the number of workers.
+        resources_per_worker: those of each, such as ``{"CPU": 4, "GPU": 1}``; one CPU by default. It sees only the GPUs
+            that Ray assigns to it.
+        restarts: the number of restarts after failures.
+        log_dir: the directory of the workers' output; ``launch_log/`` and the time by default.
+        options: placement, start and end.
 
     Raises:
-        ClusterError: A worker failed, and was not, or not any more, to be started anew: the message says which, how,
-            and has its last lines. Or there was no room in the cluster.
+        ClusterError: A worker failed, and no restart was left: the message has its rank, the failure and its last
+            lines. Or resources were not free in time.
         ConfigError: A number is out of range.
         DependencyError: Ray is not installed.
 
@@ -123,7 +122,7 @@ def launch_on_ray(
     check_count("launch_on_ray", "restarts", restarts, 0)
     if chosen.min_workers is not None and chosen.min_workers > num_workers:
         raise ConfigError(
-            f"RayOptions.min_workers is {chosen.min_workers}: expected at most num_workers, {num_workers}"
+            f"RayOptions got min_workers={chosen.min_workers}: expected at most num_workers, {num_workers}"
         )
     team = Team((Host(),) * num_workers, restarts=restarts, min_workers=chosen.min_workers)
     task = cloudpickle.dumps(train_fn)
@@ -143,9 +142,9 @@ def _job(options: RayOptions, machines: RayMachines) -> Job:
     environment = {name: value for name, value in os.environ.items() if name.startswith("TPACK_")}
     environment |= {"PYTHONPATH": _path(), "PYTHONUNBUFFERED": "1", **options.environment}
     environment["TPACK_LAUNCH_ID"] = uuid.uuid4().hex
-    # Workers on several nodes trust each other by it.
+    # Authentication between workers on several nodes.
     environment.setdefault(SECRET_VARIABLE, secrets.token_hex(32))
-    command = [sys.executable, "-c", _COMMAND]
+    command = python_command("tpack.ray", "run_task", path=[])
     return Job(command, ".", environment, machines, options.start_timeout_secs, options.grace_secs)
 
 
@@ -157,21 +156,21 @@ def _run(job: Job, team: Team, directory: str) -> None:
     finally:
         console.close()
     if attempts.last.signum is not None:
-        # What ended the job was meant for this process.
+        # The signal was for this process.
         signal.raise_signal(attempts.last.signum)
     if code:
         raise ClusterError(f"launch_on_ray: {attempts.failure_text()}")
 
 
 def _path() -> str:
-    """Return where the caller's modules are, apart from what is installed, which nodes have themselves."""
+    """Return the directories of the caller's modules, without installed packages, which nodes have themselves."""
     installed = (sys.prefix, sys.base_prefix)
     entries = [entry or os.getcwd() for entry in sys.path if isinstance(entry, str)]
     return os.pathsep.join(entry for entry in entries if not entry.startswith(installed))
 
 
 def run_task() -> None:
-    """Call what the launcher has left for this worker, and leave what it returns."""
+    """Call the function of the launcher in a worker, and write its result."""
     path = os.environ[TASK_VARIABLE]
     with open(path, "rb") as file:
         train_fn = pickle.load(file)
@@ -184,7 +183,6 @@ def run_task() -> None:
 
 
 def _statistics() -> list[dict[str, Any]]:
-    """Return what this process has written of its epochs, if it has trained."""
     module = sys.modules.get("tpack.utils.logger")
     directory = None if module is None else module.get_logger_dir()
     path = None if directory is None else os.path.join(directory, _STATISTICS)

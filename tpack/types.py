@@ -97,6 +97,21 @@ class Monitors(Protocol):
         """Return all values of a scalar in this run, oldest first; `CallbackError` if there is none."""
 
 
+class BuiltTower(Protocol):
+    """A finished call of a tower function."""
+
+    @property
+    def context(self) -> Any:
+        """The `TowerContext` it was called in."""
+
+    @property
+    def inputs(self) -> list[Any]:
+        """The input tensors, one for each entry of the signature."""
+
+    def get_tensor(self, name: str) -> Any:
+        """Return a tensor by the name it has inside of the tower."""
+
+
 class Interruption(Protocol):
     """Ends a training whose step does not return."""
 

@@ -10,7 +10,7 @@ import numpy as np
 from tpack.dataflow import BatchData, FakeData, JoinData, MapData, ShardData, imgaug
 from tpack.dataflow.dataset import ILSVRC12Files, check_labels
 from tpack.dataflow.images import read_image
-from tpack.dataflow.imgaug.generators import seed_generators
+from tpack.dataflow.imgaug.base import seed_generators
 from tpack.dataflow.parallel import MultiProcessMapData
 
 # The covariance of the colours in the training set. Each column is a direction, in blue, green and red.

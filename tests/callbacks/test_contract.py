@@ -191,38 +191,26 @@ def test_every_public_callback_is_a_member():
     assert {name.split()[0] for name in MEMBERS} | OTHERS == set(tpack.callbacks.__all__)
 
 
-@each_member
-def test_callback_does_not_disturb_training(graph, log_dir, make):
-    trainer, weight = train(make_in_graph(make))
+@pytest.mark.parametrize("name", MEMBERS)
+def test_callback_neither_disturbs_training_nor_adds_what_is_saved_and_serves_one_training(graph, log_dir, name):
+    callback = make_in_graph(MEMBERS[name])
+
+    trainer, weight = train(callback)
+
     assert trainer.global_step == STEPS * EPOCHS
     assert weight == 1.0 + STEPS * EPOCHS
-
-
-@pytest.mark.parametrize("name", MEMBERS)
-def test_callback_adds_no_variable_that_is_saved(graph, log_dir, name):
-    train(make_in_graph(MEMBERS[name]))
     saved = {v.op.name for v in graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)}
     assert saved == {"global_step", "weight"} | SAVED.get(name, set())
     assert [v.op.name for v in graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)] == ["weight"]
-
-
-@each_member
-@pytest.mark.parametrize(
-    "wrap",
-    [ProxyCallback, lambda cb: EnableCallbackIf(cb, lambda _: True), lambda cb: PeriodicCallback(cb, every_k_epochs=2)],
-    ids=["ProxyCallback", "EnableCallbackIf", "PeriodicCallback"],
-)
-def test_wrapped_callback_goes_through_training(graph, log_dir, make, wrap):
-    _, weight = train(wrap(make_in_graph(make)))
-    assert weight == 1.0 + STEPS * EPOCHS
-
-
-@each_member
-def test_callback_serves_one_training(graph, log_dir, make):
-    callback = make_in_graph(make)
-    train(callback)
     with type(graph)().as_default(), pytest.raises(CallbackError, match="was set up before"):
         callback.setup_graph(make_trainer())
+
+
+@each_member
+def test_callback_in_all_three_wrappers_goes_through_training(graph, log_dir, make):
+    wrapped = EnableCallbackIf(PeriodicCallback(make_in_graph(make), every_k_epochs=2), lambda _: True)
+    _, weight = train(ProxyCallback(wrapped))
+    assert weight == 1.0 + STEPS * EPOCHS
 
 
 @each_member

@@ -85,7 +85,7 @@ def test_a_step_that_waits_in_python_is_interrupted(blocked):
 
 def test_a_process_that_nobody_can_free_is_ended():
     command = [sys.executable, "-m", "tests.helpers.stuck_training"]
-    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert process.returncode == 70
     assert "in wait_for_ever" in process.stderr
     assert "these operations may wait: waits_in_python (PyFunc)" in process.stderr

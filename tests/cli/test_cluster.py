@@ -73,7 +73,7 @@ def test_the_heat_map_of_many_workers_has_a_scale_instead_of_numbers():
     [
         (["--out", "heat.bmp"], 2, "expected a file that ends in one of .png, .svg, .pdf, got 'heat.bmp'"),
         (["--megabytes", "0"], 2, "megabytes"),
-        ([], 1, "nobody to measure the way to"),
+        ([], 1, "measure_links got one worker"),
     ],
 )
 def test_what_cannot_be_checked_is_an_error(arguments, code, words, capsys):

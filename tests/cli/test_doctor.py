@@ -1,13 +1,13 @@
 """The block for a bug report, from an installation that works and from ones that do not."""
 
 import os
-import subprocess
 
 import pytest
 import tensorflow as tf
 
 from tpack.cli import doctor
 from tpack.cli.main import main
+from tpack.utils.python_child import ChildError
 from tpack.version import __version__
 
 
@@ -29,23 +29,23 @@ def test_an_installation_that_works_is_told(monkeypatch, capsys):
     assert errors == ""
 
 
-def broken(command, **_):
-    return subprocess.CompletedProcess(command, 1, "", "Traceback\nImportError: libcudart.so is missing\n")
+def broken(*_, **__):
+    raise ChildError("exit code 1: ImportError: libcudart.so is missing")
 
 
-def hanging(command, *, timeout, **_):
-    raise subprocess.TimeoutExpired(command, timeout)
+def hanging(*_, timeout_secs):
+    raise ChildError(f"killed after {timeout_secs:g} s")
 
 
 @pytest.mark.parametrize(
     ("run", "told"),
     [
         (broken, "it cannot be loaded, exit code 1: ImportError: libcudart.so is missing"),
-        (hanging, "loading it took more than 7 s (--timeout)"),
+        (hanging, "it cannot be loaded, killed after 7 s (--timeout 7)"),
     ],
 )
 def test_an_installation_that_does_not_is_told_too(monkeypatch, capsys, run, told):
-    monkeypatch.setattr(doctor.subprocess, "run", run)
+    monkeypatch.setattr(doctor, "python_child", run)
     assert main(["doctor", "--timeout", "7"]) == 1
     printed = " ".join(capsys.readouterr().out.split())
     assert f"TensorFlow {told}" in printed

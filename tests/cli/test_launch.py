@@ -289,14 +289,14 @@ def test_a_machine_that_does_not_answer_is_named(tmp_path, ssh):
 
 
 WRONG = [
-    (["nowhere.py"], "there is no script 'nowhere.py': expected a file of Python, or -m and a module"),
-    (["--hosts", "a:x", "s.py"], "--hosts has 'a:x': expected machines with numbers of workers, such as a:4,b:4"),
-    (["--hosts", "a:2", "-n", "3", "s.py"], "-n 3 is more than the 2 workers that --hosts has room for"),
-    (["--ssh", " ", "s.py"], "--ssh is empty"),
-    (["--env", "=1", "s.py"], "--env has '=1': expected NAME=VALUE"),
-    (["--env", "TPACK_NOT_SET", "s.py"], "--env has 'TPACK_NOT_SET'"),
-    (["--min-workers", "1", "s.py"], "expected --restarts too"),
-    (["--min-workers", "3", "--restarts", "1", "-n", "2", "s.py"], "--min-workers 3 is more than the 2 workers"),
+    (["nowhere.py"], "SCRIPT got 'nowhere.py': expected a file of Python; use -m for a module"),
+    (["--hosts", "a:x", "s.py"], "--hosts got 'a:x': expected machines with numbers of workers, such as a:4,b:4"),
+    (["--hosts", "a:2", "-n", "3", "s.py"], "-n got 3: expected at most 2, the workers of --hosts"),
+    (["--ssh", " ", "s.py"], "--ssh got nothing"),
+    (["--env", "=1", "s.py"], "--env got '=1': expected NAME=VALUE"),
+    (["--env", "TPACK_NOT_SET", "s.py"], "--env got 'TPACK_NOT_SET'"),
+    (["--min-workers", "1", "s.py"], "without --restarts: expected both"),
+    (["--min-workers", "3", "--restarts", "1", "-n", "2", "s.py"], "--min-workers got 3: expected at most 2"),
 ]
 
 
@@ -312,12 +312,12 @@ def test_options_that_cannot_work_are_refused(tmp_path, monkeypatch, capsys, arg
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
-        ("-n", "0", "expected a number of at least 1, got '0'"),
-        ("-n", "two", "expected a number, got 'two'"),
-        ("--ps", "-1", "expected a number, got '-1'"),
-        ("--restarts", "1.5", "expected a number, got '1.5'"),
-        ("--grace", "nan", "expected a number of seconds, got 'nan'"),
-        ("--grace", "soon", "expected a number of seconds, got 'soon'"),
+        ("-n", "0", "got '0': expected a number of at least 1"),
+        ("-n", "two", "got 'two': expected a number"),
+        ("--ps", "-1", "got '-1': expected a number"),
+        ("--restarts", "1.5", "got '1.5': expected a number"),
+        ("--grace", "nan", "got 'nan': expected a number of seconds"),
+        ("--grace", "soon", "got 'soon': expected a number of seconds"),
     ],
 )
 def test_numbers_that_are_none_are_refused(capsys, option, value, message):

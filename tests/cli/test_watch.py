@@ -17,7 +17,7 @@ from tests.helpers.source import ROOT
 from tpack.callbacks.monitors.run_status import write_run
 from tpack.cli.main import main
 
-SECS = 60
+SECS = 300
 
 
 @pytest.fixture

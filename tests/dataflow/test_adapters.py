@@ -148,7 +148,7 @@ def test_what_is_no_iterable_of_points_is_refused(obj):
 
 
 def test_iterator_is_refused():
-    with pytest.raises(ConfigError, match="as_dataflow got obj=a list_iterator, an iterator: expected what makes"):
+    with pytest.raises(ConfigError, match="as_dataflow got obj=a list_iterator, an iterator: expected an"):
         as_dataflow(iter([1]))
 
 
@@ -160,7 +160,7 @@ def test_position_that_cannot_be_kept_makes_it_stateless():
     ds = ready(Odd)
     points = iter(ds)
     next(points)
-    with pytest.raises(StatelessError, match="the position of a Odd cannot be kept"):
+    with pytest.raises(StatelessError, match="the position of a Odd cannot be saved"):
         ds.state_dict()
 
 

@@ -82,12 +82,12 @@ def test_arrays_may_lie_in_files(tmp_path):
 
 @pytest.mark.parametrize("arrays", [(), {}, [[1, 2], [3, 4]], "xy", 3, (X, 5), (X, np.float32(1))])
 def test_what_has_no_rows_is_refused(arrays):
-    with pytest.raises(WrongTypeError, match=r"^DataFromArrays got arrays=.*: expected an array, or a list or dict"):
+    with pytest.raises(WrongTypeError, match=r"expected an array, or a list or dict"):
         DataFromArrays(arrays)
 
 
 def test_arrays_of_other_lengths_are_refused():
-    with pytest.raises(ConfigError, match=r"of the shapes \(6, 2\), \(5,\): expected one length"):
+    with pytest.raises(ConfigError, match=r"of the shapes \(6, 2\), \(5,\): expected the"):
         DataFromArrays((X, Y[:5]))
 
 

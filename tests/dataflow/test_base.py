@@ -136,7 +136,7 @@ def test_second_entry_raises_until_the_first_has_left():
     guard = DataFlowReentrantGuard("Flow")
     with (
         guard,
-        pytest.raises(InputError, match="Flow is being iterated already: expected one iteration at a time"),
+        pytest.raises(InputError, match="Flow is being iterated already: end that iteration before"),
         guard,
     ):
         pass

@@ -55,18 +55,21 @@ def test_lists_may_hold_unlike_components():
     [
         (
             [[0, np.zeros((2, 3))], [0, np.zeros((2, 4))]],
-            r"component 1 of data point 11 has shape \(2, 4\) and dtype float64, and of data point 10 shape \(2, 3\)",
+            r"component 1 of data point 11 has shape \(2, 4\) and dtype float64: expected shape \(2, 3\) and dtype",
         ),
         ([[np.zeros(2, "u1")], [np.zeros(2, "f4")]], "component 0 of data point 11 has .*dtype float32.*dtype uint8"),
-        ([[1], [2.5]], "component 0 of data point 11 has .* float32, .*int32: a batch wants them alike"),
+        (
+            [[1], [2.5]],
+            r"component 0 of data point 11 has shape \(\) and dtype float32: expected shape \(\) and dtype int32, like",
+        ),
         ([{"x": 1}, {"x": "a"}], "component 'x' of data point 11 has shape .*object"),
-        ([[1], [[2]]], "component 0 of data point 11 is a list: an array is made of arrays, numbers or strings"),
+        ([[1], [[2]]], "component 0 of data point 11 is a list: expected an array, a number or a string"),
         ([[1], [None]], "component 0 of data point 11 is a NoneType"),
-        ([[2**31]], "component 0 of data point 10 is 2147483648, which is no int32"),
-        ([[1, 2], [1, 2], [1]], "data point 12 has 1 components, and data point 10 has 2"),
+        ([[2**31]], "component 0 of data point 10 is 2147483648: expected an int32"),
+        ([[1, 2], [1, 2], [1]], "data point 12 has 1 components: expected 2, like data point 10"),
         ([[1], {"a": 1}], "data point 11 is a dict: expected a list, a tuple or a dict"),
-        ([{"a": 1}, [1]], "data point 11 is a list, and data point 10 a dict"),
-        ([{"a": 1}, {"b": 1}], r"data point 11 has the components \['b'\], and data point 10 \['a'\]"),
+        ([{"a": 1}, [1]], "data point 11 is a list: expected a dict, like data point 10"),
+        ([{"a": 1}, {"b": 1}], r"data point 11 has the components \['b'\]: expected \['a'\], like data point 10"),
         ([np.zeros(3)], "data point 10 is a ndarray: expected a list"),
     ],
 )
@@ -76,5 +79,5 @@ def test_unlike_points_are_refused_by_name(points, message):
 
 
 def test_no_points_are_refused():
-    with pytest.raises(ConfigError, match="a batch of 0 data points"):
+    with pytest.raises(ConfigError, match="got 0 data points: expected at"):
         aggregate([])

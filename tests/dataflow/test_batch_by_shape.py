@@ -67,6 +67,9 @@ def test_state_of_larger_batches_is_refused():
     ds = BatchDataByShape(flow(), 3, 0)
     points = iter(ds)
     next(points)
-    with pytest.raises(InputError, match="has 2 data points of one shape that wait for a batch of 2"):
+    with pytest.raises(
+        InputError,
+        match="waiting data points of one shape: expected fewer than batch_size=2; use the batch size of the",
+    ):
         BatchDataByShape(flow(), 2, 0).load_state_dict(ds.state_dict())
     points.close()

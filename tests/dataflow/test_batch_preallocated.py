@@ -89,12 +89,15 @@ def test_batch_is_the_memory_that_was_copied_to():
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        ([image(0, "float32")], "component 0 of data point 11 has .*dtype float32, and of data point 10 .*uint8"),
+        (
+            [image(0, "float32")],
+            r"component 0 of data point 11 has shape \(64, 64\) and dtype float32: expected shape \(64, 64\) and",
+        ),
         ([image(0, shape=(64, 65))], r"component 0 of data point 11 has shape \(64, 65\)"),
         ([None], "component 0 of data point 11 is a NoneType"),
         ([5], "component 0 of data point 11 has shape .*int32"),
-        ([], "data point 11 has 0 components, and data point 10 has 1"),
-        ([image(0), 1], "data point 11 has 2 components, and data point 10 has 1"),
+        ([], "data point 11 has 0 components: expected 1, like data point 10"),
+        ([image(0), 1], "data point 11 has 2 components: expected 1, like data point 10"),
         ({0: image(0)}, "data point 11 is a dict: expected a list, a tuple or a dict"),
         (image(0), "data point 11 is a ndarray: expected a list"),
     ],
@@ -109,8 +112,8 @@ def test_unlike_points_are_refused_as_without_copying(second, message):
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        ([image(0)], "data point 11 is a list, and data point 10 a dict"),
-        ({"y": image(0)}, r"data point 11 has the components \['y'\], and data point 10 \['x'\]"),
+        ([image(0)], "data point 11 is a list: expected a dict, like data point 10"),
+        ({"y": image(0)}, r"data point 11 has the components \['y'\]: expected \['x'\], like data point 10"),
     ],
 )
 def test_unlike_dicts_are_refused_as_without_copying(second, message):

@@ -36,7 +36,7 @@ def test_pass_that_is_over_is_followed_by_the_next(ds):
 
 
 def test_flow_that_became_shorter_is_an_error(ds):
-    with pytest.raises(InputError, match="go on after 11 data points and has only 10"):
+    with pytest.raises(InputError, match="position after 11 data points and has only 10"):
         go_to(ds, Position(ds.state_dict(), 11))
 
 
@@ -179,5 +179,5 @@ def test_flow_that_cannot_tell_is_named_with_its_reason():
     passes.num_taken += 1
     passes.end_broken_pass()
     assert passes.position is None
-    with pytest.raises(StatelessError, match="the flow cannot tell its position: it is endless"):
+    with pytest.raises(StatelessError, match="the flow has no position: it is endless"):
         passes.known_position()

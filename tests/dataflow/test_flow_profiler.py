@@ -95,7 +95,9 @@ def test_workers_are_compared_with_one_process_and_nothing_stays_open():
 
 
 def test_a_flow_without_a_point_and_no_time_are_refused():
-    with pytest.raises(DataExhaustedError, match="DataFromGenerator has no data point: there is nothing to measure"):
+    with pytest.raises(
+        DataExhaustedError, match="DataFromGenerator has no data point: expected at least one to measure"
+    ):
         measure_stages(DataFromGenerator(lambda: iter(())), 1.0)
     with pytest.raises(ConfigError, match="seconds=0: expected a number greater than 0"):
         measure_stages(DataFromList([[1]]), 0)

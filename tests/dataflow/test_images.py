@@ -74,7 +74,7 @@ def test_shuffled_passes_differ_and_go_on_from_a_state(files):
 @pytest.mark.parametrize("damage", [b"", b"no image", None])
 def test_file_that_is_no_image_is_named(files, damage):
     files[2].write_bytes(files[2].read_bytes()[:30] if damage is None else damage)
-    with pytest.raises(InputError, match=r"2\.png: its \d+ bytes are no image that OpenCV can read"):
+    with pytest.raises(InputError, match=r"2\.png: OpenCV finds no image in its \d+ bytes"):
         list(ready(files))
 
 
@@ -85,7 +85,7 @@ def test_missing_file_is_named(tmp_path):
 
 @pytest.mark.parametrize("given", [[], "one.png"])
 def test_what_are_no_files_is_refused(given):
-    with pytest.raises(ConfigError, match="expected a list of"):
+    with pytest.raises(ConfigError, match="(wanted|expected) a list of"):
         ImageFromFile(given)
 
 

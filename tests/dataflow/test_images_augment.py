@@ -182,8 +182,8 @@ def test_other_states_are_refused_and_change_nothing(make):
     before = serialize.dumps(state)
     for wrong, message in [
         ({**state, "flow": "MapData"}, "got the state of a MapData"),
-        ({**state, "augmentors": []}, "got 0 states of augmentors"),
-        ({**state, "augmentors": [None] * len(state["augmentors"])}, "is no state of a generator"),
+        ({**state, "augmentors": []}, "got 0 states: expected 7"),
+        ({**state, "augmentors": [None] * len(state["augmentors"])}, "number generator got state=None"),
         ({**state, "ds": 3}, "expected a state that state_dict"),
     ]:
         with pytest.raises(InputError, match=message):
@@ -223,7 +223,7 @@ def too_small():
 
 @every_flow
 def test_failing_augmentor_ends_the_iteration(make):
-    with pytest.raises(DataPointError, match="expected at least height 5 and width 6"):
+    with pytest.raises(DataPointError, match="expected at least 5 x 6"):
         list(ready(make(too_small())))
 
 
@@ -231,8 +231,8 @@ def test_failing_augmentor_may_drop_the_point(log_dir):
     ds = AugmentImageComponent(too_small(), augmentors(), catch_exceptions=True)
     assert len(list(ready(ds))) == 2
     text = (log_dir / "log.log").read_text()
-    assert "AugmentImageComponent dropped data point 1 of this pass; that makes 1" in text
-    assert "expected at least height 5 and width 6" in text
+    assert "AugmentImageComponent dropped data point 1 of this pass, 1 in all" in text
+    assert "expected at least 5 x 6" in text
 
 
 def test_many_failures_are_logged_now_and_then(log_dir):
@@ -250,7 +250,7 @@ def test_many_failures_are_logged_now_and_then(log_dir):
         (
             lambda ds: AugmentImageComponents(ds, augmentors(), ()),
             ConfigError,
-            "at least one component that is an image",
+            "at least one component with an image",
         ),
         (
             lambda ds: AugmentImageComponent(ds, [3]),

@@ -42,7 +42,7 @@ def test_flow_is_measured_once_before_its_first_pass(slow_flow, capsys):
 
 
 def test_flow_that_ends_in_the_warmup_raises():
-    with pytest.raises(DataExhaustedError, match="Counting ended after 7 data points: none is left to time"):
+    with pytest.raises(DataExhaustedError, match="Counting ended after 7 data points: use"):
         TestDataSpeed(Counting(), 3, warmup=7).start()
 
 

@@ -44,7 +44,7 @@ def test_state_survives_serialization():
 
 @pytest.mark.parametrize("state", [None, 3, [], {}, {"index": 3}])
 def test_something_else_is_no_state(state):
-    with pytest.raises(InputError, match=r"Owner got .*expected a state that state_dict\(\) returned"):
+    with pytest.raises(InputError, match=r"expected a state that state_dict\(\) returned"):
         StateReader(Owner(), state, "index")
 
 
@@ -54,7 +54,7 @@ def test_state_of_another_flow_names_both():
 
 
 def test_other_parts_are_named():
-    with pytest.raises(InputError, match=r"has the parts \['place'\]: expected \['index'\]"):
+    with pytest.raises(InputError, match=r"with the parts \['place'\]: expected \['index'\]"):
         StateReader(Owner(), make_state(Owner(), place=3), "index")
 
 
@@ -91,7 +91,7 @@ KEYS = np.ones(624, np.uint32)
     ids=range(14),
 )
 def test_no_state_of_a_generator_is_refused(state):
-    with pytest.raises(InputError, match="is no state of a generator"):
+    with pytest.raises(InputError, match="a random number generator got state="):
         rng_from_state(state)
 
 
@@ -106,19 +106,19 @@ def test_number_of_things_is_read(value):
 
 @pytest.mark.parametrize("value", [-1, 6, True, 1.0, "3", None])
 def test_what_is_no_such_number_is_refused(value):
-    with pytest.raises(InputError, match="the state of a Owner has index=.*: expected an integer, 0 to 5"):
+    with pytest.raises(InputError, match="expected an integer from 0 to 5"):
         reader(index=value).count("index", at_most=5)
 
 
 def test_number_without_a_limit_is_at_least_0():
     assert reader(index=2**60).count("index") == 2**60
-    with pytest.raises(InputError, match="expected an integer, at least 0"):
+    with pytest.raises(InputError, match="expected an integer of at least 0"):
         reader(index=-1).count("index")
 
 
 def test_flag_is_read_or_refused():
     assert reader(is_open=True).flag("is_open") is True
-    with pytest.raises(InputError, match="the state of a Owner has is_open=1: expected True or False"):
+    with pytest.raises(InputError, match="a state with is_open=1: expected True or False"):
         reader(is_open=1).flag("is_open")
 
 
@@ -126,7 +126,7 @@ def test_flag_is_read_or_refused():
 def test_generator_of_an_order_is_there_if_the_flow_shuffles(shuffle):
     saved = reader(rng=rng_state(np.random.RandomState(1)) if shuffle else None)
     assert (saved.generator_of_order("rng", shuffle=shuffle) is not None) == shuffle
-    with pytest.raises(InputError, match=f"Owner has shuffle={not shuffle}, and got the state of one with {shuffle}"):
+    with pytest.raises(InputError, match=f"Owner got the state of one with shuffle={shuffle}"):
         saved.generator_of_order("rng", shuffle=not shuffle)
 
 
@@ -139,13 +139,13 @@ def test_points_come_back_as_they_were_and_are_not_shared():
 
 
 def test_what_cannot_be_serialized_makes_a_flow_stateless():
-    with pytest.raises(StatelessError, match=r"str cannot tell its position, with the data points .* builtins.object"):
+    with pytest.raises(StatelessError, match=r"str cannot save its position with the data points in its buffer: an"):
         freeze_points("owner", [[object()]])
 
 
 @pytest.mark.parametrize("frozen", [None, [], b"", b"nonsense", serialize.dumps([1]), serialize.dumps([[True, 3]])])
 def test_what_is_no_points_is_refused(frozen):
-    with pytest.raises(InputError, match="the state of a Owner holds no data points where it should"):
+    with pytest.raises(InputError, match="a state without data points in"):
         reader(points=frozen).points("points")
 
 
@@ -220,7 +220,7 @@ def test_skip_drops_points_or_says_that_there_are_too_few():
     points = iter(range(5))
     skip("the owner", points, 3)
     assert next(points) == 3
-    with pytest.raises(InputError, match="str was to go on after 4 data points and has only 1: the data has changed"):
+    with pytest.raises(InputError, match="str got a position after 4 data points and has only 1: the data has changed"):
         skip("the owner", points, 4)
 
 

@@ -117,15 +117,15 @@ IMAGE = np.zeros((4, 4, 3), np.float32)
 @pytest.mark.parametrize(
     ("point", "options", "message"),
     [
-        ([IMAGE, 1], {}, r"soft labels, floats of \[2, classes\]; or give num_classes="),
-        ([IMAGE, 1.0], {"num_classes": 2}, "expected 2 class numbers, integers"),
-        ([IMAGE, np.eye(2)[0]], {"num_classes": 2}, "expected 2 class numbers"),
+        ([IMAGE, 1], {}, r"expected floats of \[2, classes\]; use num_classes="),
+        ([IMAGE, 1.0], {"num_classes": 2}, "expected 2 integers, class numbers, since"),
+        ([IMAGE, np.eye(2)[0]], {"num_classes": 2}, "expected 2 integers, class numbers"),
         ([IMAGE, 2], {"num_classes": 2}, "from 2 to 2: expected class numbers from 0 to 1"),
         ([IMAGE, -1], {"num_classes": 2}, "expected class numbers from 0 to 1"),
         ([IMAGE.astype(np.int64), 0], {"num_classes": 2}, "an array of int64"),
         ([1.0, 0], {"num_classes": 2}, r"an array of float32\[2\] as component 0 of data point 0: expected a batch"),
         ([IMAGE], {"num_classes": 2}, "data point 0 has no component 1"),
-        ([np.ones(4), 0], {"label": -2}, "image=0 and label=-2, which are one component of data point 0, a list of 2"),
+        ([np.ones(4), 0], {"label": -2}, "image=0 and label=-2, one component of data point 0, a list of 2"),
         ([IMAGE, 0], {"num_classes": 2, "image": "x"}, "has no component 'x'"),
     ],
 )

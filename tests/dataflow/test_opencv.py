@@ -26,5 +26,5 @@ def test_dimensions_and_channels_are_kept(shape, rng):
 
 
 def test_error_of_opencv_is_ours():
-    with pytest.raises(DataPointError, match=r"cannot do this to an image of shape \(2, 3\) and dtype uint8: .*memory"):
+    with pytest.raises(DataPointError, match=r"OpenCV failed on an image of shape \(2, 3\) and dtype uint8: .*memory"):
         apply_per_channels(lambda part: opencv().resize(part, (10**6, 10**7)), np.zeros((2, 3), np.uint8))

@@ -63,5 +63,16 @@ def test_workers_load_what_their_flow_needs(workers):
     flow = workers([[np.full(3, k)] for k in range(4)], lambda _: [sorted(sys.modules)])
     flow.reset_state()
     loaded = set(next(iter(flow))[0])
-    assert {"numpy", "tpack.dataflow.parallel.workers.bootstrap"} <= loaded
+    assert {"numpy", "tpack.dataflow.parallel.worker"} <= loaded
     assert (SLOW | UNUSED | {"tpack.dataflow.parallel.threads", "tpack.dataflow.cache"}) & loaded == set()
+
+
+def test_a_process_runner_loads_few_modules():
+    """Each worker imports them before it reads its first data point; those of older names are not counted."""
+    code = (
+        "import sys; import tpack.dataflow.parallel.process_runner;"
+        "print(*[name for name, module in sys.modules.items() if '__file__' in vars(module)])"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    ours = [name for name in loaded if name.split(".")[0] == "tpack" and not name.startswith("tpack.legacy")]
+    assert len(ours) <= 25, sorted(ours)

@@ -21,7 +21,7 @@ def test_flow_is_repeated_num_times():
 def test_flow_is_repeated_for_ever():
     ds = RepeatedData(Counting(2), -1)
     assert [point[0] for point in islice(ds, 7)] == [0, 1, 0, 1, 0, 1, 0]
-    with pytest.raises(UnknownLengthError, match="goes on for ever and has no length"):
+    with pytest.raises(UnknownLengthError, match="never ends and has no length"):
         len(ds)
 
 
@@ -34,7 +34,7 @@ def test_empty_flow_raises(num):
 def test_flow_that_can_be_iterated_once_raises_in_its_second_repetition():
     points = iter(RepeatedData(DataFromIterable(k for k in range(2)), -1))
     assert [next(points), next(points)] == [0, 1]
-    with pytest.raises(DataExhaustedError, match="an earlier pass has used it up"):
+    with pytest.raises(DataExhaustedError, match="an earlier pass has used up"):
         next(points)
 
 
@@ -60,7 +60,7 @@ def test_point_that_cannot_be_kept_matters_only_while_it_is_repeated():
     ds = RepeatedDataPoint(DataFromList([[object()]], shuffle=False), 2)
     points = iter(ds)
     next(points)
-    with pytest.raises(StatelessError, match="RepeatedDataPoint cannot tell its position"):
+    with pytest.raises(StatelessError, match="RepeatedDataPoint cannot save its position"):
         ds.state_dict()
     next(points)
     assert ds.state_dict()["done"] == 2
@@ -69,7 +69,7 @@ def test_point_that_cannot_be_kept_matters_only_while_it_is_repeated():
 def test_state_with_several_points_is_refused():
     ds = RepeatedDataPoint(DataFromList([[1]], shuffle=False), 2)
     state = {**ds.state_dict(), "points": freeze_points(ds, [[1], [2]])}
-    with pytest.raises(InputError, match="the state of a RepeatedDataPoint holds 2 data points: expected one at most"):
+    with pytest.raises(InputError, match="RepeatedDataPoint got a state with 2 data points: expected at most"):
         ds.load_state_dict(state)
 
 
@@ -133,7 +133,7 @@ def test_two_passes_at_a_time_are_refused():
 
 
 def test_empty_flow_cannot_fill_a_pass():
-    with pytest.raises(DataExhaustedError, match="Counting yielded nothing: FixedSizeData expected 3 points"):
+    with pytest.raises(DataExhaustedError, match="Counting yielded nothing: FixedSizeData needs 3 points"):
         list(FixedSizeData(Counting(0), 3))
 
 

@@ -223,18 +223,18 @@ def test_batches_that_were_kept_back_do_not_fit():
     ds = make(6)
     ds.reset_state()
     next(iter(ds))
-    with pytest.raises(StatelessError, match="what LocallyShuffleData keeps back"):
+    with pytest.raises(StatelessError, match="LocallyShuffleData holds back"):
         fit_to_batches(make(4), Position(ds.state_dict()))
 
 
 def test_what_cannot_be_dealt_out_says_why():
     for make, message in (
-        (lambda: batches(source()), "0 ShardData in it, expected one"),
+        (lambda: batches(source()), "one ShardData in it, not 0"),
         (
             lambda: LocallyShuffleData(ShardData(source(), 0, 1), 4),
-            "what LocallyShuffleData keeps back .* below ShardData",
+            "LocallyShuffleData holds back points of one worker, and the rest of the epoch cannot be shared out",
         ),
-        (lambda: batches(CacheData(ShardData(source(), 0, 1))), "what CacheData keeps back"),
+        (lambda: batches(CacheData(ShardData(source(), 0, 1))), "CacheData holds back points"),
         (lambda: MultiThreadMapData(ShardData(source(), 0, 1), 2, itself), "MultiThreadMapData has no position"),
     ):
         if "no position" in message:
@@ -259,7 +259,7 @@ def test_workers_at_different_steps_are_told_and_nothing_is_lost():
     positions = [ahead.use(7), behind.use(5)]
     with captured_log() as lines:
         starts = dealt(CHAINS["points"], positions, 1)
-    assert any("had not used the same number of data points, but 5 to 7" in line for line in lines)
+    assert any("had used different numbers of data points, 5 to 7" in line for line in lines)
     (last,), _ = run(CHAINS["points"], 1, starts, COUNT - 10)
     assert sorted({*flat([ahead, behind]), *flat([last])}) == list(range(COUNT))
 
@@ -273,10 +273,52 @@ def test_workers_that_read_different_data_are_found_out():
         dealt(CHAINS["points"], positions, 3)
 
 
+class Ahead(ProxyDataFlow):
+    """A flow of a user that takes three points before they are asked for, and maps them."""
+
+    reads_ahead = True
+    map_func = staticmethod(lambda point: [-point[0]])
+    sent, start, taken = None, None, 0
+
+    def __iter__(self):
+        points, self.sent = iter(self.ds) if self.sent is None else self.sent, None
+        self.start, self.taken = self.ds.state_dict(), 0
+        while ahead := list(islice(points, 3)):
+            for point in ahead:
+                self.taken += 1
+                yield self.map_func(point)
+
+    def state_dict(self):
+        return Position(self.start or self.ds.state_dict(), self.taken).state_of(self)
+
+    def load_state_dict(self, state):
+        self.sent = go_to(self.ds, Position.from_state(self, state))
+
+
+class Counted(ProxyDataFlow):
+    """A flow of a user with a state of its own that holds nothing back."""
+
+    holds_nothing_back = True
+
+    def state_dict(self):
+        return {**super().state_dict(), "flow": "Counted"}
+
+
+@pytest.mark.parametrize("make", [lambda ds: Ahead(Counted(ds)), lambda ds: Counted(Ahead(ds))])
+def test_what_flows_of_users_declare_is_trusted(make):
+    def chain():
+        return make(ShardData(source(12), remainder="keep"))
+
+    workers = [Worker(chain, rank, 2) for rank in range(2)]
+    positions = [worker.use(4) for worker in workers]
+    (last,), _ = run(chain, 1, dealt(chain, positions, 1), 4)
+    assert sorted([*flat(workers), *flat([last])]) == list(range(12))
+
+
 def test_a_subclass_with_a_state_of_its_own_is_not_trusted():
     class Keeps(ProxyDataFlow):
         def state_dict(self):
             return super().state_dict()
 
-    with pytest.raises(StatelessError, match="what Keeps keeps back"):
+    with pytest.raises(StatelessError, match="Keeps holds back points of"):
         reshard(RepeatedData(Keeps(ShardData(source(), 0, 1)), -1), [Position({})], 0, 2)

@@ -1,11 +1,13 @@
 import json
+import os
 
 import pytest
 
 from tpack.dataflow import BatchData, DataFromGenerator, DataFromList, JoinData, LocallyShuffleData, MapData
-from tpack.dataflow.shard import ShardData, place_by_environment, shard_files, shards_in
+from tpack.dataflow.shard import ShardData, shard_files, shards_in
 from tpack.dataflow.sources import IndexedDataFlow
 from tpack.errors import ConfigError, InputError
+from tpack.utils.launch_env import worker_place
 from tpack.utils.rng import fix_rng_seed, get_rng
 
 VARIABLES = ("RANK", "WORLD_SIZE", "TF_CONFIG")
@@ -103,13 +105,13 @@ def test_points_of_others_are_not_read_where_there_is_a_choice():
 
 
 def test_a_remainder_that_must_not_be_is_an_error():
-    with pytest.raises(ConfigError, match="10 data points for 4 workers and remainder='error': 2 would be left"):
+    with pytest.raises(ConfigError, match="10 data points for 4 workers and remainder='error': expected"):
         ShardData(numbers(10), 0, 4, remainder="error")
-    with pytest.raises(ConfigError, match="3 data points for 4 workers and remainder='drop': nothing would be left"):
+    with pytest.raises(ConfigError, match="3 data points for 4 workers and remainder='drop': expected at least"):
         ShardData(numbers(3), 0, 4, remainder="drop")
     unknown = ShardData(DataFromGenerator(lambda: ([k] for k in range(5))), 0, 2, remainder="error")
     unknown.reset_state()
-    with pytest.raises(InputError, match="1 data points are left at the end of a pass, too few for 2 workers"):
+    with pytest.raises(InputError, match="1 data points left for 2 workers: expected a multiple"):
         list(unknown)
     whole = ShardData(numbers(12), 3, 4, remainder="error")
     whole.reset_state()
@@ -144,7 +146,7 @@ def test_other_arguments_are_refused():
 
 
 def test_the_place_is_that_which_the_launcher_says(monkeypatch):
-    assert place_by_environment() == (0, 1)
+    assert worker_place(os.environ) == (0, 1)
     monkeypatch.setenv("RANK", "2")
     monkeypatch.setenv("WORLD_SIZE", "3")
     shard = ShardData(numbers(7))
@@ -161,7 +163,7 @@ def test_the_place_is_that_which_the_launcher_says(monkeypatch):
     ):
         config = {"cluster": cluster, "task": {"type": kind, "index": index}}
         monkeypatch.setenv("TF_CONFIG", json.dumps(config))
-        assert place_by_environment() == expected
+        assert worker_place(os.environ) == expected
 
 
 def test_files_are_put_in_order_and_dealt_out():
@@ -177,7 +179,7 @@ def test_files_are_put_in_order_and_dealt_out():
         found += [name for (name,) in part]
     assert sorted(set(found)) == sorted(files)
     assert len(found) == 6
-    with pytest.raises(ConfigError, match="shard_files got no file"):
+    with pytest.raises(ConfigError, match=r"shard_files got files=\[\]: expected different names of files"):
         shard_files([])
     with pytest.raises(ConfigError, match="'a'.* more than once"):
         shard_files(["a", "b", "a"])
@@ -189,7 +191,7 @@ def test_a_position_of_another_number_of_workers_is_refused():
     state = shard.state_dict()
     other = ShardData(numbers(10), 1, 3)
     other.reset_state()
-    with pytest.raises(InputError, match="one among 2 workers, and this is one among 3"):
+    with pytest.raises(InputError, match="one of 2 workers: expected one of"):
         other.load_state_dict(state)
 
 

@@ -49,9 +49,9 @@ def test_reset_is_wanted():
         ({"dtype": ["uint8"]}, "got 2 shapes and 1 of dtype"),
         ({"domain": [(0, 1)] * 3}, "got 2 shapes and 3 of domain"),
         ({"dtype": "nonsense"}, r"shapes\[0\]=.*nonsense"),
-        ({"domain": (1, 0)}, r"shapes\[0\]=.*expected sizes of at least 0 and a range"),
+        ({"domain": (1, 0)}, r"shapes\[0\]=\(2,\) and domain=\(1, 0\): expected sizes of at least 0 and a range"),
         ({"domain": (1,)}, r"domain\[0\]=1"),
-        ({"shapes": [(2,), (-1,)]}, r"shapes\[1\]=.*expected sizes of at least 0"),
+        ({"shapes": [(2,), (-1,)]}, r"shapes\[1\]=\(-1,\) and domain=\(0, 1\): expected sizes of at least 0"),
     ],
 )
 def test_bad_argument_raises(kwargs, message):

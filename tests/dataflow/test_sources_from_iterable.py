@@ -43,7 +43,7 @@ def test_generator_goes_on_where_a_pass_was_broken_off():
 def test_used_up_generator_raises_instead_of_yielding_nothing():
     ds = DataFromIterable(k for k in range(3))
     assert list(ds) == [0, 1, 2]
-    with pytest.raises(DataExhaustedError, match="an earlier pass has used it up"):
+    with pytest.raises(DataExhaustedError, match="an earlier pass has used up"):
         list(ds)
 
 
@@ -75,7 +75,7 @@ def test_iterator_goes_on_after_all_points_that_were_taken_in_any_pass():
     other.load_state_dict(ds.state_dict())
     assert other.state_dict() == ds.state_dict()
     assert list(other) == [[3], [4], [5]]
-    with pytest.raises(DataExhaustedError, match="an earlier pass has used it up"):
+    with pytest.raises(DataExhaustedError, match="an earlier pass has used up"):
         list(other)
 
 
@@ -84,7 +84,7 @@ def test_iterator_that_was_used_up_is_used_up_after_an_interruption():
     list(ds)
     other = numbers()
     other.load_state_dict(ds.state_dict())
-    with pytest.raises(DataExhaustedError, match="an earlier pass has used it up"):
+    with pytest.raises(DataExhaustedError, match="an earlier pass has used up"):
         list(other)
 
 
@@ -92,7 +92,7 @@ def test_iterator_cannot_go_back():
     ds = numbers()
     state = ds.state_dict()
     next(iter(ds))
-    with pytest.raises(InputError, match="after data point 0 of an iterator that has given 1: an iterator cannot go"):
+    with pytest.raises(InputError, match="after 0 data points, and its iterator is after 1: an iterator cannot go"):
         ds.load_state_dict(state)
 
 
@@ -103,7 +103,9 @@ def test_iterable_that_became_shorter_is_noticed():
     next(points)
     other = DataFromIterable([[1]])
     other.load_state_dict(ds.state_dict())
-    with pytest.raises(InputError, match="was to go on after 2 data points and has only 1: the data has changed"):
+    with pytest.raises(
+        InputError, match="DataFromIterable got a position after 2 data points and has only 1: the data has changed"
+    ):
         list(other)
 
 

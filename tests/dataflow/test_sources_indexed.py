@@ -78,11 +78,11 @@ def test_state_of_other_data_or_order_is_refused():
     state = ready().state_dict()
     with pytest.raises(InputError, match="Squares got a state over 6 data points and has 7: the data has changed"):
         ready(7).load_state_dict(state)
-    with pytest.raises(InputError, match="Squares has shuffle=True, and got the state of one with False"):
+    with pytest.raises(InputError, match="Squares got the state of one with shuffle=False"):
         ready(shuffle=True).load_state_dict(state)
-    with pytest.raises(InputError, match="Squares has shuffle=False, and got the state of one with True"):
+    with pytest.raises(InputError, match="Squares got the state of one with shuffle=True"):
         ready().load_state_dict(ready(shuffle=True).state_dict())
-    with pytest.raises(InputError, match="has index=7: expected an integer, 0 to 6"):
+    with pytest.raises(InputError, match="with index=7: expected an integer from 0 to 6"):
         ready().load_state_dict({**state, "index": 7})
 
 

@@ -184,30 +184,30 @@ OPS = ReductionToOneDeviceCrossTowerOps()
 
 def test_arguments_of_other_kinds_are_refused(graph: Any) -> None:
     value = per_device(np.float32([1, 2]))
-    with pytest.raises(ConfigError, match="as the aggregation, got 'sum'"):
+    with pytest.raises(ConfigError, match="aggregation got 'sum'"):
         OPS.reduce("sum", value, value)
-    with pytest.raises(ConfigError, match="as the aggregation, got 'sum'"):
+    with pytest.raises(ConfigError, match="aggregation got 'sum'"):
         OPS.batch_reduce("sum", [(value, value)])
     with pytest.raises(ConfigError, match="a tensor to reduce, got the list"):
         OPS.reduce(SUM, [tf.ones([])], value)
     with pytest.raises(ConfigError, match="got 3, which has no device"):
         OPS.reduce(SUM, 3, value)
-    with pytest.raises(ConfigError, match="expected a device, .* got None"):
+    with pytest.raises(ConfigError, match="destinations got None: expected a device"):
         OPS.reduce(SUM, value, None)
     with pytest.raises(ConfigError, match="destinations can not be empty"):
         OPS.broadcast(tf.ones([]), [])
-    with pytest.raises(ConfigError, match="expected one tensor to broadcast, got"):
+    with pytest.raises(ConfigError, match="broadcast got .*: expected one tensor"):
         OPS.broadcast(value, "/cpu:0")
 
 
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        ("text", r"expected a list or tuple of \(value, destinations\), got 'text'"),
-        ([["value", "/cpu:0"]], "expected .value, destinations. as each element, got"),
-        ([("value",)], "as each element, got"),
+        ("text", r"batch_reduce got 'text': expected a list or tuple of .value, destinations."),
+        ([["value", "/cpu:0"]], "batch_reduce got the element"),
+        ([("value",)], "batch_reduce got the element"),
         ([("value", "/cpu:0")], "got 'value', which has no device"),
-        ([3], "as each element, got 3"),
+        ([3], "batch_reduce got the element 3"),
     ],
 )
 def test_pairs_of_other_kinds_are_refused(pairs: Any, message: str) -> None:

@@ -78,7 +78,7 @@ def test_reduce_takes_t_and_gives_m_or_v(strategy, session8, per_tower, elsewher
 def test_reduce_refuses_m(strategy):
     mirrored = strategy.broadcast(tf.constant(1.0))
     for value in (mirrored, tf.get_variable("v", [])):
-        with pytest.raises(StrategyError, match="expected a value that differs between towers to reduce"):
+        with pytest.raises(StrategyError, match="expected a value that differs between towers"):
             strategy.reduce(SUM, value)
 
 
@@ -95,9 +95,9 @@ def test_what_is_the_same_for_all_towers_counts_once_for_each(strategy, session8
 @pytest.mark.parametrize(
     ("value", "error", "message"),
     [
-        ([1.0, 2.0], ConfigError, "expected one value to reduce, got the list"),
-        ((), ConfigError, "expected one value to reduce, got the tuple"),
-        (MapOutput([1.0]), ConfigError, "expected one value to reduce, got the MapOutput"),
+        ([1.0, 2.0], ConfigError, "reduce got the list .*: expected one value"),
+        ((), ConfigError, "reduce got the tuple .*: expected one value"),
+        (MapOutput([1.0]), ConfigError, "reduce got the MapOutput .*: expected one value"),
         (None, ConfigError, "expected a tensor, IndexedSlices, a variable or a number, got None"),
         (object(), ConfigError, "expected a tensor, IndexedSlices, a variable or a number, got <object"),
         ("text", ReductionError, "dtype string, which cannot be summed"),

@@ -31,7 +31,7 @@ def test_strategies_are_told_of_workers(graph):
         (ParameterServerStrategy(), (workers, "worker", 0), "there is no parameter server to keep the variables"),
         (CollectiveAllReduceStrategy(), ({**workers, "ps": ["c:1"]}, "ps", 0), "is for those that train, and"),
         (CollectiveAllReduceStrategy(), (workers, "worker", 2), "index is 2"),
-        (CollectiveAllReduceStrategy(), (None, "worker", 0), "there is a task, 'worker' 0, and no cluster_spec"),
+        (CollectiveAllReduceStrategy(), (None, "worker", 0), "got the task 'worker' 0 without cluster_spec"),
         (CollectiveAllReduceStrategy(devices=["/job:worker/cpu:0"]), (workers, "worker", 0), "without job and task"),
     ]:
         with pytest.raises(ConfigError, match=message):

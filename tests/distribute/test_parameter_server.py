@@ -118,7 +118,7 @@ def test_one_of_several_towers_cannot_change_what_they_share(change: Any, sessio
 
     with (
         ParameterServerStrategy(devices=cpu_devices(2)).scope() as strategy,
-        pytest.raises(StrategyError, match="changes v, which is to be the same for all towers, in one of several"),
+        pytest.raises(StrategyError, match="changes v, which all towers share, in one of several"),
     ):
         strategy.call_for_each_tower(tower)
     with tf.Graph().as_default(), ParameterServerStrategy(devices=cpu_devices(1)).scope() as alone:

@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import SUM, devices_of, in_scope, tower_number, values
 from tpack.distribute.contexts import get_cross_tower_context, get_tower_context
-from tpack.distribute.values import MirroredOwnership, PerDevice
+from tpack.distribute.values import Mirrored, PerDevice
 from tpack.errors import StrategyError, TowerError, TowerMismatchError
 from tpack.graph_builder.towers import build_towers
 from tpack.tower.context import get_current_tower_context
@@ -44,7 +44,7 @@ def test_each_tower_gets_its_part_of_the_result(graph):
         devices = strategy.worker_devices
         return {
             "own": PerDevice({device: f"own {device}" for device in devices}),
-            "mirrored": [MirroredOwnership(dict.fromkeys(devices, "same"))],
+            "mirrored": [Mirrored(dict.fromkeys(devices, "same"))],
             "plain": (7, None),
         }
 
@@ -178,7 +178,7 @@ def test_towers_on_one_device_cannot_meet(graph):
     def tower():
         return get_tower_context().merge_call(lambda strategy: None)
 
-    with pytest.raises(StrategyError, match="towers can meet on different devices only, and these are on"):
+    with pytest.raises(StrategyError, match="merge_call got towers on .*: expected different devices"):
         build_towers(tower, ["/cpu:0"] * 2, [True] * 2)
 
 

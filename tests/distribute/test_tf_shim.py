@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.helpers.optimizers import OPTIMIZERS
+from tests.helpers.optimizers import OPTIMIZERS, REPRESENTATIVE
 from tests.helpers.sessions import cpu_session
 from tests.helpers.strategies import NONE, ON_READ, devices_of, in_scope, mirrored, started, tower_number
 from tpack.distribute.contexts import get_tower_context
@@ -73,8 +73,8 @@ class _Hashed:
         return self is other
 
 
-EVERY_OPTIMIZER = {
-    **OPTIMIZERS,
+KINDS = {
+    **{name: OPTIMIZERS[name] for name in REPRESENTATIVE},
     "adagrad_da": lambda: tf.train.AdagradDAOptimizer(0.1, tf.train.get_or_create_global_step()),
     "proximal_sgd": lambda: tf.train.ProximalGradientDescentOptimizer(0.1, l1_regularization_strength=0.01),
     "proximal_adagrad": lambda: tf.train.ProximalAdagradOptimizer(0.1, l1_regularization_strength=0.01),
@@ -101,7 +101,7 @@ def _train_op(name: str, *, twice: bool) -> Any:
     """Do what a model_fn does that was written for one device."""
     dense, sparse = _losses()
     step = tf.train.get_or_create_global_step()
-    optimizer = EVERY_OPTIMIZER[name]()
+    optimizer = KINDS[name]()
     with tf.name_scope("train"):
         if not twice:
             return optimizer.minimize(dense + sparse, step)
@@ -125,8 +125,10 @@ def _trained(strategy: Any, name: str, *, twice: bool) -> dict[str, Any]:
         return {component.op.name: session.run(component) for component in components}
 
 
-@pytest.mark.parametrize("twice", [False, True])
-@pytest.mark.parametrize("name", EVERY_OPTIMIZER)
+@pytest.mark.parametrize(
+    ("name", "twice"),
+    [*((name, False) for name in KINDS), *((name, True) for name in ("adam", "adagrad_da", "amsgrad", "wrapped"))],
+)
 def test_an_unchanged_optimizer_trains_in_towers_with_the_names_of_tensorflow(name: str, twice: bool) -> None:
     wanted = _trained(None, name, twice=twice)
     for kind in STRATEGIES if twice else ["mirrored"]:

@@ -8,6 +8,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.equivalence import OPTIMIZERS, build_cost, one_tower, train
+from tests.helpers.optimizers import REPRESENTATIVE
 from tests.helpers.same_graphs import structure
 from tests.helpers.sessions import cpu_session
 from tests.helpers.tower_grads import cpu_devices
@@ -31,10 +32,10 @@ STRATEGIES: dict[str, Callable[[int], DistributionStrategy]] = {
     "one device": lambda k: OneDeviceStrategy(f"/cpu:{k - 1}"),
 }
 MATRIX = [(name, 4, "adam") for name in STRATEGIES] + [
-    *(("mirrored", k, "momentum") for k in (1, 2, 3, 8)),
-    *(("mirrored", 2, optimizer) for optimizer in OPTIMIZERS if optimizer not in ("adam", "momentum")),
+    *(("mirrored", k, "momentum") for k in (1, 3)),
+    *(("mirrored", 2, optimizer) for optimizer in ("ftrl", "rmsprop")),
     ("balanced", 2, "rmsprop"),
-    ("collective", 8, "adagrad"),
+    ("collective", 2, "adagrad"),
 ]
 
 
@@ -50,7 +51,7 @@ def test_towers_end_with_the_weights_of_one_tower(name: str, num_towers: int, op
     np.testing.assert_allclose(run.costs.mean(axis=1), oracle.costs[:, 0], rtol=1e-9)
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("optimizer", REPRESENTATIVE)
 def test_a_step_is_that_of_replicated_towers_operation_by_operation(optimizer: str) -> None:
     """So a strategy costs no time: there is no copy, read or dependency that replicated towers do not have."""
 
@@ -151,10 +152,13 @@ def test_another_strategy_around_is_an_error(graph: Any) -> None:
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (3, "StrategyBuilder got strategy=3: expected a DistributionStrategy"),
-        (None, "StrategyBuilder got strategy=None: expected a DistributionStrategy"),
-        (DEFAULT_STRATEGY, "expected a DistributionStrategy with devices, got <DefaultStrategy>"),
-        (MirroredStrategy, "StrategyBuilder got strategy=the class MirroredStrategy: expected a DistributionStrategy"),
+        (3, "StrategyBuilder got strategy=3: (wanted|expected) a DistributionStrategy"),
+        (None, "StrategyBuilder got strategy=None: (wanted|expected) a DistributionStrategy"),
+        (DEFAULT_STRATEGY, "got strategy=<DefaultStrategy>: expected one with devices"),
+        (
+            MirroredStrategy,
+            "StrategyBuilder got strategy=the class MirroredStrategy: (wanted|expected) a DistributionStrategy",
+        ),
     ],
     ids=["a number", "nothing", "the default one", "a class"],
 )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.helpers.optimizers import OPTIMIZERS
+from tests.helpers.optimizers import OPTIMIZERS, REPRESENTATIVE
 from tests.helpers.strategies import NONE, ON_READ, SUM, devices_of, in_scope, started, values
 from tpack.distribute.contexts import get_tower_context
 from tpack.distribute.optimizer import DistributedOptimizer
@@ -46,7 +46,7 @@ def test_a_mirror_is_not_changed_alone(graph, method):
 
     with (
         in_scope() as strategy,
-        pytest.raises(StrategyError, match="changes v.*, which is to be the same for all towers"),
+        pytest.raises(StrategyError, match="changes v.*, which all towers share"),
     ):
         strategy.call_for_each_tower(tower, make())
 
@@ -80,11 +80,11 @@ def test_a_variable_can_be_protected_later(graph):
     refuse_lone_change(operation)
     refuse_lone_change(tf.no_op())
     protect(variable)
-    with pytest.raises(StrategyError, match="AssignVariableOp changes v, which is to be the same"):
+    with pytest.raises(StrategyError, match="AssignVariableOp changes v, which all towers share"):
         refuse_lone_change(operation)
 
 
-ALONE = "would change v.* alone, which is one of several mirrors of a variable"
+ALONE = "would change v.* alone, one of several mirrors of a variable"
 
 
 def minimize(variable):
@@ -92,14 +92,14 @@ def minimize(variable):
 
 
 @pytest.mark.parametrize("rows", [False, True])
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("name", REPRESENTATIVE)
 def test_an_optimizer_by_itself_is_refused_across_towers(graph, name, rows):
     with in_scope(), pytest.raises(StrategyError, match=ALONE):
         OPTIMIZERS[name]().minimize(tf.reduce_sum(tf.gather(make(), [0]) if rows else make() ** 2))
 
 
 @pytest.mark.parametrize("rows", [False, True])
-@pytest.mark.parametrize("name", sorted(OPTIMIZERS.keys() - {"adam"}))
+@pytest.mark.parametrize("name", ["ftrl", "rmsprop", "sgd"])
 def test_an_optimizer_by_itself_is_refused_outside_of_strategies(graph, name, rows):
     with in_scope():
         variable = make()

@@ -6,9 +6,9 @@ import pytest
 
 from tpack.errors import CheckpointError, ClusterError
 from tpack.estimator import task_roles
+from tpack.estimator.cluster_place import ClusterPlace
 from tpack.estimator.task_roles import NOTE_NAME, EndNote, Pace, evaluate_until_end
-from tpack.multi_worker.cluster.cluster_spec import ClusterTask
-from tpack.multi_worker.cluster.tf_config import ClusterPlace
+from tpack.utils.launch_env import ClusterTask
 
 CLUSTER = {"chief": ["a:1"], "worker": ["b:1"]}
 AT_ONCE = Pace(0, 0, 0.2)

@@ -20,7 +20,7 @@ from tpack.predict.config import PredictConfig
 from tpack.predict.feedfree import FeedfreePredictor
 from tpack.predict.offline import OfflinePredictor
 from tpack.predict.towers import DataParallelOfflinePredictor, MultiTowerOfflinePredictor
-from tpack.step import compile_choice
+from tpack.step import autotune
 from tpack.tfutils.sessinit import DictRestore
 from tpack.tfutils.summary import add_moving_summary
 from tpack.tower.context import TrainTowerContext
@@ -176,10 +176,13 @@ def test_loops_are_named_and_run_uncompiled_where_that_is_allowed():
 
 @pytest.mark.parametrize(("name", "times"), [("simple", [2.0, 1.0]), ("replicated", [1.0, 2.0])])
 def test_both_ways_are_measured_and_learn_the_same(name, times, monkeypatch):
-    measured_times = iter(times)
-    monkeypatch.setattr(compile_choice, "median", lambda _: next(measured_times))
-    monkeypatch.setattr(compile_choice, "BLOCK_STEPS", 2)
-    monkeypatch.setattr(compile_choice, "NUM_BLOCKS", 1)
+    given = dict(zip((False, True), times, strict=True))
+    measured_medians = autotune.Trial.medians
+    monkeypatch.setattr(
+        autotune.Trial, "medians", lambda trial: given if isinstance(trial.way, bool) else measured_medians(trial)
+    )
+    monkeypatch.setattr(autotune, "BLOCK_STEPS", 2)
+    monkeypatch.setattr(autotune, "NUM_BLOCKS", 1)
     plain, _ = weights_after(TRAINERS[name], Mixed(), num_steps=10)
     with captured_log() as log:
         measured, trainer = weights_after(lambda: TRAINERS[name](compile="auto"), Mixed(), num_steps=10)
@@ -206,8 +209,8 @@ def test_of_both_ways_only_one_is_compiled(graph):
 
 
 def test_what_cannot_be_compiled_is_told_and_measured(monkeypatch):
-    monkeypatch.setattr(compile_choice, "BLOCK_STEPS", 1)
-    monkeypatch.setattr(compile_choice, "NUM_BLOCKS", 1)
+    monkeypatch.setattr(autotune, "BLOCK_STEPS", 1)
+    monkeypatch.setattr(autotune, "NUM_BLOCKS", 1)
     plain, _ = weights_after(SimpleTrainer, WithPython(), num_steps=5)
     with captured_log() as log:
         measured, _ = weights_after(lambda: SimpleTrainer(compile="auto"), WithPython(), num_steps=5)
@@ -242,9 +245,9 @@ def test_several_steps_a_call_and_predictors_are_not_measured(graph):
     trainer.get_predictor(["image", "label"], ["features"])
     assert not marked(graph)
     trainer.steps_per_call = 4
-    with pytest.raises(ConfigError, match="measures runs of one step, and steps_per_call is 4"):
+    with pytest.raises(ConfigError, match="got steps_per_call=4: expected 1, since it measures single steps"):
         trainer.setup_callbacks([], [])
-    with pytest.raises(ConfigError, match='compile="auto" compares the steps of a training; a predictor takes "xla"'):
+    with pytest.raises(ConfigError, match='PredictConfig got compile="auto", .*: expected "xla"'):
         make_config(compile="auto")
 
 
@@ -353,7 +356,7 @@ def test_a_way_to_compile_must_be_known():
     assert as_compile_policy("xla") == CompilePolicy()
     policy = CompilePolicy(fall_back=True)
     assert as_compile_policy(policy) is policy
-    with pytest.raises(ConfigError, match="compile must be one of xla, auto, a CompilePolicy or None, got 'xlaa'"):
+    with pytest.raises(ConfigError, match="compile got 'xlaa': expected one of xla, auto, a CompilePolicy or None"):
         SimpleTrainer(compile="xlaa")
     with pytest.raises(WrongTypeError, match="compile"):
         SimpleTrainer(compile=3)

@@ -103,8 +103,8 @@ def test_variables_that_the_first_tower_keeps_to_itself_are_an_error_in_the_seco
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: None, "it returned None"),
-        (lambda: 3.0, "it returned 3.0"),
+        (lambda: None, "returned None"),
+        (lambda: 3.0, "returned 3.0"),
         (lambda: tf.ones([2], name="cost"), r"cost:0 with shape \(2,\)"),
         (lambda: tf.constant(1, name="cost"), "dtype int32"),
         (lambda: tf.placeholder(tf.float32, name="cost"), "shape <unknown>"),

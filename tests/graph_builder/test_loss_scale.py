@@ -65,10 +65,10 @@ def test_nothing_observed_is_an_error(graph):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"growth_steps": 0}, "growth_steps=0: expected an integer of at least 1"),
+        ({"growth_steps": 0}, "got growth_steps=0: expected an integer of at least 1"),
         ({"growth_steps": 2.5}, "^LossScaling got growth_steps=2.5: expected an integer"),
         ({"growth_steps": True}, "^LossScaling got growth_steps=True: expected an integer"),
-        ({"factor": 1.0}, "factor must be above 1, got 1.0"),
+        ({"factor": 1.0}, "got factor=1.0: expected a number above 1"),
         ({"initial": 0.5}, "expected 0 < smallest <= initial <= largest, got 1.0, 0.5"),
         ({"initial": float("nan")}, "^LossScaling got initial=nan: expected a number"),
         ({"largest": float("inf")}, "expected 0 < smallest <= initial"),

@@ -17,5 +17,5 @@ def test_parameter_server_on_the_cpu_keeps_variables_there(graph):
 
 
 def test_parameter_server_wants_cpu_or_gpu():
-    with pytest.raises(ConfigError, match="ps_device must be one of cpu, gpu, got 'tpu'"):
+    with pytest.raises(ConfigError, match="ps_device='tpu': expected cpu or gpu"):
         SyncMultiGPUParameterServerBuilder(2, "tpu")

@@ -81,7 +81,7 @@ def test_names_stand_for_policies():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: as_precision_policy("half"), "precision must be one of float32, bfloat16, float16, got 'half'"),
+        (lambda: as_precision_policy("half"), "precision got 'half': expected one of float32, bfloat16, float16"),
         (lambda: as_precision_policy(None), "compute_dtype=None: expected text"),
         (lambda: PrecisionPolicy("float16", 1024.0), "got loss_scaling=1024.0: expected a LossScaling or None"),
         (
@@ -90,7 +90,7 @@ def test_names_stand_for_policies():
         ),
         (
             lambda: PrecisionPolicy("float16", uncast_inputs=("z",)).wrap(print, ["x", "y"]),
-            r"uncast_inputs has \['z'\], and the inputs are \['x', 'y'\]",
+            r"uncast_inputs with \['z'\]: expected some of \['x', 'y'\]",
         ),
     ],
 )

@@ -3,8 +3,8 @@
 import socket
 from contextlib import contextmanager
 
-from tpack.dataflow.parallel.transport.receiver import Receiver
-from tpack.dataflow.parallel.transport.sender import Sender
+from tpack.dataflow.parallel.receiver import Receiver
+from tpack.dataflow.parallel.sender import Sender
 
 
 @contextmanager

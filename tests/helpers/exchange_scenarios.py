@@ -12,10 +12,10 @@ from tpack.errors import TpackError
 from tpack.multi_worker.all_reduce import Exchange, WorkerGroup, all_reduce_between_workers, copy_from_worker
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.cluster.peers import Peers, connect_peers
-from tpack.multi_worker.cluster.ports import parse_address
 from tpack.multi_worker.cluster.resolver import resolve_cluster
 from tpack.multi_worker.servers import WorkerSessionCreator, start_server, task_device
 from tpack.tower.grads import ReduceOp
+from tpack.utils.net_address import parse_address
 
 STEPS = 3
 
@@ -97,7 +97,7 @@ def servers() -> dict[str, Any]:
 
 def _look_at_server(member: ClusterMember) -> dict[str, Any]:
     """Find out where the others' servers can be reached, and what starting another one says."""
-    _, port = parse_address(member.workers[1 - (member.rank or 0)], "the other's address")
+    _, port = parse_address("ClusterMember", "workers", member.workers[1 - (member.rank or 0)])
     found: dict[str, Any] = {"there": _connects("127.0.0.1", port), "elsewhere": _connects("127.0.0.2", port)}
     found["same"] = start_server(member) is start_server(member)
     found["more devices"] = _error(lambda: start_server(member, num_cpu_devices=9))

@@ -4,8 +4,8 @@ from collections import deque
 
 from tpack.dataflow.checkpoint import Position
 from tpack.dataflow.parallel.process_runner import _State
-from tpack.dataflow.parallel.transport.receiver import Message
-from tpack.dataflow.parallel.transport.wire import Kind
+from tpack.dataflow.parallel.receiver import Message
+from tpack.dataflow.parallel.slots import Kind
 from tpack.utils.child_process import failure_of
 
 

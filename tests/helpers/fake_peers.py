@@ -6,7 +6,7 @@ from typing import Any
 
 from tpack.utils import serialize
 
-_LIMIT_SECS = 60.0
+_LIMIT_SECS = 300.0
 
 
 class FakePeers:

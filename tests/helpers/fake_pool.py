@@ -2,7 +2,7 @@
 
 import random
 
-from tpack.dataflow.parallel.ordering import MapPool, Result
+from tpack.dataflow.parallel.map_flow import MapPool, Result
 
 
 class FakePool(MapPool):

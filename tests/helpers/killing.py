@@ -44,7 +44,7 @@ def steps_in(output: str) -> list[int]:
 def finish(process: Any) -> tuple[str, int]:
     """Wait for the end of the process and its children; return what it still wrote and its exit code."""
     children = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
-    output, _ = process.communicate(timeout=100)
+    output, _ = process.communicate(timeout=300)
     assert not [child for child in children if child.is_running()]
     return output, process.returncode
 

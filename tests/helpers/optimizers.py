@@ -16,6 +16,10 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
     "ftrl": lambda: tf.train.FtrlOptimizer(0.1, l1_regularization_strength=0.01),
 }
 
+# Adam has variables beside its slots, Ftrl reads the variable that it writes, and centered RMSProp has three slots and
+# its own kernel for rows. What wraps optimizers is tried on these; all of them against one tower: test_equivalence.py.
+REPRESENTATIVE = ("adam", "ftrl", "rmsprop")
+
 
 def make_model(scope: str, seed: int) -> tuple[list[Any], list[Any]]:
     """Create a dense variable and an embedding under a scope.

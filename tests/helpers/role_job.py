@@ -20,7 +20,7 @@ from typing import Any
 from tests.helpers import preloaded
 
 SCENARIOS = "tests.helpers.role_scenarios"
-LIMIT_SECS = 90.0
+LIMIT_SECS = 300.0
 
 
 @dataclass(frozen=True)

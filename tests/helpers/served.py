@@ -4,12 +4,12 @@ import socket
 import threading
 from contextlib import contextmanager
 
-from tpack.dataflow.parallel.transport.receiver import Receiver
-from tpack.dataflow.parallel.transport.sender import Sender
-from tpack.dataflow.parallel.transport.wire import PeerGoneError
-from tpack.dataflow.parallel.workers.bootstrap import Link
+from tpack.dataflow.parallel.receiver import Receiver
+from tpack.dataflow.parallel.sender import Sender
+from tpack.dataflow.parallel.slots import PeerGoneError
+from tpack.dataflow.parallel.worker import ParentLink
 
-SECS = 30
+SECS = 300
 
 
 class Owner:
@@ -40,7 +40,7 @@ def served(serve, *arguments, capacity=50):
     """Run a function with a link; yield the owner."""
     results_here, results_there = socket.socketpair()
     jobs_here, jobs_there = socket.socketpair()
-    link = Link(Sender(results_there, capacity, has_flusher=True), Receiver(jobs_there))
+    link = ParentLink(Sender(results_there, capacity, has_flusher=True), Receiver(jobs_there))
     raised = []
 
     def run():

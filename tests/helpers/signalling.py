@@ -23,9 +23,7 @@ PHASES = ("graph", "session", "restoring", "training", "step", "epoch end", "sav
 
 _POLL_SECS = 0.002
 _GAP_SECS = 0.05
-# A machine that is busy with other things takes this long to end a process and to tell so.
-_SLOWNESS_SECS = 1.0
-_LONGEST_SECS = 120.0
+_LONGEST_SECS = 300.0
 _CODES = {signal.SIGINT: (130, -signal.SIGINT), signal.SIGTERM: (143, -signal.SIGTERM)}
 
 
@@ -79,12 +77,13 @@ class Outcome:
     faults: tuple[str, ...]
 
 
-def try_plan(plan: Plan, directory: Path) -> Outcome:
+def try_plan(plan: Plan, directory: Path, slowness_secs: float = 1.0) -> Outcome:
     """Run a training, send it signals, let it go on to its end, and compare.
 
     Args:
         plan: What is done to it.
         directory: Where it works; it must not exist.
+        slowness_secs: How much longer than promised the end may take on a machine that is busy with other things.
     """
     directory.mkdir(parents=True)
     run = _Running(directory, plan)
@@ -105,7 +104,7 @@ def try_plan(plan: Plan, directory: Path) -> Outcome:
         faults.append(f"exit code {code}")
     # Python ends by itself, slowly, if training had ended when the second signal came.
     limit_secs = plan.limit_secs if code != -signal.SIGINT else 25.0
-    if came and secs > limit_secs + _SLOWNESS_SECS:
+    if came and secs > limit_secs + slowness_secs:
         faults.append(f"ended after {secs:.1f} s")
     faults += [f"left process {child.pid}" for child in before if _outlives(child)]
     _, code_after = _run(directory, plan.source)

@@ -4,7 +4,7 @@ Everything is read from the syntax tree, so that nothing is imported and nothing
 """
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -73,7 +73,7 @@ class Import:
     member: str | None
     line: int
 
-    def target(self, names: set[str]) -> str:
+    def target(self, names: Container[str]) -> str:
         """Return the module that is loaded: ``source.member`` if `names` has such a module, else `source`."""
         full = f"{self.source}.{self.member}"
         return full if full in names else self.source

@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 from tpack.dataflow.base import DataFlow, RNGDataFlow
-from tpack.dataflow.parallel.transport.wire import Kind
+from tpack.dataflow.parallel.slots import Kind
 
 
 def echo(link, prefix):

@@ -28,7 +28,7 @@ from tpack.multi_worker.all_reduce import WorkerGroup
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.tower.context import TrainTowerContext
 
-LONGEST_SECS = 20
+LONGEST_SECS = 300
 MODULES_WITH_NAMES = ("gradproc", "sesscreate", "sessinit", "summary", "varreplace", "optimizer")
 
 

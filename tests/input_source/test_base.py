@@ -27,7 +27,7 @@ def good():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: good()[:1], "Given gives 1 tensors, the signature wants 2"),
+        (lambda: good()[:1], "Given gives 1 tensors, the signature expects 2"),
         (lambda: good()[::-1], r"component 0 \('image'\) has dtype int32, expected float32"),
         (lambda: [tf.zeros([3]), tf.constant(1)], r"component 0 \('image'\) has shape \(3,\), expected \(None, 2\)"),
         (lambda: [tf.zeros([3, 2]), 1], r"component 1 \('label'\) is 1, expected a tensor"),

@@ -86,7 +86,6 @@ def test_towers_take_successive_data_points(graph, make_stream, num_towers):
         assert (image.dtype, np.asarray(label).dtype) == (np.float32, np.int32)
 
 
-@pytest.mark.timeout(30)
 def test_a_step_may_run_in_the_callers_thread(graph, make_stream):
     with running(make_stream(), num_towers=2) as run:
         run.trainer.hooked_sess = HookedSession(run.trainer.sess, run.callbacks, executor="caller")
@@ -167,7 +166,6 @@ def broken(after):
     [FeedInput, QueueInput, TFDatasetInput, lambda ds: StagingInput(QueueInput(ds)), lambda ds: BatchQueueInput(ds, 1)],
 )
 @pytest.mark.parametrize("after", [0, 3])
-@pytest.mark.timeout(30)
 def test_a_dataflow_that_raises_ends_the_step_with_its_own_error(graph, wrap, after):
     signature = SIGNATURE
     if "BatchQueue" in str(wrap(points())):
@@ -190,11 +188,10 @@ def test_labels_that_come_as_floats_are_converted(graph, wrap, log_dir):
     assert [(int(label), label.dtype, image.dtype) for image, label in values] == [
         (k, np.int32, np.float32) for k in range(NUM_POINTS)
     ]
-    assert (log_dir / "log.log").read_text().count("component 1 ('label') comes as float32") == 1
+    assert (log_dir / "log.log").read_text().count("component 1 ('label') has dtype float32") == 1
 
 
 @pytest.mark.parametrize("wrap", [FeedInput, QueueInput, TFDatasetInput, lambda ds: StagingInput(QueueInput(ds))])
-@pytest.mark.timeout(30)
 def test_a_batch_without_rows_ends_the_step(graph, wrap):
     signature = [tf.TensorSpec([None, 2], tf.float32, "image"), tf.TensorSpec([None], tf.int32, "label")]
     empty = DataFromList([[np.zeros([0, 2]), np.zeros([0], np.int32)]])
@@ -203,7 +200,6 @@ def test_a_batch_without_rows_ends_the_step(graph, wrap):
 
 
 @pytest.mark.parametrize("wrap", [FeedInput, QueueInput, TFDatasetInput, lambda ds: StagingInput(QueueInput(ds))])
-@pytest.mark.timeout(30)
 def test_a_bad_data_point_ends_the_step_with_an_error_that_names_it(graph, wrap):
     bad = DataFromList([point(0), [np.zeros([3, 2]), 1.5]], shuffle=False)
     message = r"data point 1 of .*DataFromList: component 1 \('label'\) has dtype float64"
@@ -213,7 +209,6 @@ def test_a_bad_data_point_ends_the_step_with_an_error_that_names_it(graph, wrap)
 
 
 @pytest.mark.parametrize("wrap", [FeedInput, QueueInput, TFDatasetInput, lambda ds: StagingInput(QueueInput(ds))])
-@pytest.mark.timeout(30)
 def test_a_dataflow_without_data_ends_the_step(graph, wrap):
     with pytest.raises(InputError, match="yielded nothing"), running(wrap(DataFromList([], shuffle=False))) as run:
         run.step()
@@ -235,7 +230,6 @@ def new_children(before):
     return [child for child in psutil.Process().children() if child not in before]
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("wrap", WITH_FLOW.values(), ids=WITH_FLOW)
 @pytest.mark.parametrize("make_flow", WITH_WORKERS.values(), ids=WITH_WORKERS)
 def test_workers_of_a_dataflow_end_with_training_and_start_anew_if_it_is_used_again(graph, make_flow, wrap):

@@ -157,7 +157,6 @@ def cases():
                 yield pytest.param(called, parameter.name, id=f"{name}-{parameter.name}")
 
 
-@pytest.mark.timeout(30)
 @pytest.mark.parametrize(("called", "parameter"), list(cases()))
 def test_wrong_argument_is_named_and_not_printed(called, parameter):
     unclear, names = {}, list(inspect.signature(called).parameters)

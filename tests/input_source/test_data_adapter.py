@@ -127,7 +127,7 @@ def test_anything_else_is_refused_with_what_is_taken(data):
 
 def test_examples_that_towers_cannot_share_are_refused():
     given = GivenData((X, Y), 4)
-    with pytest.raises(ConfigError, match="batch_size=4 is how many examples .* and 3 towers cannot share them evenly"):
+    with pytest.raises(ConfigError, match="batch_size got 4, .* expected a multiple of 3"):
         given.fit_to_towers(3)
     assert issubclass(WrongTypeError, ConfigError)
 

@@ -10,8 +10,6 @@ from tpack.errors import InputError
 from tpack.input_source import TFDatasetInput
 from tpack.input_source.dataset import _with_checked_shapes
 
-pytestmark = pytest.mark.timeout(60)
-
 
 def as_tuple(image, label):
     return image, label

@@ -13,7 +13,7 @@ from tpack.input_source.stream import DataPointStream
 from tpack.utils import logger
 
 SPECS = [tf.TensorSpec([], tf.int32, "x")]
-WAIT_SECS = 30
+WAIT_SECS = 300
 
 
 class Waiting(DataFlow):

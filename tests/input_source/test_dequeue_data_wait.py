@@ -14,8 +14,6 @@ from tpack.dataflow import DataFromList
 from tpack.input_source import FeedInput, QueueInput, StagingInput, TFDatasetInput, dequeue, feed, staging
 from tpack.input_source.dequeue import DataWaitReport
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @pytest.fixture
 def seconds(graph, monkeypatch):

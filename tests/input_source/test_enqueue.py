@@ -11,8 +11,6 @@ from tpack.dataflow import DataFlow
 from tpack.input_source import QueueInput, enqueue
 from tpack.utils import logger
 
-pytestmark = pytest.mark.timeout(30)
-
 
 class Waiting(DataFlow):
     """Waits for `go_on` before its second data point."""

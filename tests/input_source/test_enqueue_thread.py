@@ -13,7 +13,6 @@ from tpack.input_source.enqueue import _EnqueueThread
 from tpack.input_source.spec_check import DataPointChecker
 from tpack.input_source.stream import DataPointStream
 
-pytestmark = pytest.mark.timeout(30)
 CLOSED = object()
 
 

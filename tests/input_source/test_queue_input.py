@@ -13,8 +13,6 @@ from tpack.errors import ConfigError, DataPointError, InputError
 from tpack.input_source import QueueInput
 from tpack.input_source.queue_input import _QueueSizeSummary
 
-pytestmark = pytest.mark.timeout(60)
-
 
 def points(number=4):
     return DataFromList([[np.full([3, 2], k), k] for k in range(number)], shuffle=False)
@@ -54,7 +52,7 @@ def test_a_queue_that_shuffles_trains_and_does_not_begin_again(graph):
 
 def test_a_queue_of_other_dtypes_is_an_error(graph):
     source = QueueInput(points(), tf.FIFOQueue(1, [tf.float32, tf.int64]))
-    with pytest.raises(ConfigError, match=r"has the dtypes \['float32', 'int64'\], .* wants \['float32', 'int32'\]"):
+    with pytest.raises(ConfigError, match=r"has the dtypes \['float32', 'int64'\], .* expects \['float32', 'int32'\]"):
         source.setup(SIGNATURE)
 
 

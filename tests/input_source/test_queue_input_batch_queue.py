@@ -9,7 +9,6 @@ from tpack.dataflow import DataFromGenerator, DataFromList
 from tpack.errors import ConfigError, InputError
 from tpack.input_source import BatchQueueInput
 
-pytestmark = pytest.mark.timeout(60)
 SIGNATURE = [tf.TensorSpec([None, 2], tf.float32, "image"), tf.TensorSpec([None], tf.int32, "label")]
 
 
@@ -67,7 +66,7 @@ def test_a_rest_that_fills_no_batch_ends_with_the_error(graph):
         (None, "needs a batch dimension and knows all others, got the shape <unknown>"),
         ([], r"needs a batch dimension and knows all others, got the shape \(\)"),
         ([None, None], "needs a batch dimension and knows all others"),
-        ([3, 2], "makes batches of 4, the signature wants"),
+        ([3, 2], "makes batches of 4, the signature expects"),
     ],
 )
 def test_a_signature_that_makes_no_batches_is_an_error(graph, shape, message):

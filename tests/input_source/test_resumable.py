@@ -22,8 +22,6 @@ from tpack.input_source import (
 from tpack.utils import serialize
 from tpack.utils.rng import fix_rng_seed
 
-pytestmark = pytest.mark.timeout(120)
-
 BATCHES = (tf.TensorSpec([None, 1, 2], tf.float32, "image"), tf.TensorSpec([None], tf.int32, "label"))
 SOURCES = {
     "feed": FeedInput,

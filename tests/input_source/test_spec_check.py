@@ -56,16 +56,16 @@ def test_numbers_of_another_kind_are_converted_if_they_are_exact_and_this_is_log
     for _ in range(2):
         array = checked.check(value).astype(dtype.as_numpy_dtype)
         np.testing.assert_array_equal(array, np.real(np.asarray(value)).astype(dtype.as_numpy_dtype))
-    lines = [line for line in (log_dir / "log.log").read_text().splitlines() if "component 3 ('x') comes as" in line]
+    lines = [line for line in (log_dir / "log.log").read_text().splitlines() if "component 3 ('x') has dtype" in line]
     assert len(lines) == 1
-    assert f"is converted to {dtype.name}, which can hold its values" in lines[0]
+    assert f"is converted to {dtype.name} while its values allow that" in lines[0]
 
 
 def test_what_was_taken_before_is_not_logged(log_dir):
     component(tf.float32).check(np.uint8([1]))
     component(tf.int32).check(np.int64(1))
     component(tf.float32).check(np.float64(0.1))
-    assert "comes as" not in (log_dir / "log.log").read_text()
+    assert "is converted to" not in (log_dir / "log.log").read_text()
 
 
 @pytest.mark.parametrize(

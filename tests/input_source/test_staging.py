@@ -12,8 +12,6 @@ from tpack.errors import ConfigError, DataExhaustedError
 from tpack.input_source import FeedInput, QueueInput, StagingInput, TensorInput, TFDatasetInput
 from tpack.input_source.staging import _StagingArea
 
-pytestmark = pytest.mark.timeout(60)
-
 
 def counter():
     """Make tensors that count how often they were made."""

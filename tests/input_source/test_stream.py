@@ -14,11 +14,12 @@ from tpack.dataflow import (
     JoinData,
     LocallyShuffleData,
     MapData,
+    ProxyDataFlow,
 )
 from tpack.dataflow.parallel import MultiProcessRunner, MultiThreadRunner
 from tpack.errors import ConfigError, DataExhaustedError, DataPointError, InputError
 from tpack.input_source.spec_check import DataPointChecker
-from tpack.input_source.stream import DataPointStream, check_dataflow, describe
+from tpack.input_source.stream import DataPointStream, check_dataflow, describe, samples_of
 
 SPECS = [tf.TensorSpec([], tf.int32, "x")]
 
@@ -172,7 +173,7 @@ def test_where_batches_of_another_size_are_kept_back_the_data_begin_anew():
     # One or two of them wait, also from one pass to the next.
     assert all(batch in [list(range(k, k + 6)) for k in range(0, 24, 6)] for batch in batches)
     assert batches[0][0] <= 12
-    assert [line for line in lines if "The data begin anew: the batches in the dataflow LocallyShuffle" in line]
+    assert [line for line in lines if "start from the beginning: the batches in the dataflow LocallyShuffle" in line]
 
 
 def test_check_dataflow():
@@ -180,3 +181,15 @@ def test_check_dataflow():
     assert check_dataflow(ds, "me") is ds
     with pytest.raises(ConfigError, match="me got ds=.*: expected a DataFlow; as_dataflow makes one of a list"):
         check_dataflow([], "me")
+
+
+class Unchanged(ProxyDataFlow):
+    """A flow of a user that yields the points of another one, and declares it."""
+
+    keeps_each_point = True
+
+
+def test_samples_are_known_through_a_flow_that_declares_to_keep_each_point():
+    batches = BatchData(DataFromList([[k] for k in range(7)]), 3, remainder=True)
+    assert samples_of(Unchanged(Unchanged(batches))) == samples_of(batches) == (3, 7)
+    assert samples_of(MapData(batches, list)) == samples_of(ProxyDataFlow(batches)) == (None, None)

@@ -49,7 +49,7 @@ def test_every_tower_has_zeros_on_its_device(graph):
     ("shapes", "message"),
     [
         ([(4, 2)], "has 1 shapes, the signature has 2 entries"),
-        ([(4, 3), ()], r"has the shape \(4, 3\) for 'image', the signature wants \(None, 2\)"),
+        ([(4, 3), ()], r"has the shape \(4, 3\) for 'image', the signature expects \(None, 2\)"),
     ],
 )
 def test_shapes_that_do_not_fit_are_an_error(graph, shapes, message):
@@ -85,6 +85,6 @@ def test_a_placeholder_is_made_at_the_top_and_reused(graph):
 def test_something_else_of_that_name_is_an_error(graph, make):
     make()
     with pytest.raises(
-        ConfigError, match=r"the graph has a .* 'image' .*, expected a placeholder of float32 \(None, 2\)"
+        ConfigError, match=r"the graph has a .* 'image' .*: expected a placeholder of float32 \(None, 2\)"
     ):
         build_or_reuse_placeholder(SIGNATURE[0])

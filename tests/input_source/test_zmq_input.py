@@ -15,8 +15,6 @@ from tpack.errors import ConfigError, InputError
 from tpack.input_source import QueueInput, ZMQInput
 from tpack.utils import serialize
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @pytest.fixture
 def address(tmp_path):

@@ -1,4 +1,4 @@
-"""A residual network, by all trainers, with validation on all towers and a schedule of the learning rate."""
+"""A residual network on one tower and on several, with validation on all towers and a schedule of the learning rate."""
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -34,10 +34,8 @@ def train(monkeypatch):
     return run
 
 
-@pytest.mark.parametrize(
-    ("trainer", "towers"), [("simple", 1), ("replicated", 2), ("parameter-server", 2), ("async", 2)]
-)
-def test_cifar_resnet_learns_with_every_trainer(trainer, towers, train, tmp_path):
+@pytest.mark.parametrize(("trainer", "towers"), [("simple", 1), ("replicated", 2)])
+def test_cifar_resnet_learns_on_one_tower_and_on_two(trainer, towers, train, tmp_path):
     run = train(tmp_path, trainer, towers, "--epochs", 5)
 
     assert run.last["validation_error"] < 0.15

@@ -17,10 +17,10 @@ import pytest
 
 from tests.helpers import preloaded
 from tests.helpers.source import ROOT
-from tpack.multi_worker.cluster.environment import find_in_environment
-from tpack.multi_worker.cluster.exit_codes import EXIT_PEER_LOST
+from tpack.multi_worker.cluster.peer_failure import EXIT_PEER_LOST
 from tpack.multi_worker.cluster.ports import PortReservation
 from tpack.multi_worker.cluster.resolver import resolve_cluster
+from tpack.utils.launch_env import read_launch_env
 
 FOLDER = ROOT / "examples" / "cluster"
 NEEDS = "is not installed: pip install 'tpack[test]'"
@@ -109,7 +109,7 @@ def test_pods_of_a_job_are_told_who_they_are():
         assert (job["spec"]["completionMode"], job["spec"]["parallelism"]) == ("Indexed", size)
         for index in range(size):
             environment = pod_environment(job, index)
-            found = find_in_environment(environment)
+            found = read_launch_env(environment)
             assert (found.place.rank, found.place.size) == (index, size)
             # A pod is called after its Job and its index, below the subdomain.
             host = f"{job['metadata']['name']}-0.tpack-train.{NAMESPACE}.svc.cluster.local"
@@ -231,7 +231,7 @@ def test_a_job_of_slurm_is_requeued_when_a_worker_was_lost(slurm, tmp_path, code
     lines = (tmp_path / "environment").read_text(encoding="utf-8").splitlines()
     variables = dict(line.split("=", 1) for line in lines if "=" in line)
     assert variables["TPACK_RESTART_COUNT"] == restarts
-    found = find_in_environment({**SRUN, **variables, "SLURM_JOB_ID": "7"})
+    found = read_launch_env({**SRUN, **variables, "SLURM_JOB_ID": "7"})
     assert (found.place.rank, found.place.size, found.place.local_size) == (1, 3, 3)
     assert re.fullmatch("[0-9a-f]{64}", variables["TPACK_CLUSTER_SECRET"])
 

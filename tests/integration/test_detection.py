@@ -13,8 +13,6 @@ from tests.meta.test_house import code_lines
 from tpack.tower.context import TowerContext
 
 # Each process builds a graph of thousands of operations.
-pytestmark = pytest.mark.timeout(230)
-
 HERE = FOLDER / "detection"
 detection_data, detection_model, faster_rcnn, made_shapes = (
     load_example(name, "detection") for name in ("detection_data", "detection_model", "faster_rcnn", "made_shapes")

@@ -40,8 +40,8 @@ def test_each_point_comes_once_in_each_epoch_whoever_trains(jobs):
     second_epoch = [*labels(three, end_of_epoch + 1, end_of_three), *labels(one, end_of_three + 1, max(one[0]["seen"]))]
     assert sorted(second_epoch) == list(range(COUNT))
     assert second_epoch != first_epoch
-    assert "What 2 workers have left of the data is dealt out to 3." in told
-    assert "What 3 workers have left of the data is dealt out to 1." in told_alone
+    assert "The rest of the data of 2 workers is dealt out to 3." in told
+    assert "The rest of the data of 3 workers is dealt out to 1." in told_alone
 
 
 def test_evaluation_and_statistics_are_those_of_all_in_each_worker(jobs):

@@ -42,7 +42,7 @@ assert len(tpack.__all__) == len(set(tpack.__all__))
 
 def run(*arguments, **options):
     command = [sys.executable, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=ROOT, **options)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=ROOT, **options)
 
 
 def test_modules_are_those_of_tpack():

@@ -1,30 +1,51 @@
-"""The documentation is whole: its pages are in the navigation, those that are made are current, and its code is code.
+"""The documentation is whole: its pages are in the navigation, built ones have every name, and its code is code.
 
 `scripts/docs` runs the code and builds the site; here is what can be seen without either.
 """
 
+import inspect
 import re
 import subprocess
 
 import pytest
 
-from tests.helpers import api_pages, docs_code, docs_pages, trainer_pictures
-from tests.helpers.docs_pages import DOCS, LANGUAGES
+import tpack
 from tests.helpers.source import ROOT, assert_none
+from tools.docs import api_pages, built_pages, docs_code, docs_pages, trainer_pictures
+from tools.docs.docs_pages import DOCS, LANGUAGES
 
 SITE = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
 
 
 def test_every_page_is_in_the_navigation_once():
     listed = re.findall(r"^ +- (?:.*: )?([\w./]+\.md)$", SITE, re.M)
-    assert sorted(listed) == sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
+    listed += [path for entry in built_pages.reference() for path in entry.values()]
+    kept = [str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")]
+    assert sorted(listed) == sorted([*kept, *built_pages.files()])
 
 
-def test_pages_of_the_reference_are_current():
-    made = api_pages.files()
-    assert {path.name: path.read_text(encoding="utf-8") for path in api_pages.FOLDER.glob("*.md")} == made
-    assert api_pages.navigation(SITE, made) == SITE
-    assert "::: tpack.train.config.TrainConfig\n" in made["train_it.md"]
+def test_built_pages_are_not_kept():
+    assert_none(path for path in built_pages.files() if (DOCS / path).exists())
+
+
+def test_reference_covers_every_public_name():
+    pages, text = api_pages.pages(), built_pages.files()
+    assert "::: tpack.train.config.TrainConfig\n" in text["api/train_it.md"]
+    paths = {path for page in pages for path in page.members}
+    constants = {name for page in pages for name in page.constants}
+    values = {name: getattr(tpack, name) for name in tpack.__all__}
+    assert_none(name for name, value in values.items() if name not in constants and not _has_a_page(value, paths))
+    for page in pages:
+        assert_none(f"{page.file}: {path}" for path in page.members if path not in text[f"api/{page.file}"])
+        assert f"({page.file})" in text["api/index.md"]
+    assert set(tpack.__all__) <= set(re.findall(r"^\| `(\w+)` \| `", text["names.md"], re.M))
+
+
+def _has_a_page(value, paths):
+    """Return whether a class or function is in the reference under any name, or belongs to a package without a page."""
+    if inspect.ismodule(value) or value.__module__.startswith(api_pages.WITHOUT_PAGE):
+        return True
+    return f"{value.__module__}.{value.__qualname__}" in paths
 
 
 def test_pictures_of_trainers_are_those_of_their_graphs():
@@ -42,7 +63,8 @@ def test_code_of_a_page_is_code_and_its_links_lead_somewhere(page):
     assert_none(f"{block}: not run, and no reason" for block in blocks if block.mark == "not run" and not block.reason)
     compile(docs_code.program(page), str(page), "exec")
     inside = [link.partition("#")[0] for link in docs_pages.links(page) if "://" not in link]
-    assert_none(f"{page.name}: {link}" for link in inside if not (page.parent / link).exists())
+    there = [link for link in inside if (page.parent / link).exists() or link in built_pages.files()]
+    assert_none(f"{page.name}: {link}" for link in inside if link not in there)
 
 
 def test_blocks_are_run_where_they_stand(tmp_path):

@@ -33,11 +33,11 @@ class Limit(NamedTuple):
 
 
 LIMITS = {
-    "modules in a chain of imports, over all": Limit(18, pending=28),
+    "modules in a chain of imports, over all": Limit(18, pending=27),
     "modules in a chain of imports, in the core": Limit(15, pending=22),
-    "modules with one importer": Limit(55, pending=99),
-    "modules loaded by import tpack.train.trainers": Limit(120, pending=216),
-    "modules loaded by import tpack.graph_builder.replicated": Limit(60, pending=78),
+    "modules with one importer": Limit(55, pending=100),
+    "modules loaded by import tpack.train.trainers": Limit(120, pending=215),
+    "modules loaded by import tpack.graph_builder.replicated": Limit(60),
     "modules loaded by import tpack.dataflow.parallel.process_runner": Limit(25, pending=41),
 }
 
@@ -48,7 +48,9 @@ CHAIN_MODULES = 8
 ROOM_LINES = 40
 
 # Few lines and one importer beside it, and yet a room of its own: scripts import it by this name, or it is run.
-STANDS_ALONE: dict[str, str] = {}
+STANDS_ALONE: dict[str, str] = {
+    "tpack.tf1.estimator.run_config": "its class has the same name as the one of the module that imports it",
+}
 
 # It only hands on what is elsewhere: scripts import these names from here, and a level below needs the code.
 HANDS_ON = {
@@ -60,6 +62,7 @@ FOR_USERS: dict[str, str] = {}
 
 # Code that scripts import from one module and that lies in a lower level, where it is needed first.
 BELOW = {
+    "tpack.utils.argtools.log_once": "tpack.utils.logger",
     "tpack.tfutils.collection.backup_collection": "tpack.tower.collections",
     "tpack.tfutils.collection.freeze_collection": "tpack.tower.collections",
     "tpack.tfutils.collection.restore_collection": "tpack.tower.collections",

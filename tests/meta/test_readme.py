@@ -1,5 +1,6 @@
 """The README tells the truth: its commands exist, its links lead somewhere, its example trains."""
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -42,16 +43,32 @@ def test_link_leads_somewhere(link):
     assert link.startswith("https://") or (ROOT / link).exists()
 
 
-def test_trainers_of_the_table_are_public():
-    names = re.findall(r"^\| `(\w+)\(", README, re.M)
-    assert len(names) == 11
-    assert set(names) <= set(tpack.__all__)
+def test_reads_in_a_minute():
+    assert len(README.split()) <= 650
 
 
-def test_example_is_about_thirty_lines():
+def test_names_in_the_text_are_there():
+    called = set(re.findall(r"`([A-Z]\w+)\(", README))
+    assert "StrategyTrainer" in called
+    assert called <= set(tpack.__all__)
+    for name in set(re.findall(r"(?:-m |import |`)tpack\.(\w+)", README)):
+        assert hasattr(tpack, name) or importlib.util.find_spec(f"tpack.{name}"), name
+    assert callable(tpack.estimator.replicate_model_fn)
+
+
+def test_figures_are_those_of_the_benchmarks():
+    table = README[README.index("## Against others") : README.index("## Where to go on")]
+    ratios = re.findall(r"\d+\.\d+", table)
+    figures = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    compared = figures[figures.index("## tpack and others") : figures.index("## The step loop")]
+    assert len(ratios) == 9
+    assert [ratio for ratio in ratios if not re.search(rf"\b{re.escape(ratio)}\b", compared)] == []
+
+
+def test_example_is_twenty_lines():
     assert len(EXAMPLES) == 1
     lines = [line for line in EXAMPLES[0].splitlines() if line.strip()]
-    assert 25 <= len(lines) <= 36
+    assert 15 <= len(lines) <= 22
 
 
 def test_example_trains_and_validates(tmp_path):
@@ -61,5 +78,6 @@ def test_example_trains_and_validates(tmp_path):
     statistics = (tmp_path / "train_log" / "softmax" / "stats.json").read_text(encoding="utf-8")
     errors = [float(value) for value in re.findall(r'"validation_error": *([\d.e-]+)', statistics)]
     assert len(errors) == 4
-    # The order of the data is another in each run: 0.128 to 0.158 in nine of them.
+    # 0.141 with the seed of the example; other versions of TensorFlow may draw other first weights: 0.128 to 0.158.
     assert errors[-1] < 0.2
+    assert "2 towers x 50 = 100 samples a step, 15 steps an epoch" in done.stdout + done.stderr

@@ -1,6 +1,8 @@
 """Every module has a test file of its own name, and every test can fail."""
 
 import ast
+import re
+from functools import cache
 
 import pytest
 
@@ -14,9 +16,9 @@ JUDGING_CALLS = {"raises", "warns", "fail"}
 
 def asserting_names(trees, known=frozenset(JUDGING_CALLS)):
     """Return `known` and the names of all functions in `trees` that assert something, if through one another."""
-    found = set(known)
+    found, nodes = set(known), [node for tree in trees for node in functions(tree)]
     while True:
-        more = {node.name for tree in trees for node in functions(tree) if can_fail(node, found)} - found
+        more = {node.name for node in nodes if can_fail(node, found)} - found
         if not more:
             return found
         found |= more
@@ -24,12 +26,17 @@ def asserting_names(trees, known=frozenset(JUDGING_CALLS)):
 
 def can_fail(function, asserting):
     """Whether a function holds an assertion or calls something that does."""
-    for node in ast.walk(function):
-        if isinstance(node, ast.Assert):
-            return True
-        if isinstance(node, ast.Call) and (called_name(node) in asserting or called_name(node).startswith("assert_")):
-            return True
-    return False
+    asserts, called = judgements(function)
+    return asserts or not called.isdisjoint(asserting)
+
+
+@cache
+def judgements(function):
+    """Return whether a function holds an assertion, and the names of what it calls."""
+    nodes = list(ast.walk(function))
+    called = {called_name(node) for node in nodes if isinstance(node, ast.Call)}
+    asserts = any(isinstance(node, ast.Assert) for node in nodes)
+    return asserts or any(name.startswith("assert_") for name in called), called
 
 
 def find_tests(tree):
@@ -70,11 +77,25 @@ def test_every_test_can_fail():
     assert_none(silent)
 
 
+def test_every_helper_is_in_the_index():
+    folder = ROOT / "tests" / "helpers"
+    rows = re.findall(r"^\| (`.+?) \|", (folder / "README.md").read_text(encoding="utf-8"), re.M)
+    listed = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    assert sorted(listed) == sorted(path.stem for path in folder.glob("*.py"))
+
+
 def test_no_test_sleeps():
     calls = [
         (str(module), node) for module in TEST_FILES for node in ast.walk(module.tree) if isinstance(node, ast.Call)
     ]
     assert_none(f"{module}:{node.lineno}" for module, node in calls if called_name(node) == "sleep")
+
+
+def test_no_test_has_a_shorter_time_limit_than_the_suite():
+    """A limit that ends a hang is the suite's; a shorter one only fails where other programs run."""
+    calls = [(module, node) for module in TEST_FILES for node in ast.walk(module.tree) if isinstance(node, ast.Call)]
+    marks = [(module, node) for module, node in calls if called_name(node) == "timeout"]
+    assert_none(f"{module}:{node.lineno}" for module, node in marks if ast.unparse(node.func) == "pytest.mark.timeout")
 
 
 @pytest.mark.parametrize(

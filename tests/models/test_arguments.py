@@ -43,7 +43,7 @@ def test_wrong_rank_names_layer_and_shape(graph: Any, shape: Any) -> None:
     x = tf.placeholder(tf.float32, shape, name="image")
     with (
         tf.variable_scope("conv0"),
-        pytest.raises(ConfigError, match=r"Conv2D 'conv0' got an input of shape .*: expected 4 dimensions"),
+        pytest.raises(ConfigError, match=r"Conv2D .conv0. got an input of shape .*: expected 4 dimensions"),
     ):
         check_rank("Conv2D", x, 4)
 

@@ -221,9 +221,7 @@ def test_options_that_cannot_work_are_errors(graph, options, message):
 
 
 def test_inputs_that_cannot_be_normalised_are_errors(graph):
-    with pytest.raises(
-        ConfigError, match=r"BatchNorm 'a' got an input of shape \(2, 3, 4\) .*: expected 2 or 4 dimensions"
-    ):
+    with pytest.raises(ConfigError, match=r"BatchNorm .a. got an input of shape .*: expected 2 or 4 dim"):
         BatchNorm("a", tf.zeros([2, 3, 4]), training=True)
     with pytest.raises(ConfigError, match="BatchNorm 'b' wants a known number of channels"):
         BatchNorm("b", tf.placeholder(tf.float32, [2, None]), training=True)

@@ -89,10 +89,10 @@ def test_all_routes_give_all_workers_the_same_sums(session8, rng, monkeypatch, w
 @pytest.mark.parametrize(
     ("make", "options", "words"),
     [
-        (lambda: [tf.placeholder(tf.float32, [None])], {}, "workers exchange what has a shape that is known"),
-        (lambda: tensors([2], dtype="int32"), {}, "is of int32, which has no mean"),
-        (lambda: tensors([2], dtype="bool"), {"op": ReduceOp.SUM}, "is of bool, which has no sum"),
-        (lambda: tensors([2], [3]), {"ready_order": [0, 0]}, "expected an order of 2 gradients, each once"),
+        (lambda: [tf.placeholder(tf.float32, [None])], {}, "expected a known shape; give its variable one"),
+        (lambda: tensors([2], dtype="int32"), {}, "of int32, which has no mean"),
+        (lambda: tensors([2], dtype="bool"), {"op": ReduceOp.SUM}, "of bool, which has no sum"),
+        (lambda: tensors([2], [3]), {"ready_order": [0, 0]}, "expected each of 2 gradients once"),
     ],
     ids=["no shape", "integer", "boolean", "order"],
 )
@@ -107,13 +107,13 @@ def test_what_cannot_be_exchanged_is_an_error(graph, make, options, words):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: Exchange("float32"), "expected float16 or bfloat16 as the wire_dtype"),
+        (lambda: Exchange("float32"), "wire_dtype='float32': expected float16 or bfloat16"),
         (lambda: Exchange(bucket_bytes=0), "bucket_bytes"),
         (lambda: WorkerGroup(["/job:worker/task:0"], 1, "run"), "rank"),
         (lambda: WorkerGroup(["/job:worker/task:0"], 0, ""), "run"),
         (
             lambda: WorkerGroup.of_member(ClusterMember({"ps": ("a:1",), "worker": ("b:1",)}, "ps"), "run"),
-            "expected a w",
+            "expected a worker",
         ),
     ],
     ids=["wire", "bucket", "rank", "run", "ps"],

@@ -44,7 +44,7 @@ def test_who_wants_to_end_says_so_once_and_makes_one_more_step(request_, word):
 
 @pytest.mark.parametrize(
     ("told", "kind", "words"),
-    [(1.0, StopTraining, "another worker has asked for it"), (4097.0, Interrupted, "told to end by a signal")],
+    [(1.0, StopTraining, "another worker has asked for it"), (4097.0, Interrupted, "got a signal to end")],
 )
 def test_who_hears_of_it_ends_as_the_other_does(told, kind, words):
     ending = CoordinatedStop(None, Said())

@@ -244,4 +244,4 @@ def test_time_is_measured_from_the_beginning_of_a_step_to_its_cost():
 def test_a_trainer_that_does_not_tell_its_costs_is_not_measured():
     with captured_log() as lines:
         run_workers(2, lambda peers: train(peers, [SlowestWorker()]))
-    assert any("SlowestWorker measures nothing: FakeTrainer does not say" in line for line in lines)
+    assert any("SlowestWorker measures nothing: FakeTrainer has no costs" in line for line in lines)

@@ -40,7 +40,7 @@ def test_what_comes_later_is_placed_by_its_name_alone():
 
 
 def test_a_placement_wants_a_server_and_options_a_known_device():
-    with pytest.raises(ConfigError, match="there is no parameter server"):
+    with pytest.raises(ConfigError, match="got no parameter server"):
         ServerPlacement(ClusterMember({"worker": ("a:1", "b:1")}), "run")
     with pytest.raises(ConfigError, match="caching_device"):
         SharingOptions(caching_device="disk")

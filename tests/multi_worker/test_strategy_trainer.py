@@ -10,8 +10,6 @@ from tpack.distribute.parameter_server import ParameterServerStrategy
 from tpack.errors import WrongTypeError
 from tpack.multi_worker.strategy_trainer import MultiWorkerStrategyTrainer
 
-pytestmark = pytest.mark.timeout(200)
-
 
 def test_workers_and_towers_equal_one_tower_with_the_whole_batch(tmp_path):
     arguments = {"towers": 2, "size": 2, "optimizers": ["momentum", "adam"]}

@@ -32,8 +32,6 @@ NAMES = [
     "collective/round_robin",
 ]
 
-pytestmark = pytest.mark.timeout(300)
-
 
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: Any) -> Iterator[str]:

@@ -58,7 +58,6 @@ def read_steps(process, number=None):
     return steps
 
 
-@pytest.mark.timeout(200)
 def test_a_training_killed_twice_sees_the_sequence_of_one_that_was_not(start, tmp_path):
     expected = expected_labels(LAST_EPOCH * STEPS_PER_EPOCH)
     moments = random.Random(5)

@@ -26,7 +26,6 @@ def start():
         process.communicate()
 
 
-@pytest.mark.timeout(240)
 def test_a_killed_training_loses_only_what_came_after_a_checkpoint(tmp_path, start):
     survive_kills(tmp_path / "log", 3, random.Random(3), start)
 

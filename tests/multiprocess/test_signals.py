@@ -9,7 +9,6 @@ from tests.helpers.signalling import Plan, try_plan
 TERM, INT = signal.SIGTERM, signal.SIGINT
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "plan",
     [
@@ -21,6 +20,7 @@ TERM, INT = signal.SIGTERM, signal.SIGINT
     ids=["step", "data", "callback", "two signals"],
 )
 def test_a_signal_ends_training_in_time_and_loses_nothing(tmp_path, plan):
-    outcome = try_plan(plan, tmp_path / "run")
+    # How long it takes is measured by the trial, on a quiet machine.
+    outcome = try_plan(plan, tmp_path / "run", slowness_secs=300.0)
     assert outcome.came
     assert outcome.faults == ()

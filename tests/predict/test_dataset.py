@@ -34,7 +34,7 @@ def test_a_data_point_that_does_not_fit_ends_it():
     with predictor.predictor.sess:
         results = predictor.get_result()
         assert len([next(results), next(results)]) == 2
-        with pytest.raises(DataPointError, match="takes 2 inputs"):
+        with pytest.raises(DataPointError, match="expected 2"):
             next(results)
 
 

@@ -77,7 +77,7 @@ def test_each_process_sees_one_gpu(monkeypatch):
     assert visible(2, use_gpu=False) == ["-1", "-1"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5, 7,GPU-8932f937")
     assert visible(3) == ["5", "7", "GPU-8932f937"]
-    with pytest.raises(DeviceError, match="wants a GPU for each of 4 processes, and there are 3"):
+    with pytest.raises(DeviceError, match="got nr_proc=4: expected at most 3"):
         visible(4)
     assert visible(4, use_gpu=False) == ["-1"] * 4
 

@@ -81,7 +81,7 @@ def test_a_source_that_cannot_start_leaves_nothing_behind():
     [
         (lambda: None, SOURCES["queue"], ConfigError, "FeedfreePredictor got config=None: expected a PredictConfig"),
         (make_config, flow, ConfigError, "input_source=a DataFromList: expected an InputSource"),
-        (lambda: make_config(return_input=True), SOURCES["queue"], ConfigError, "never sees its input"),
+        (lambda: make_config(return_input=True), SOURCES["queue"], ConfigError, "return_input=True: expected False"),
         (lambda: make_config(output_names=["score"]), SOURCES["queue"], TowerError, "near names: scores"),
     ],
 )

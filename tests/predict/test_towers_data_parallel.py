@@ -49,7 +49,7 @@ def test_the_input_can_be_returned():
 @pytest.mark.parametrize(
     ("dp", "message"),
     [
-        ((np.ones([2, 3]),), r"DataParallelOfflinePredictor takes 2 inputs \(image, factor\), got 1"),
+        ((np.ones([2, 3]),), r"DataParallelOfflinePredictor got 1 inputs: expected 2 \(image, factor\)"),
         ((np.ones([2, 4]), 1.0), r"input 0 \('image'\) has shape \(2, 4\), expected \(None, 3\)"),
     ],
 )

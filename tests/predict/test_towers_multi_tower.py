@@ -53,7 +53,7 @@ def test_predictors_are_given_out_in_turn(predictor):
     assert predictor.get_predictor(3) is predictor.get_predictors()[3]
     with captured_log() as lines:
         assert predictor.get_predictor(6) is predictor.get_predictors()[2]
-    assert lines == ["Predictor 6 was asked for and there are 4: some work for several."]
+    assert lines == ["Predictor 6 was requested of 4: some are shared."]
 
 
 def test_the_input_can_be_returned_and_towers_be_chosen():

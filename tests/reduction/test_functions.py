@@ -16,8 +16,6 @@ from tpack.reduction.functions import (
     allreduce_grads,
     allreduce_grads_hierarchical,
     allreduce_grads_naive,
-    merge_grad_list,
-    split_grad_list,
 )
 
 SHAPES = [(3, 4), (5,), ()]
@@ -110,20 +108,6 @@ def test_aggregate_grads_colocate_sums_where_the_variable_is(average: bool, fact
     assert got is variable
     assert grad.device == "/device:CPU:6"
     assert run(session8, grad) == factor
-
-
-def test_split_and_merge_are_inverse(graph: Any) -> None:
-    grads, variables = ([[tf.constant(k), tf.constant(k)] for k in range(2)] for _ in range(2))
-    pairs = [list(zip(*tower, strict=True)) for tower in zip(grads, variables, strict=True)]
-    assert split_grad_list(pairs) == (grads, variables)
-    assert merge_grad_list(grads, variables) == pairs
-
-
-def test_split_and_merge_refuse_other_shapes(graph: Any) -> None:
-    with pytest.raises(WrongTypeError, match=r"^split_grad_list got grad_list\[0\]\[1\]="):
-        split_grad_list([[("a", "b"), ("a",)]])  # type: ignore[list-item]
-    with pytest.raises(ReductionError, match=r"got \[2\] gradients and \[1\] variables"):
-        merge_grad_list([[tf.constant(1), tf.constant(2)]], [[tf.constant(3)]])
 
 
 def _variables(*devices: str) -> list[Any]:

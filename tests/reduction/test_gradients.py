@@ -6,8 +6,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.tower_grads import slices
-from tpack.errors import ReductionError
-from tpack.reduction.gradients import check_columns
+from tpack.errors import ReductionError, WrongTypeError
+from tpack.reduction.gradients import check_columns, merge_grad_list, split_grad_list
 from tpack.tower.grads import ReduceOp, is_sparse
 
 
@@ -89,3 +89,17 @@ def test_check_columns_refuses_an_operation_it_does_not_know(graph: Any) -> None
 def test_check_columns_allows_the_sum_of_integers_and_complex_numbers(graph: Any) -> None:
     assert len(check_columns([[_int(1, "i")], [_int(2, "j")]], ReduceOp.SUM)) == 1
     assert len(check_columns([[tf.constant(1j)], [tf.constant(2j)]], ReduceOp.MEAN)) == 1
+
+
+def test_split_and_merge_are_inverse(graph: Any) -> None:
+    grads, variables = ([[tf.constant(k), tf.constant(k)] for k in range(2)] for _ in range(2))
+    pairs = [list(zip(*tower, strict=True)) for tower in zip(grads, variables, strict=True)]
+    assert split_grad_list(pairs) == (grads, variables)
+    assert merge_grad_list(grads, variables) == pairs
+
+
+def test_split_and_merge_refuse_other_shapes(graph: Any) -> None:
+    with pytest.raises(WrongTypeError, match=r"^split_grad_list got grad_list\[0\]\[1\]="):
+        split_grad_list([[("a", "b"), ("a",)]])  # type: ignore[list-item]
+    with pytest.raises(ReductionError, match=r"got \[2\] gradients and \[1\] variables"):
+        merge_grad_list([[tf.constant(1), tf.constant(2)]], [[tf.constant(3)]])

@@ -7,7 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.step.fetch_plan import FetchPlan, fetch_key, graph_element, is_composite
+from tpack.step.fetch_plan import FetchPlan, Way, fetch_key, graph_element, is_composite
 
 Pair = namedtuple("Pair", ["first", "second"])
 
@@ -53,8 +53,8 @@ NESTS = {
 def test_run_gives_what_session_run_gives(session8, elements, nest, in_caller_thread):
     fetches = nest(*elements)
     plan = FetchPlan(session8, fetches)
-    plan.use_caller_thread(in_caller_thread)
-    assert plan.in_caller_thread is in_caller_thread
+    plan.use(Way(in_caller_thread))
+    assert plan.way.in_caller_thread is in_caller_thread
     for _ in range(2):
         assert same(plan.run(), session8.run(fetches))
 

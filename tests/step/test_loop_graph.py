@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.sessions import cpu_session
 from tpack.compat import loop_in_graph
 from tpack.errors import ConfigError
-from tpack.step.executor_choice import ExecutorChoice
+from tpack.step.fetch_plan import Way
 from tpack.step.loop_graph import LoopGraph, LoopPlan
 from tpack.tfutils.graph_lookup import get_global_step_var
 
@@ -58,8 +58,10 @@ class Model:
 
 
 @pytest.mark.parametrize("rewrites", [True, False])
-@pytest.mark.parametrize("executor", ["pool", "caller"])
-def test_steps_in_a_loop_are_the_steps_one_by_one(graph, rewrites, executor):
+@pytest.mark.parametrize(
+    "way", [Way(thread, in_loop) for thread in (False, True) for in_loop in (False, True)], ids=str
+)
+def test_several_steps_are_the_steps_one_by_one(graph, rewrites, way):
     model = Model()
     several = LoopGraph(model.each, model.last)
     with cpu_session(graph, num_cpus=2, rewrites=rewrites) as session:
@@ -69,11 +71,12 @@ def test_steps_in_a_loop_are_the_steps_one_by_one(graph, rewrites, executor):
         one_by_one = model.result(session, session.run([model.last, model.each])[0])
     with cpu_session(graph, num_cpus=2, rewrites=rewrites) as session:
         model.start(session)
-        choice = ExecutorChoice(executor)
         nothing, values = LoopPlan(session, several, []), LoopPlan(session, several, [model.last])
-        assert nothing.run(choice, 4) == [4]
-        assert nothing.run(choice, 1) == [1]
-        made, last = values.run(choice, NUM_STEPS - 5)
+        nothing.use(way)
+        values.use(way)
+        assert nothing.run(4) == [4]
+        assert nothing.run(1) == [1]
+        made, last = values.run(NUM_STEPS - 5)
         assert made == NUM_STEPS - 5
         assert model.result(session, last) == one_by_one
 
@@ -94,23 +97,34 @@ class Calls:
         return self.number
 
 
-def test_what_is_wanted_of_the_last_step_runs_in_that_step_alone_and_where_it_is_wanted(graph):
+def plan_in(way, *args):
+    plan = LoopPlan(*args)
+    plan.use(way)
+    return plan
+
+
+IN_LOOP = Way(in_loop=True)
+
+
+@pytest.mark.parametrize("way", [Way(), IN_LOOP], ids=str)
+def test_what_is_wanted_of_the_last_step_runs_in_that_step_alone_and_where_it_is_wanted(graph, way):
     of_each, of_last = Calls(), Calls()
     each, last = of_each.tensor(), of_last.tensor()
     several = LoopGraph([each.op], [last + each])
     with cpu_session(graph) as session:
         session.run(tf.local_variables_initializer())
-        choice = ExecutorChoice("pool")
-        assert LoopPlan(session, several, [each.op, several.num_made]).run(choice, 5) == [5, None, 5]
+        assert plan_in(way, session, several, [each.op, several.num_made]).run(5) == [5, None, 5]
         assert (of_each.number, of_last.number) == (5, 0)
         (wanted,) = several.kept
-        assert LoopPlan(session, several, [[], graph.get_tensor_by_name(wanted)]).run(choice, 5) == [5, [], 11]
+        assert plan_in(way, session, several, [[], graph.get_tensor_by_name(wanted)]).run(5) == [5, [], 11]
         assert (of_each.number, of_last.number) == (10, 1)
 
 
-def test_a_loop_that_is_stopped_ends_after_the_step_that_is_being_made(graph):
+@pytest.mark.parametrize("way", [Way(), IN_LOOP], ids=str)
+def test_steps_that_are_stopped_end_after_the_step_that_is_being_made(graph, way):
     def stop(number):
         if number == 3:
+            several.is_stopped = True
             session.run(several.stop)
 
     calls = Calls(stop)
@@ -118,9 +132,9 @@ def test_a_loop_that_is_stopped_ends_after_the_step_that_is_being_made(graph):
     several = LoopGraph([value.op], [value])
     with cpu_session(graph) as session:
         session.run(tf.local_variables_initializer())
-        plan = LoopPlan(session, several, [value, several.num_made])
-        assert plan.run(ExecutorChoice("pool"), 10) == [3, None, 3]
-        assert plan.run(ExecutorChoice("pool"), 10) == [0, None, 0]
+        plan = plan_in(way, session, several, [value, several.num_made])
+        assert plan.run(10) == [3, None, 3]
+        assert plan.run(10) == [0, None, 0]
 
 
 def test_a_loop_ends_after_the_step_that_has_said_so(graph):
@@ -130,10 +144,41 @@ def test_a_loop_ends_after_the_step_that_has_said_so(graph):
     several = LoopGraph(each, [value], goes_on=switches)
     with cpu_session(graph) as session:
         session.run(tf.local_variables_initializer())
-        plan = LoopPlan(session, several, [value, several.num_made])
-        assert plan.run(ExecutorChoice("pool"), 2) == [2, 2, 2]
-        assert plan.run(ExecutorChoice("pool"), 10) == [1, None, 1]
-        assert plan.run(ExecutorChoice("pool"), 10) == [0, None, 0]
+        plan = plan_in(IN_LOOP, session, several, [value, several.num_made])
+        assert plan.run(2) == [2, 2, 2]
+        assert plan.run(10) == [1, None, 1]
+        assert plan.run(10) == [0, None, 0]
+
+
+@pytest.mark.parametrize(
+    ("make", "goes_on", "ways"),
+    [
+        (lambda: tf.no_op(), 0, {"auto": [(0, 0), (1, 0), (0, 1)], "pool": [(0, 0), (0, 1)], "caller": [(1, 0)]}),
+        (lambda: tf.random_uniform([]).op, 0, {"auto": [(0, 0), (1, 0)], "pool": [(0, 0)], "caller": [(1, 0)]}),
+        (lambda: tf.no_op(), 1, {"auto": [(0, 1), (1, 1)], "pool": [(0, 1)], "caller": [(1, 1)]}),
+    ],
+    ids=["plain", "with a state", "ends itself"],
+)
+def test_the_loop_is_offered_where_steps_can_take_turns_or_it_ends_itself(graph, make, goes_on, ways):
+    switch = tf.Variable(True, collections=[tf.GraphKeys.LOCAL_VARIABLES], use_resource=True)
+    several = LoopGraph([make()], goes_on=[switch] * goes_on)
+    with cpu_session(graph) as session:
+        plan = LoopPlan(session, several, [])
+        assert {executor: plan.ways(executor) for executor in ways} == ways
+        assert plan.way.in_loop == bool(goes_on)
+
+
+@pytest.mark.parametrize("way", [Way(), IN_LOOP], ids=str)
+def test_all_steps_of_a_traced_run_are_recorded(graph, way):
+    value = tf.negative(tf.get_variable("w", initializer=2.0, use_resource=True).read_value(), name="negated")
+    several = LoopGraph([value.op], [value])
+    with cpu_session(graph, rewrites=False) as session:
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        metadata = tf.RunMetadata()
+        plan = plan_in(way, session, several, [value, several.num_made])
+        assert plan.run_traced(3, tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), metadata) == [3, -2.0, 3]
+        names = [node.node_name for stats in metadata.step_stats.dev_stats for node in stats.node_stats]
+        assert sum(name.endswith("negated") for name in names) == 3
 
 
 def test_what_nobody_announced_is_an_error(graph):

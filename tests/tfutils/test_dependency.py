@@ -6,7 +6,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tfutils.dependency import ancestors, dependency_of_fetches, dependency_of_targets
+from tpack.tfutils.dependency import ancestors, dependency_of_fetches, dependency_of_targets, dependents, is_handle
 
 
 def test_inputs_and_control_inputs_are_dependencies(graph: Any) -> None:
@@ -64,3 +64,21 @@ def test_other_things_are_refused(graph: Any, thing: Any) -> None:
         dependency_of_targets([thing], tf.constant(0))
     with pytest.raises(ConfigError, match="expected an operation, a tensor or a variable, got"):
         dependency_of_fetches([tf.constant(0)], thing)
+
+
+def test_dependents_are_in_the_order_of_the_graph(graph: Any) -> None:
+    first = tf.constant(1.0, name="first")
+    tf.constant(2.0, name="stranger")
+    second = tf.identity(first, name="second")
+    with tf.control_dependencies([second]):
+        third = tf.no_op(name="third")
+    assert dependents([first.op]) == [first.op, second.op, third]
+    assert dependents([third]) == [third]
+
+
+def test_resources_and_references_are_handles(graph: Any) -> None:
+    for use_resource, type_of_handle in ((True, "VarHandleOp"), (False, "VariableV2")):
+        variable = tf.get_variable(f"v{use_resource}", [], use_resource=use_resource)
+        assert variable.op.type == type_of_handle
+        assert is_handle(variable.op.outputs[0])
+        assert not is_handle(variable + 1.0)

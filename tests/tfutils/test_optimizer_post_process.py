@@ -7,13 +7,13 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.optimizer_runs import train_model
-from tests.helpers.optimizers import OPTIMIZERS
+from tests.helpers.optimizers import OPTIMIZERS, REPRESENTATIVE
 from tpack.tfutils.optimizer import PostProcessOptimizer, VariableAssignmentOptimizer
 from tpack.tfutils.optimizer_clone import clone_optimizer
 from tpack.tfutils.summary import rms
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("name", REPRESENTATIVE)
 def test_post_processing_follows_each_update(name: str) -> None:
     def normalise(variable: Any) -> Any:
         return variable.assign(variable / rms(variable))
@@ -49,7 +49,7 @@ def test_post_processing_without_operations_still_updates(session8: Any) -> None
     assert session8.run(variable) == -1
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("name", REPRESENTATIVE)
 def test_assigned_values_follow_each_update(name: str) -> None:
     def clip_dense(variable: Any) -> Any:
         return tf.clip_by_value(variable, -0.1, 0.1) if variable.op.name.endswith("W") else None

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.helpers.optimizers import OPTIMIZERS, make_model
+from tests.helpers.optimizers import OPTIMIZERS, REPRESENTATIVE, make_model
 from tests.helpers.sessions import cpu_session
 from tpack.tfutils.predicated import Gate
 
@@ -39,7 +39,7 @@ def test_what_is_behind_the_gate_runs_while_it_is_open(is_open):
     assert behind.device == "/device:CPU:1"
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("name", REPRESENTATIVE)
 def test_no_optimizer_changes_anything_while_it_is_closed(is_open, name):
     variables, gradients = make_model("model", seed=0)
     gate = Gate(is_open)

@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 import tf_keras
 
 from tests.helpers.log_lines import captured_log
+from tpack.compat import unknown_keras_places
 from tpack.errors import GraphBuildError
 from tpack.tower.context import PredictTowerContext, TowerContext, TrainTowerContext
 from tpack.tower.keras_values import KerasValues, is_giving_value
@@ -164,3 +165,18 @@ def test_without_keras_nothing_is_looked_for(graph, monkeypatch):
         assert not is_giving_value()
         assert layer.kernel.value.initial_value.op.type != "Const"
         monkeypatch.undo()
+
+
+def test_a_keras_with_its_code_in_other_files_is_refused(graph, monkeypatch):
+    assert unknown_keras_places() == []
+
+    class Layer:
+        def __call__(self):
+            pass
+
+    monkeypatch.setattr(keras.layers, "Layer", Layer)
+    (place,) = unknown_keras_places()
+    assert place.startswith("keras.layers.Layer.__call__ is in ")
+    assert place.endswith("test_keras_values.py, and not in /keras/src/layers/layer.py")
+    with pytest.raises(GraphBuildError, match=r"version of Keras is not known.*layer\.py"):
+        KerasValues()

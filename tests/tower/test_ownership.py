@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import TowerMismatchError
 from tpack.tower.collections import KEEP_ALL, KEEP_UPDATES, KEEP_VARIABLES, LOSS_KEYS, SUMMARY_KEYS
 from tpack.tower.context import TrainTowerContext
-from tpack.tower.ownership import Copies, MirroredOwnership, Own, Shared, VariableRecorder, ownership_of, pair_variables
+from tpack.tower.ownership import Copies, MirrorOwnership, Own, Shared, VariableRecorder, ownership_of, pair_variables
 
 
 def names(variables):
@@ -207,7 +207,7 @@ def test_a_tower_can_take_what_another_one_made_and_nothing_else(graph):
         tf.Variable(1.0, name="w")
     with main.scope():
         made = make_twice()
-    other = VariableRecorder("the other tower", MirroredOwnership(main))
+    other = VariableRecorder("the other tower", MirrorOwnership(main))
     with other.scope():
         assert make_twice() == made
         with other.paused():

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.helpers.toy_training import ControlClient, line_input, points
+from tests.helpers.toy_training import Line, line_input, points
 from tpack.callbacks.base import CallbackFactory
 from tpack.dataflow.sources import DataFromGenerator, DataFromList
 from tpack.errors import ConfigError
@@ -12,7 +12,7 @@ from tpack.train.config import TrainConfig
 
 
 def config(**kwargs):
-    return TrainConfig(**{"model": ControlClient(), "dataflow": DataFromList(points()), **kwargs})
+    return TrainConfig(**{"model": Line(), "dataflow": DataFromList(points()), **kwargs})
 
 
 def endless():
@@ -58,23 +58,26 @@ def test_a_session_config_reaches_the_session_creator():
         ({"dataflow": 1}, r"^the data are 1: expected a DataFlow, arrays such as \(x, y\), a list"),
         ({"dataflow": (np.ones(3),)}, "their rows are examples: say how many .* by batch_size"),
         ({"batch_size": 0}, "batch_size=0: expected an integer of at least 1"),
-        ({"dataflow": None, "data": line_input(), "batch_size": 2}, "TensorInput has batches of its own"),
+        ({"dataflow": None, "data": line_input(), "batch_size": 2}, "TensorInput makes batches"),
         ({"dataflow": None, "data": [1]}, "^TrainConfig got data="),
         ({"dataflow": None}, "got both or neither"),
         ({"data": line_input()}, "got both or neither"),
         ({"session_init": "model-1"}, "^TrainConfig got session_init="),
         ({"session_config": {}}, "^TrainConfig got session_config="),
-        ({"session_creator": NewSessionCreator(), "session_config": tf.ConfigProto()}, "give it to your own one"),
+        ({"session_creator": NewSessionCreator(), "session_config": tf.ConfigProto()}, "use the config of the creator"),
         ({"callbacks": CallbackFactory()}, "callbacks=a CallbackFactory: expected a list of Callback"),
         ({"callbacks": [3]}, r"callbacks\[0\]=3: expected a Callback"),
         ({"monitors": [CallbackFactory()]}, r"monitors\[0\]=a CallbackFactory: expected a MonitorBase"),
         ({"steps_per_epoch": 0}, "steps_per_epoch=0: expected an integer of at least 1"),
         ({"session_creator": 5}, "TrainConfig got session_creator=5: expected an object with create_session"),
         ({"session_creator": NewSessionCreator}, "session_creator=the class NewSessionCreator: expected an object"),
-        ({"starting_epoch": 5, "max_epoch": 4}, "starting_epoch is 5 and max_epoch 4"),
+        ({"starting_epoch": 5, "max_epoch": 4}, "starting_epoch=5: expected at most max_epoch=4"),
         ({"dataflow": DataFromGenerator(lambda: iter(()))}, "DataFromGenerator does not know its size"),
-        ({"dataflow": endless}, "must be given: a generator function does not know its size"),
-        ({"dataflow": endless, "batch_size": 2}, "must be given: a generator function does not know its size"),
+        ({"dataflow": endless}, "no steps_per_epoch, and a generator function does not know its size"),
+        (
+            {"dataflow": endless, "batch_size": 2},
+            "no steps_per_epoch, and a generator function does not know its size",
+        ),
         ({"dataflow": None, "data": line_input(size=None)}, "TensorInput does not know its size"),
     ],
 )
@@ -97,21 +100,21 @@ def test_an_argument_of_another_name_is_told_what_can_be_meant(name, meant):
 
 def test_a_callback_twice_is_an_error_before_any_graph_exists():
     callback = CallbackFactory()
-    with pytest.raises(ConfigError, match="Callbacks got CallbackFactory.* twice"):
+    with pytest.raises(ConfigError, match="CallbackFactory.* twice: expected another object"):
         config(callbacks=[callback], extra_callbacks=[callback])
 
 
 def test_examples_are_dealt_out_to_the_towers():
-    made = TrainConfig(model=ControlClient(), dataflow=(np.ones([10, 3]), np.ones(10)), batch_size=4)
+    made = TrainConfig(model=Line(), dataflow=(np.ones([10, 3]), np.ones(10)), batch_size=4)
     assert made.steps_per_epoch == 2
     made.fit_to_towers(2)
     assert (made.dataflow.batch_size, made.steps_per_epoch) == (2, 2)
-    with pytest.raises(ConfigError, match="batch_size=4 is how many .* 3 towers cannot share them evenly"):
+    with pytest.raises(ConfigError, match="batch_size got 4, .* expected a multiple of 3"):
         made.fit_to_towers(3)
 
 
 def test_examples_are_those_of_all_workers():
-    made = TrainConfig(model=ControlClient(), dataflow=(np.ones([16, 3]), np.ones(16)), batch_size=8)
+    made = TrainConfig(model=Line(), dataflow=(np.ones([16, 3]), np.ones(16)), batch_size=8)
     made.num_workers = 2
     made.fit_to_towers(2)
     assert made.dataflow.batch_size == 2

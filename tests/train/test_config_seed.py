@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.helpers.toy_training import ControlClient, line_input, points
+from tests.helpers.toy_training import Line, line_input, points
 from tpack.callbacks.base import Callback
 from tpack.callbacks.saver import ModelSaver
 from tpack.dataflow.mapping import MapData
@@ -32,7 +32,7 @@ def nothing_stays():
     np.random.set_state(states[1])
 
 
-class Noisy(ControlClient):
+class Noisy(Line):
     """Draws in Python, in numpy and in the graph, while it is built and in each step."""
 
     def build_graph(self, x, y):
@@ -79,15 +79,13 @@ def test_other_process_draws_other_numbers_in_python_and_the_same_in_graphs():
 @pytest.mark.parametrize("seed", [-1, 2**32, 1.5, True, "x"])
 def test_wrong_seed_is_an_error(seed):
     with pytest.raises(ConfigError, match="seed"):
-        TrainConfig(model=ControlClient(), data=line_input(), seed=seed)
+        TrainConfig(model=Line(), data=line_input(), seed=seed)
 
 
 def test_log_directory_is_set_and_what_was_there_moved_aside(tmp_path):
     path = tmp_path / "run"
     for _ in range(2):
-        config = TrainConfig(
-            model=ControlClient(), data=line_input(), callbacks=[ModelSaver()], max_epoch=1, log_dir=path
-        )
+        config = TrainConfig(model=Line(), data=line_input(), callbacks=[ModelSaver()], max_epoch=1, log_dir=path)
         assert logger.get_logger_dir() == str(path)
         with tf.Graph().as_default():
             launch_train_with_config(config, SimpleTrainer())
@@ -99,7 +97,7 @@ def test_log_directory_is_set_and_what_was_there_moved_aside(tmp_path):
 def test_run_that_resumes_keeps_its_log_directory(tmp_path):
     for last, first in ((1, 1), (2, 2)):
         config = AutoResumeTrainConfig(
-            model=ControlClient(), data=line_input(), callbacks=[ModelSaver()], max_epoch=last, log_dir=tmp_path / "run"
+            model=Line(), data=line_input(), callbacks=[ModelSaver()], max_epoch=last, log_dir=tmp_path / "run"
         )
         assert config.starting_epoch == first
         with tf.Graph().as_default():
@@ -112,6 +110,6 @@ def test_log_directory_is_not_touched_where_another_argument_is_wrong(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "old").touch()
     with pytest.raises(ConfigError, match="steps_per_epoch"):
-        TrainConfig(model=ControlClient(), data=line_input(), steps_per_epoch=0, log_dir=tmp_path / "run")
+        TrainConfig(model=Line(), data=line_input(), steps_per_epoch=0, log_dir=tmp_path / "run")
     assert os.listdir(tmp_path) == ["run"]
     assert logger.get_logger_dir() is None

@@ -7,7 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.log_lines import captured_log
-from tests.helpers.toy_training import ControlClient, Recorder, line_input, points
+from tests.helpers.toy_training import Line, Recorder, line_input, points
 from tpack.callbacks.base import Callback
 from tpack.callbacks.inference.inferencers import ScalarStats
 from tpack.callbacks.inference.runners import InferenceRunner
@@ -49,7 +49,7 @@ def train(options, *, trainer=SimpleTrainer, callbacks=(), seen=None, **config):
     config = {"dataflow": DataFromList(points(), shuffle=False), "monitors": [], "max_epoch": 2, **config}
     if config.get("data") is not None:
         del config["dataflow"]
-    made = TrainConfig(model=ControlClient(), callbacks=[recorder, *([seen] if seen else []), *callbacks], **config)
+    made = TrainConfig(model=Line(), callbacks=[recorder, *([seen] if seen else []), *callbacks], **config)
     with captured_log() as lines, tf.Graph().as_default():
         launch_train_with_config(made, trainer(), **options)
     return [line for line in lines if line.split("=")[0] in options], recorder
@@ -85,8 +85,7 @@ def test_few_batches_are_learned_by_heart_whatever_the_input(name, log_dir):
     assert epochs(recorder) == [(1, 2), (2, 2)]
     assert seen.values[:2] == seen.values[2:]
     assert lines == [
-        "overfit_batches=2: all steps use the data of the first 2, over and over, and an epoch has 2 steps; "
-        "evaluations are as they were."
+        "overfit_batches=2: all steps repeat the data of the first 2, an epoch has 2 steps, and evaluations stay whole."
     ]
 
 
@@ -133,7 +132,7 @@ def test_steps_without_python_use_the_same_data(log_dir):
 
     by_calls = Weights()
     config = TrainConfig(
-        model=ControlClient(),
+        model=Line(),
         dataflow=DataFromList(points(), shuffle=False),
         callbacks=[by_calls],
         monitors=[],
@@ -194,7 +193,7 @@ def test_evaluations_are_limited_as_epochs_are(log_dir, options, steps, batches)
 def test_wrong_limits_are_errors_before_anything_is_built(options):
     trainer = SimpleTrainer()
     with pytest.raises(ConfigError, match="launch_train_with_config got "):
-        launch_train_with_config(TrainConfig(model=ControlClient(), data=line_input(), monitors=[]), trainer, **options)
+        launch_train_with_config(TrainConfig(model=Line(), data=line_input(), monitors=[]), trainer, **options)
     assert not trainer.graph.get_operations()
 
 

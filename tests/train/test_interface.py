@@ -8,7 +8,7 @@ import psutil
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.helpers.toy_training import ControlClient, Recorder, line_input, points
+from tests.helpers.toy_training import Line, Recorder, line_input, points
 from tpack.callbacks.base import Callback, CallbackFactory
 from tpack.callbacks.saver import ModelSaver
 from tpack.dataflow.parallel.process_runner import MultiProcessRunner
@@ -26,7 +26,7 @@ from tpack.train.trainers import SimpleTrainer, SyncMultiGPUTrainerReplicated
 def test_a_model_is_trained_with_everything_around_it(log_dir, make_trainer):
     recorder = Recorder()
     config = TrainConfig(
-        model=ControlClient(),
+        model=Line(),
         dataflow=DataFromList(points(), shuffle=False),
         callbacks=[recorder, ModelSaver()],
         steps_per_epoch=100,
@@ -50,7 +50,7 @@ def test_workers_of_the_data_end_with_training(log_dir):
         def _trigger(self):
             seen.append([child for child in psutil.Process().children() if child not in before])
 
-    config = TrainConfig(model=ControlClient(), dataflow=ds, callbacks=[Look()], steps_per_epoch=5, max_epoch=1)
+    config = TrainConfig(model=Line(), dataflow=ds, callbacks=[Look()], steps_per_epoch=5, max_epoch=1)
     trainer = SimpleTrainer()
     launch_train_with_config(config, trainer)
     assert len(seen) == len(seen[0]) == 1
@@ -60,7 +60,7 @@ def test_workers_of_the_data_end_with_training(log_dir):
 
 
 def test_wrong_arguments_are_errors():
-    config = TrainConfig(model=ControlClient(), data=line_input())
+    config = TrainConfig(model=Line(), data=line_input())
     with pytest.raises(ConfigError, match="trainer=a Trainer: expected a SingleCostTrainer"):
         launch_train_with_config(config, Trainer())
     with pytest.raises(ConfigError, match="config=3: expected a TrainConfig"):
@@ -71,7 +71,7 @@ def test_wrong_arguments_are_errors():
         launch_train_with_config(TrainConfig(model=ModelDescBase(), data=line_input()), SimpleTrainer())
 
 
-class Odd(ControlClient):
+class Odd(Line):
     """A model one of whose methods is wrong."""
 
     def __init__(self, inputs=None, rate=0.1):
@@ -114,7 +114,7 @@ def test_a_learning_rate_that_cannot_be_is_an_error(rate):
     "rate", [0, np.float32(0.1), np.array(0.1), lambda: 0.1, lambda: tf.constant(0.1), lambda: tf.Variable(0.1)]
 )
 def test_other_learning_rates_train(rate):
-    class Rated(ControlClient):
+    class Rated(Line):
         def optimizer(self):
             made = rate() if callable(rate) else rate
             return tf.train.AdamOptimizer(made)
@@ -125,7 +125,7 @@ def test_other_learning_rates_train(rate):
     assert trainer.global_step == 1
 
 
-class LosesCtrlC(ControlClient):
+class LosesCtrlC(Line):
     """Gets Ctrl-C where Python can only print what is raised, in one of its methods."""
 
     def __init__(self, method):
@@ -163,12 +163,12 @@ def test_ctrl_c_ends_training_wherever_it_comes(log_dir, method):
 
 def test_a_trainer_is_used_once():
     trainer = SimpleTrainer()
-    config = TrainConfig(model=ControlClient(), data=line_input(), monitors=[], max_epoch=1, steps_per_epoch=1)
+    config = TrainConfig(model=Line(), data=line_input(), monitors=[], max_epoch=1, steps_per_epoch=1)
     launch_train_with_config(config, trainer)
-    again = TrainConfig(model=ControlClient(), data=line_input(), monitors=[], max_epoch=1, steps_per_epoch=1)
-    with pytest.raises(ConfigError, match="this SimpleTrainer was used before: make a new one, in a graph of its own"):
+    again = TrainConfig(model=Line(), data=line_input(), monitors=[], max_epoch=1, steps_per_epoch=1)
+    with pytest.raises(ConfigError, match="this SimpleTrainer was used before: use a new one, in a new graph"):
         launch_train_with_config(again, trainer)
-    with pytest.raises(ConfigError, match="this SimpleTrainer has trained already: make a new one"):
+    with pytest.raises(ConfigError, match="this SimpleTrainer was used before: use a new one"):
         trainer.train_with_defaults(steps_per_epoch=1)
 
 
@@ -180,7 +180,7 @@ def test_a_script_may_override_the_loop_with_its_three_numbers():
             calls.append((steps_per_epoch, starting_epoch, max_epoch))
             super().main_loop(steps_per_epoch, starting_epoch, max_epoch)
 
-    config = TrainConfig(model=ControlClient(), data=line_input(), monitors=[], max_epoch=2, steps_per_epoch=3)
+    config = TrainConfig(model=Line(), data=line_input(), monitors=[], max_epoch=2, steps_per_epoch=3)
     config.starting_step = 1
     trainer = Mine()
     launch_train_with_config(config, trainer)

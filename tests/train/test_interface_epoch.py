@@ -5,7 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.log_lines import captured_log
-from tests.helpers.toy_training import ControlClient, Recorder, line_input
+from tests.helpers.toy_training import Line, Recorder, line_input
 from tpack.callbacks.saver import ModelSaver
 from tpack.dataflow.batch import BatchData
 from tpack.dataflow.mapping import MapData
@@ -37,7 +37,7 @@ def dataset(size=100):
 
 
 def run(trainer, max_epoch=1, **kwargs):
-    config = TrainConfig(model=ControlClient(), monitors=[], max_epoch=max_epoch, **kwargs)
+    config = TrainConfig(model=Line(), monitors=[], max_epoch=max_epoch, **kwargs)
     with captured_log() as lines:
         launch_train_with_config(config, trainer)
     return trainer, config, [line for line in lines if "steps an epoch" in line]
@@ -76,7 +76,7 @@ def test_steps_that_are_given_stay_and_their_passes_are_told():
 
 
 def test_a_config_fits_one_trainer_after_the_other():
-    config = TrainConfig(model=ControlClient(), dataflow=batches())
+    config = TrainConfig(model=Line(), dataflow=batches())
     for num_towers, steps in ((4, 25), (2, 50), (1, 100)):
         config.fit_to_towers(num_towers)
         assert config.steps_per_epoch == steps
@@ -132,7 +132,7 @@ def test_a_source_that_gives_all_towers_the_same_may_say_so(graph):
 def test_a_resumed_run_counts_passes_of_its_towers(log_dir):
     def resume(num_towers, max_epoch):
         config = AutoResumeTrainConfig(
-            model=ControlClient(), dataflow=batches(640), callbacks=[ModelSaver()], monitors=[], max_epoch=max_epoch
+            model=Line(), dataflow=batches(640), callbacks=[ModelSaver()], monitors=[], max_epoch=max_epoch
         )
         launch_train_with_config(config, SyncMultiGPUTrainerReplicated(num_towers))
         return config

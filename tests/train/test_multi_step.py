@@ -290,7 +290,9 @@ class CuriousTrigger(Recorder):
     ],
 )
 def test_callbacks_that_see_each_step_are_named(make_data, callbacks, names):
-    with pytest.raises(ConfigError, match=f"steps_per_call is 2, and these have to see each step: {names}"):
+    with pytest.raises(
+        ConfigError, match=f"steps_per_call got 2: expected 1 with callbacks that need each step: {names}"
+    ):
         train(SimpleTrainer, make_data(), 2, callbacks)
 
 
@@ -298,7 +300,7 @@ def test_callbacks_that_see_each_step_are_named(make_data, callbacks, names):
     ("make_trainer", "steps_per_call", "message"),
     [
         (SimpleTrainer, 0, "steps_per_call=0: expected an integer of at least 1"),
-        (NoOpTrainer, 2, "NoOpTrainer has a run_step of its own, which is called for each step"),
+        (NoOpTrainer, 2, "NoOpTrainer overrides run_step and got steps_per_call=2: expected 1"),
     ],
 )
 def test_numbers_and_trainers_that_cannot_be_are_errors(make_trainer, steps_per_call, message):

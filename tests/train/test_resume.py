@@ -5,7 +5,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.claims import claimed_elsewhere
 from tests.helpers.log_lines import captured_log
-from tests.helpers.toy_training import ControlClient, Recorder, line_input
+from tests.helpers.toy_training import Line, Recorder, line_input
 from tpack.callbacks.base import CallbackFactory
 from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.trigger import PeriodicTrigger
@@ -25,7 +25,7 @@ def resume(max_epoch=2, callbacks=(), **kwargs):
     """Train as far as `max_epoch`, going on from the log directory; return the config and the recorder."""
     recorder = Recorder()
     config = AutoResumeTrainConfig(
-        model=ControlClient(),
+        model=Line(),
         data=line_input(),
         callbacks=[*callbacks, PeriodicTrigger(ModelSaver(), every_k_steps=3, every_k_epochs=1), recorder],
         steps_per_epoch=5,
@@ -77,7 +77,7 @@ def test_a_restart_that_begins_anew_is_told(log_dir, monkeypatch, count, config,
     monkeypatch.setenv("TPACK_RESTART_COUNT", count)
     with captured_log() as lines:
         launch_train_with_config(
-            config(model=ControlClient(), data=line_input(), steps_per_epoch=1, max_epoch=1), SimpleTrainer()
+            config(model=Line(), data=line_input(), steps_per_epoch=1, max_epoch=1), SimpleTrainer()
         )
     assert (
         any("This is restart 1 of tpack launch, and training starts from the beginning" in line for line in lines)
@@ -140,7 +140,7 @@ def test_a_checkpoint_without_state_and_step_cannot_be_gone_on_from(log_dir, gra
         session.run(tf.global_variables_initializer())
         saver.save(session, str(log_dir / "model"))
     with pytest.raises(CheckpointError, match="has no variable 'global_step'"):
-        AutoResumeTrainConfig(model=ControlClient(), data=line_input())
+        AutoResumeTrainConfig(model=Line(), data=line_input())
 
 
 def test_what_is_given_counts_where_always_resume_is_off(log_dir):
@@ -153,8 +153,8 @@ def test_what_is_given_counts_where_always_resume_is_off(log_dir):
 
 
 def test_resuming_without_a_log_directory_is_an_error():
-    with pytest.raises(ConfigError, match="use log_dir of TrainConfig or fit, or logger.set_logger_dir"):
-        AutoResumeTrainConfig(model=ControlClient(), data=line_input())
+    with pytest.raises(ConfigError, match="call logger.set_logger_dir"):
+        AutoResumeTrainConfig(model=Line(), data=line_input())
 
 
 def damage_all(log_dir):
@@ -168,7 +168,7 @@ def damage_all(log_dir):
 def test_checkpoints_of_which_none_loads_are_listed_and_not_written_over(log_dir):
     resume(callbacks=[stop_at(8)])
     damaged = damage_all(log_dir)
-    with pytest.raises(CheckpointError, match=r"none of them loads: model-.*or give restart_if_unreadable=True"):
+    with pytest.raises(CheckpointError, match=r"none of them loads: model-.*or use restart_if_unreadable=True"):
         resume()
     assert {path: path.read_bytes() for path in damaged} == damaged
 
@@ -190,7 +190,7 @@ def test_a_directory_that_another_process_trains_in_is_not_resumed_from(log_dir)
 
 def test_the_directory_is_claimed_from_reading_it_to_the_end_of_training(log_dir):
     config = AutoResumeTrainConfig(
-        model=ControlClient(), data=line_input(), steps_per_epoch=5, max_epoch=1, callbacks=[ModelSaver()]
+        model=Line(), data=line_input(), steps_per_epoch=5, max_epoch=1, callbacks=[ModelSaver()]
     )
     assert (log_dir / LOCK_FILE).exists()
     launch_train_with_config(config, SimpleTrainer())

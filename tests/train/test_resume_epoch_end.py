@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.toy_training import ControlClient, line_input
+from tests.helpers.toy_training import Line, line_input
 from tpack.callbacks.base import Callback, CallbackFactory
 from tpack.callbacks.min_max_saver import MinSaver
 from tpack.callbacks.saver import ModelSaver
@@ -42,7 +42,7 @@ class Validation(Callback):
 
 def train(callbacks: Any, *, every_k_steps: int | None = None, max_epoch: int = 4) -> AutoResumeTrainConfig:
     config = AutoResumeTrainConfig(
-        model=ControlClient(),
+        model=Line(),
         data=line_input(),
         callbacks=[PeriodicTrigger(ModelSaver(), every_k_steps=every_k_steps, every_k_epochs=1), *callbacks],
         steps_per_epoch=5,
@@ -89,7 +89,7 @@ def test_a_checkpoint_after_the_end_says_that_the_next_epoch_begins(log_dir: Any
 def test_an_end_that_fails_saves_nothing(log_dir: Any, saver_is_first: bool) -> None:
     members = [ModelSaver(), Validation(dies_in=2)]
     config = AutoResumeTrainConfig(
-        model=ControlClient(),
+        model=Line(),
         data=line_input(),
         callbacks=members if saver_is_first else members[::-1],
         steps_per_epoch=5,

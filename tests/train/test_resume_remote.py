@@ -51,7 +51,6 @@ def assert_same(directory, expected):
     }
 
 
-@pytest.mark.timeout(240)
 def test_a_fresh_machine_goes_on_to_the_last_bit_and_half_a_checkpoint_is_refused_loudly(tmp_path, uninterrupted):
     there, url, cache = tmp_path / "there", f"local://{tmp_path}/there", tmp_path / "cache"
     assert [train(url, epochs, cache)[0] for epochs in (1, 2)] == [list(range(1, 9)), list(range(9, 17))]

@@ -127,15 +127,17 @@ def test_arrays_that_one_process_had_read_begin_anew():
 
     with captured_log() as lines:
         assert run_workers(2, resumed) == [[], []]
-    assert len([line for line in lines if "The data begin anew: one process had read the arrays" in line]) == 2
+    assert (
+        len([line for line in lines if "The data start from the beginning: one process read the arrays" in line]) == 2
+    )
 
 
 def test_shares_of_unlike_length_are_refused_in_training():
-    with pytest.raises(ConfigError, match="gives the first of 5 workers more of 24 data points"):
+    with pytest.raises(ConfigError, match="keep. for 5 workers and 24 data points"):
         share_data(config(ShardData(points(), remainder="keep")), worker(0, 5))
     share_data(config(ShardData(points(), remainder="keep")), worker(0, 4))
     unknown = ShardData(DataFromGenerator(list), remainder="keep")
-    with pytest.raises(ConfigError, match="more of None data points"):
+    with pytest.raises(ConfigError, match="and None data points"):
         share_data(config(unknown, steps_per_epoch=2), worker(0, 2))
     with pytest.raises(ConfigError, match="was given rank=1 and size=2, and this is worker 0 of 2"):
         share_data(config(ShardData(points(), 1, 2)), worker(0, 2))
@@ -157,7 +159,7 @@ def test_as_many_workers_go_on_from_their_own_positions_and_others_are_dealt_the
         made = config(ds, states)
         with captured_log() as lines:
             resume_data(made, worker(0, size) if size > 1 else None)
-        assert lines[-1] == f"What 2 workers have left of the data is dealt out to {size}."
+        assert lines[-1] == f"The rest of the data of 2 workers is dealt out to {size}."
         inner = position_of(made)["state"]["ds"]
         assert (inner["size"], inner["ds"]["index"]) == (size, 10)
     fed = TrainConfig(model=Labels(), data=FeedInput(ShardData(points(), 0, 3), infinite=False))
@@ -187,7 +189,7 @@ def test_data_that_cannot_be_dealt_out_begin_anew_and_say_why(make, reason):
     made = config(make(), states, steps_per_epoch=3)
     with captured_log() as lines:
         resume_data(made, worker(0, 3))
-    assert any("The data begin anew" in line and reason in line for line in lines)
+    assert any("The data start from the beginning" in line and reason in line for line in lines)
 
 
 def test_another_dataflow_is_an_error_that_says_what_to_do():

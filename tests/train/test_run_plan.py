@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from tests.helpers.toy_training import ControlClient, line_input, points
+from tests.helpers.toy_training import Line, line_input, points
 from tpack.callbacks.progress import ProgressBar
 from tpack.callbacks.saver import ModelSaver
 from tpack.dataflow.sources import DataFromList
@@ -19,7 +19,7 @@ from tpack.train.trainers import SimpleTrainer, SyncMultiGPUTrainerReplicated
 
 def test_a_plan_is_made_before_anything_is_built_and_cannot_change():
     config = TrainConfig(
-        model=ControlClient(), dataflow=DataFromList(points()), callbacks=[ModelSaver()], max_epoch=7, steps_per_call=3
+        model=Line(), dataflow=DataFromList(points()), callbacks=[ModelSaver()], max_epoch=7, steps_per_call=3
     )
     trainer = SyncMultiGPUTrainerReplicated(2)
     plan = run_plan.plan_run(config, config.model, trainer, DebugOptions(fast_dev_run=True))
@@ -33,7 +33,7 @@ def test_a_plan_is_made_before_anything_is_built_and_cannot_change():
 
 def test_a_plan_sets_all_that_it_decides():
     config = TrainConfig(
-        model=ControlClient(),
+        model=Line(),
         data=line_input(),
         steps_per_epoch=5,
         starting_epoch=3,
@@ -50,7 +50,7 @@ def test_a_plan_sets_all_that_it_decides():
 
 
 def test_batches_are_staged_on_several_gpus_only():
-    source = TrainConfig(model=ControlClient(), dataflow=DataFromList(points())).data
+    source = TrainConfig(model=Line(), dataflow=DataFromList(points())).data
     gpus = ("/device:GPU:0", "/device:GPU:1")
     assert isinstance(source, QueueInput)
     assert run_plan._staged(source, ("/device:CPU:0", "/device:CPU:1")) is source

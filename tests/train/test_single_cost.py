@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.helpers.toy_training import ControlClient, Recorder, line_input
+from tests.helpers.toy_training import Line, Recorder, line_input
 from tpack.callbacks.base import Callback
 from tpack.errors import ConfigError, GraphBuildError
 from tpack.graph_builder.base import BuildResult, GraphBuilder, SyncOp
@@ -24,7 +24,7 @@ class MyBuilder(GraphBuilder):
 
 
 def launch(trainer, callbacks=(), max_epoch=3):
-    model = ControlClient()
+    model = Line()
     trainer.setup_graph(model.get_input_signature(), line_input(), model.build_graph, model.get_optimizer)
     trainer.train_with_defaults(
         callbacks=list(callbacks), monitors=[], extra_callbacks=[], steps_per_epoch=5, max_epoch=max_epoch
@@ -32,7 +32,7 @@ def launch(trainer, callbacks=(), max_epoch=3):
 
 
 def launch_with_optimizer(trainer, get_optimizer):
-    model = ControlClient()
+    model = Line()
     with trainer.graph.as_default():
         trainer.setup_graph(model.get_input_signature(), line_input(), model.build_graph, get_optimizer)
 
@@ -72,7 +72,7 @@ def test_the_optimizer_function_is_called_once():
         calls.append(1)
         return tf.train.GradientDescentOptimizer(0.1)
 
-    model = ControlClient()
+    model = Line()
     trainer = SyncMultiGPUTrainerReplicated(3)
     trainer.setup_graph(model.get_input_signature(), line_input(), model.build_graph, get_optimizer)
     assert calls == [1]

@@ -231,14 +231,14 @@ def test_what_callbacks_do_to_the_main_tower_reaches_the_others_before_they_are_
 
 def test_a_sync_op_that_does_not_say_when_is_refused(graph: Any) -> None:
     op = tf.no_op()
-    with pytest.raises(GraphBuildError, match="sync_op must be a SyncOp, .*got <tf.Operation"):
+    with pytest.raises(GraphBuildError, match="got sync_op=<tf.Operation.*: expected a SyncOp"):
         BuildResult(op, (), sync_op=op)
-    with pytest.raises(GraphBuildError, match="sync_op must be a SyncOp, .*got 3"):
+    with pytest.raises(GraphBuildError, match="got sync_op=3: expected a SyncOp"):
         BuildResult(op, (), sync_op=(SyncOp(op), 3))
     with pytest.raises(WrongTypeError, match="^SyncOp got op="):
         SyncOp(3)
     for wrong in (0, -1):
-        with pytest.raises(GraphBuildError, match="every_steps of a SyncOp must be an integer of at least 1"):
+        with pytest.raises(GraphBuildError, match="got every_steps=.*: expected an integer of at least 1"):
             SyncOp(op, wrong)
     for wrong in (2.0, True, "3"):
         with pytest.raises(WrongTypeError, match="^SyncOp got every_steps=.*: expected an integer or None"):

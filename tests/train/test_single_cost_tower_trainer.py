@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.helpers.toy_training import ControlClient, Recorder, line_input
+from tests.helpers.toy_training import Line, Recorder, line_input
 from tpack.callbacks.base import Callback
 from tpack.errors import ConfigError, TowerError
 from tpack.tower.context import TowerContext
@@ -33,7 +33,7 @@ class Predicting(Callback):
 
 
 def launch(trainer, callbacks, max_epoch=20):
-    model = ControlClient()
+    model = Line()
     trainer.setup_graph(model.get_input_signature(), line_input(), model.build_graph, model.get_optimizer)
     trainer.train_with_defaults(
         callbacks=callbacks, monitors=[], extra_callbacks=[], steps_per_epoch=20, max_epoch=max_epoch
@@ -60,7 +60,7 @@ def test_a_predictor_that_comes_too_late_is_an_error():
         def _before_train(self):
             self.trainer.get_predictor(["x"], ["prediction"])
 
-    with pytest.raises(TowerError, match="before training starts"):
+    with pytest.raises(TowerError, match="after training began"):
         launch(SimpleTrainer(), [Late()])
 
 
@@ -99,7 +99,7 @@ def test_a_trainer_of_the_users_own_builds_in_its_init():
             self.hooked_sess.run(self.first if self.global_step % 2 else self.second)
 
     recorder = Recorder()
-    trainer = TwoCosts(line_input(), ControlClient())
+    trainer = TwoCosts(line_input(), Line())
     trainer.train_with_defaults(callbacks=[recorder], monitors=[], extra_callbacks=[], steps_per_epoch=200, max_epoch=1)
     np.testing.assert_allclose([recorder.weights["w"], recorder.weights["b"]], [2, 1], rtol=1e-2)
     assert recorder.weights["global_step"] == 200

@@ -1,4 +1,4 @@
-from tests.helpers.toy_training import ControlClient, Recorder, line_input
+from tests.helpers.toy_training import Line, Recorder, line_input
 from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config
 from tpack.train.trainer import adding_callback
@@ -13,9 +13,7 @@ def test_trainings_inside_of_the_block_get_the_callback(graph):
         return made[-1]
 
     def train():
-        config = TrainConfig(
-            model=ControlClient(), data=line_input(), callbacks=[], monitors=[], steps_per_epoch=2, max_epoch=1
-        )
+        config = TrainConfig(model=Line(), data=line_input(), callbacks=[], monitors=[], steps_per_epoch=2, max_epoch=1)
         launch_train_with_config(config, SimpleTrainer())
 
     with adding_callback(make):

@@ -6,7 +6,7 @@ import os
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.helpers.toy_training import ControlClient, points
+from tests.helpers.toy_training import Line, points
 from tpack.callbacks.inference.inferencers import ScalarStats
 from tpack.callbacks.inference.runners import InferenceRunner
 from tpack.callbacks.saver import ModelSaver
@@ -33,7 +33,7 @@ def train(source):
     with tf.Graph().as_default():
         validation = InferenceRunner(QueueInput(DataFromList(points())), ScalarStats("cost"))
         config = TrainConfig(
-            model=ControlClient(),
+            model=Line(),
             data=source(DataFromList(points())),
             callbacks=[ModelSaver(), validation],
             steps_per_epoch=2,

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from tests.helpers.log_lines import captured_log
-from tests.helpers.toy_training import ControlClient, line_input
+from tests.helpers.toy_training import Line, line_input
 from tpack.callbacks.base import Callback, CallbackFactory
 from tpack.callbacks.min_max_saver import MinSaver
 from tpack.callbacks.saver import ModelSaver
@@ -21,7 +21,7 @@ def train(change, callbacks):
     """Train two epochs, at the end of the first of which something is changed."""
     report = CallbackFactory(trigger=lambda cb: cb.trainer.monitors.put_scalar("cost", 1 / cb.epoch_num))
     config = TrainConfig(
-        model=ControlClient(),
+        model=Line(),
         data=line_input(),
         callbacks=[report, CallbackFactory(trigger=lambda cb: cb.epoch_num == 2 and change()), *callbacks],
         steps_per_epoch=2,
@@ -77,7 +77,7 @@ def test_the_error_that_training_ends_with_is_not_replaced_by_those_of_callbacks
     with captured_log() as lines, pytest.raises(ZeroDivisionError, match="the reason"):
         train(lambda: None, [Broken()])
     assert [line for line in lines if "what follows" in line] == [
-        "After the error that ends training, callbacks could not be finished: what follows"
+        "Callbacks could not finish after the error that ended training: what follows"
     ]
 
 

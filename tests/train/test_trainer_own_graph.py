@@ -46,9 +46,7 @@ def test_where_something_was_trained_another_graph_is_made_with_the_seed_of_the_
             made = Building().tensor.graph
         assert not made.finalized
         assert made.seed == 5
-    assert lines == [
-        "Building builds in a graph of its own: the default one is finalized, since something was trained or run in it."
-    ]
+    assert lines == ["Building builds in a new graph: the default one is finalized by an earlier training or run."]
 
 
 def test_the_arguments_of_a_class_are_shown_as_its_own():

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tests.helpers.toy_training import ControlClient, Recorder, line_input
+from tests.helpers.toy_training import Line, Recorder, line_input
 from tpack.errors import ConfigError, ReductionError, WrongTypeError
 from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
 from tpack.reduction.algorithms.one_device import OneDeviceReducer, RoundRobinReducer
@@ -29,7 +29,7 @@ TRAINERS = {
 
 
 def launch(trainer, steps_per_epoch=100):
-    model, recorder = ControlClient(), Recorder()
+    model, recorder = Line(), Recorder()
     trainer.setup_graph(model.get_input_signature(), line_input(), model.build_graph, model.get_optimizer)
     trainer.train_with_defaults(
         callbacks=[recorder], monitors=[], extra_callbacks=[], steps_per_epoch=steps_per_epoch, max_epoch=2
@@ -63,7 +63,7 @@ def test_every_trainer_takes_a_precision(name):
     }[name]
     assert class_or_function(*args).precision.compute_dtype == "float32"
     assert class_or_function(*args, precision="bfloat16").precision.compute_dtype == "bfloat16"
-    with pytest.raises(ConfigError, match="precision must be one of float32, bfloat16, float16, got 'fp8'"):
+    with pytest.raises(ConfigError, match="precision got 'fp8': expected one of float32, bfloat16, float16"):
         class_or_function(*args, precision="fp8")
 
 

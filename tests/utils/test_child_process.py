@@ -17,7 +17,7 @@ from tpack.errors import ConfigError
 from tpack.utils import logger
 from tpack.utils.child_process import anonymous_file, check_fork, fork_child, spawn_child
 
-SECS = 30
+SECS = 300
 
 
 def wait_for_ever():

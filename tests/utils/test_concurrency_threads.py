@@ -9,7 +9,7 @@ import pytest
 from tpack.errors import ConfigError
 from tpack.utils.concurrency import LoopThread, StoppableThread
 
-WAIT_SECS = 30
+WAIT_SECS = 300
 
 
 class Waiting(StoppableThread):

@@ -1,12 +1,11 @@
-"""Environment variables that are changed for a while, and notebooks."""
+"""Environment variables that are changed for a while."""
 
 import os
-import sys
-import types
 
 import pytest
 
-from tpack.utils.env import change_env, in_notebook
+from tpack.errors import WrongTypeError
+from tpack.utils.env import change_env, usable_cores
 
 
 @pytest.mark.parametrize("before", [None, "old"])
@@ -27,17 +26,13 @@ def test_variable_is_brought_back_after_an_exception(monkeypatch):
     assert os.environ["TPACK_TEST"] == "old"
 
 
-@pytest.mark.parametrize(
-    ("module", "expected"),
-    [
-        (None, False),
-        (types.SimpleNamespace(), False),
-        (types.SimpleNamespace(get_ipython=lambda: None), False),
-        (types.SimpleNamespace(get_ipython=lambda: types.SimpleNamespace(kernel=None)), False),
-        (types.SimpleNamespace(get_ipython=lambda: types.SimpleNamespace(kernel=object())), True),
-    ],
-    ids=["not imported", "being imported", "no shell", "shell of a terminal", "kernel"],
-)
-def test_a_notebook_is_where_the_shell_has_a_kernel(monkeypatch, module, expected):
-    monkeypatch.setitem(sys.modules, "IPython", module)
-    assert in_notebook() is expected
+def test_wrong_arguments_are_refused_before_the_block():
+    for arguments, message in (((5, "x"), "name=5: expected text"), (("X", 5), "val=5: expected text or None")):
+        with pytest.raises(WrongTypeError, match=f"change_env got {message}"):
+            change_env(*arguments)
+
+
+def test_cores_are_counted(monkeypatch):
+    assert usable_cores() == len(os.sched_getaffinity(0))
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert usable_cores() == os.cpu_count()

@@ -8,7 +8,7 @@ import pytest
 import tpack
 from tests.helpers.source import assert_none, modules_under
 from tpack.errors import ConfigError
-from tpack.utils.lazy import attach
+from tpack.utils.lazy import LazyModule, attach
 
 
 @pytest.fixture
@@ -175,3 +175,12 @@ def reached(name):
     for part in name.split(".")[1:]:
         value = getattr(value, part, None)
     return value
+
+
+def test_lazy_module_is_imported_with_its_first_attribute(lazy_package):
+    module = LazyModule("lazy_example.second")
+    assert not module.is_loaded()
+    assert module.value == 4
+    assert module.is_loaded()
+    with pytest.raises(AttributeError, match="other"):
+        assert module.other

@@ -12,9 +12,9 @@ import pytest
 
 from tests.helpers.source import ROOT
 from tpack.errors import ConfigError
-from tpack.multi_worker.cluster.environment import find_in_environment
 from tpack.utils import logger
 from tpack.utils.dir_lock import DirectoryClaim
+from tpack.utils.launch_env import read_launch_env
 from tpack.utils.remote.directories import finish_directories
 
 
@@ -315,6 +315,18 @@ def test_each_process_of_several_has_a_directory_of_its_own(tmp_path, monkeypatc
     finally:
         logger.close_logger_dir()
     if suffix:
-        place = find_in_environment(environment).place
+        place = read_launch_env(environment).place
         job, number = getattr(place, "job", "worker"), getattr(place, "rank", 0)
         assert suffix == (f"-rank{number}" if job in ("chief", "worker") else f"-{job}{place.index}")
+
+
+def test_remote_storage_is_loaded_for_a_url_only(tmp_path):
+    code = (
+        "import sys; from tpack.utils import logger; logger.set_logger_dir(sys.argv[1]); logger.close_logger_dir();"
+        "print('tpack.utils.remote.directories' in sys.modules)"
+    )
+    environment = {**os.environ, "TPACK_REMOTE_CACHE": str(tmp_path / "cache")}
+    for directory, is_loaded in ((f"{tmp_path}/here", "False"), (f"local://{tmp_path}/there", "True")):
+        command = [sys.executable, "-c", code, directory]
+        done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+        assert done.stdout.split() == [is_loaded]

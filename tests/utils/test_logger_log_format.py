@@ -3,11 +3,12 @@
 import io
 import logging
 import sys
+import types
 
 import pytest
 
 from tpack.utils import logger
-from tpack.utils.logger import ConsoleHandler, LineFormatter
+from tpack.utils.logger import ConsoleHandler, LineFormatter, in_notebook
 
 
 class Terminal(io.StringIO):
@@ -85,3 +86,19 @@ def test_failing_record_is_reported_and_not_raised(capsys):
     bad = logging.LogRecord("tpack", logging.INFO, "model.py", 7, "%d", ("text",), None)
     ConsoleHandler().emit(bad)
     assert "--- Logging error ---" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("module", "expected"),
+    [
+        (None, False),
+        (types.SimpleNamespace(), False),
+        (types.SimpleNamespace(get_ipython=lambda: None), False),
+        (types.SimpleNamespace(get_ipython=lambda: types.SimpleNamespace(kernel=None)), False),
+        (types.SimpleNamespace(get_ipython=lambda: types.SimpleNamespace(kernel=object())), True),
+    ],
+    ids=["not imported", "being imported", "no shell", "shell of a terminal", "kernel"],
+)
+def test_a_notebook_is_where_the_shell_has_a_kernel(monkeypatch, module, expected):
+    monkeypatch.setitem(sys.modules, "IPython", module)
+    assert in_notebook() is expected

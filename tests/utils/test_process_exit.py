@@ -7,7 +7,7 @@ from tests.helpers.source import ROOT
 
 
 def run(program):
-    return subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=100)
+    return subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=300)
 
 
 def test_a_thread_can_end_the_process_and_what_was_printed_and_logged_is_written():

@@ -15,7 +15,7 @@ from tests.helpers.source import ROOT
 from tpack.errors import ConfigError, WorkerError
 from tpack.utils.process_map import map_in_processes, pickled
 
-WAIT_SECS = 30
+WAIT_SECS = 300
 
 
 def run(make_function, values, num_workers=2, **options):

@@ -18,6 +18,7 @@ from tpack.utils.validation import (
     check_number,
     check_path,
     check_text,
+    is_remote,
     shown,
 )
 
@@ -214,3 +215,20 @@ def test_long_text_is_cut():
 
 def test_owner_may_be_text_a_class_or_an_object():
     assert [validation.owner_name(owner) for owner in ("main", Owner, Owner())] == ["main", "Owner", "Owner"]
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("s3://bucket/run", True),
+        ("memory://run", True),
+        ("file:///tmp/run", False),
+        ("FILE:///tmp/run", False),
+        ("train_log/run", False),
+        ("C://run", False),
+        ("s3://", False),
+        (None, False),
+    ],
+)
+def test_urls_are_told_from_paths(path, expected):
+    assert is_remote(path) is expected

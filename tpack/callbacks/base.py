@@ -14,8 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import CallbackError
 from tpack.tower.names import op_and_tensor_name, value_if_variable, values_by_name
-from tpack.tower.tower_func import TowerHandle, TowerHandles
-from tpack.types import Trainer
+from tpack.types import BuiltTower, Trainer
 from tpack.utils.validation import check_arguments
 
 Self = TypeVar("Self", bound="Callback")
@@ -372,7 +371,7 @@ class CallbackFactory(Callback):
         return f"CallbackFactory({', '.join(self._functions)})"
 
 
-def training_towers(trainer: Trainer) -> Sequence[TowerHandle]:
+def training_towers(trainer: Trainer) -> Sequence[BuiltTower]:
     """Return the training towers, the main one first; empty for a trainer without towers."""
-    towers: TowerHandles | None = getattr(trainer, "towers", None)
+    towers: Any = getattr(trainer, "towers", None)
     return towers.training() if towers else ()

@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback, WithSteps
 from tpack.errors import NumericsError
+from tpack.graph_copy import op_kinds
 from tpack.tfutils.dependency import ancestors
 from tpack.types import Counters
 from tpack.utils import logger
@@ -194,7 +195,7 @@ def _checkable_outputs(graph: tf.Graph, train_op: tf.Operation | tf.Tensor) -> I
 
 def _runs_sometimes(op: tf.Operation, conditional: set[tf.Operation]) -> bool:
     """Tell whether an operation is a branch, or depends on one."""
-    if op.type in ("Merge", "Exit"):
+    if op.type in op_kinds.JOINING:
         return False
     needs = [*(tensor.op for tensor in op.inputs), *op.control_inputs]
     return op.type == "Switch" or any(each in conditional for each in needs)

@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback, WithSteps, training_towers
 from tpack.errors import CallbackError
+from tpack.graph_copy import op_kinds
 from tpack.tfutils.dependency import ancestors
 from tpack.tower.ownership import pair_variables
 from tpack.types import Trainer
@@ -19,9 +20,6 @@ from tpack.utils import logger
 from tpack.utils.validation import check_arguments, mismatch
 
 Runnable: TypeAlias = tf.Operation | tf.Tensor | tf.Variable
-
-
-_ASSIGNMENTS = ("Assign", "ResourceScatter", "ResourceApply", "ResourceSparseApply", "ResourceStridedSliceAssign")
 
 
 @check_arguments
@@ -71,7 +69,9 @@ class RunOp(Callback):
         changed = {
             needed.inputs[0].op.name
             for needed in (ancestors([op]) if pairs else ())
-            if needed.type.startswith(_ASSIGNMENTS) and len(needed.inputs) and needed.inputs[0].dtype == tf.resource
+            if needed.type.startswith(op_kinds.CHANGE_PREFIXES)
+            and len(needed.inputs)
+            and needed.inputs[0].dtype == tf.resource
         }
         pairs = [(main, copy) for main, copy in pairs if main.op.name in changed and copy.op.name not in changed]
         if not pairs:

@@ -20,14 +20,14 @@ from tpack.types import Peers
 from tpack.utils import logger
 from tpack.utils.dir_lock import DirectoryClaim
 from tpack.utils.fs import why_not_written
-from tpack.utils.remote.directories import open_directory
-from tpack.utils.remote.store import is_remote
+from tpack.utils.lazy import LazyModule
 from tpack.utils.renames import on_unknown_name
 from tpack.utils.serialize import dumps
-from tpack.utils.validation import check_arguments, check_count, check_local_path, check_number
+from tpack.utils.validation import check_arguments, check_count, check_local_path, check_number, is_remote
 
 __getattr__ = on_unknown_name(__name__)
 
+_remote = LazyModule("tpack.utils.remote.directories")
 _State: TypeAlias = dict[str, Any] | None
 _MOST_BYTES = 1 << 27
 """Limit of a position that a worker sends to the chief; points kept in a buffer can exceed it."""
@@ -242,7 +242,7 @@ def claim_checkpoint_dir(callback: Callback, directory: str | os.PathLike[str] |
             "logger.set_logger_dir"
         )
     if is_remote(directory):
-        return DirectoryClaim(open_directory(str(directory)).path)
+        return DirectoryClaim(_remote.open_directory(str(directory)).path)
     return DirectoryClaim(check_local_path(callback, "checkpoint_dir", directory))
 
 

@@ -17,6 +17,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback, WithSteps
 from tpack.errors import CallbackError, StepTimeoutError
+from tpack.graph_copy import op_kinds
 from tpack.tfutils.dependency import ancestors
 from tpack.types import Interruption
 from tpack.utils import logger
@@ -29,11 +30,6 @@ _EXIT_CODE = 70
 _JOIN_TIMEOUT_SECS = 5.0
 """Timeout for the thread at the end of training; it may be closing the session."""
 
-_QUEUE_TYPES = ("FIFOQueueV2", "PaddingFIFOQueueV2", "PriorityQueueV2", "RandomShuffleQueueV2")
-_DEQUEUE_TYPES = ("QueueDequeueV2", "QueueDequeueManyV2", "QueueDequeueUpToV2")
-_PYTHON_TYPES = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
-_COLLECTIVE_TYPES = ("CollectiveReduce", "CollectiveReduceV2", "CollectiveGatherV2")
-_OTHER_WAITING_TYPES = ("IteratorGetNext", "Unstage", *_COLLECTIVE_TYPES, *_PYTHON_TYPES)
 _ASK_TIMEOUT_MS = 2000
 """Timeout for the queues' sizes; the session may be stuck."""
 
@@ -187,17 +183,17 @@ class _WaitingOps:
 
     def __init__(self, graph: tf.Graph, targets: Sequence[tf.Operation | tf.Tensor]) -> None:
         needed = ancestors(targets)
-        queues = [op for op in graph.get_operations() if op.type in _QUEUE_TYPES]
+        queues = [op for op in graph.get_operations() if op.type in op_kinds.QUEUES]
         self._names = [op.name for op in queues]
         self._sizes = []
         self._takers: list[tuple[str, ...]] = []
         for queue in queues:
             with tf.device(queue.device or None):
                 self._sizes.append(tf.raw_ops.QueueSizeV2(handle=queue.outputs[0]))
-            takers = [op for op in queue.outputs[0].consumers() if op.type in _DEQUEUE_TYPES]
+            takers = [op for op in queue.outputs[0].consumers() if op.type in op_kinds.DEQUEUES]
             # The step's own dequeue operations, or else all.
             self._takers.append(tuple(op.name for op in takers if op in needed) or tuple(op.name for op in takers))
-        self._others = sorted(f"{op.name} ({op.type})" for op in needed if op.type in _OTHER_WAITING_TYPES)
+        self._others = sorted(f"{op.name} ({op.type})" for op in needed if op.type in op_kinds.WAITING)
 
     def ask(self, session: tf.Session) -> list[_QueueState]:
         """Return the state of each queue; ``tf.errors.OpError`` if the session, in its step, does not answer."""

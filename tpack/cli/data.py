@@ -17,7 +17,7 @@ from tpack.dataflow.adapters import as_dataflow
 from tpack.dataflow.base import DataFlow
 from tpack.dataflow.flow_profiler import Stage, measure_stages
 from tpack.errors import ConfigError, WrongTypeError
-from tpack.utils.concurrency import usable_cores
+from tpack.utils.env import usable_cores
 
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _SHARE_TO_TELL = 0.1

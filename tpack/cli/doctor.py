@@ -5,7 +5,9 @@ are about, and is told like everything else.
 """
 
 import argparse
+import importlib
 import importlib.metadata
+import json
 import os
 import platform
 import re
@@ -17,17 +19,9 @@ from collections.abc import Iterator
 import psutil
 from tabulate import tabulate
 
+from tpack.utils.python_child import ChildError, python_child, python_command
 from tpack.version import __version__
 
-_TOLD_BY_TENSORFLOW = """
-import tensorflow as tf
-from tpack.tfutils.collect_env import collect_env_info
-devices = ", ".join(device.name.removeprefix("/physical_device:") for device in tf.config.list_physical_devices())
-print("<tpack>")
-print(collect_env_info())
-print("Devices: " + devices)
-"""
-_MARK = "<tpack>\n"
 _LINKS_SECS = 20.0
 _THAT_MATTER = re.compile(
     # Variables of Terraform begin as those of TensorFlow do.
@@ -67,22 +61,20 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _ask_tensorflow(timeout_secs: float) -> tuple[str, str]:
-    """Return what a process tells that loads TensorFlow, and what went wrong there; one of them is empty."""
+    """Return the report of a process that loads TensorFlow, and its failure; one of them is empty."""
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", _TOLD_BY_TENSORFLOW],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout_secs,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return "", f"loading it took more than {timeout_secs:g} s (--timeout)"
-    if done.returncode == 0 and _MARK in done.stdout:
-        return done.stdout.split(_MARK, 1)[1].strip(), ""
-    last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-    return "", f"it cannot be loaded, exit code {done.returncode}: {last}"
+        answer = python_child(python_command(__name__, "report_tensorflow"), timeout_secs=timeout_secs)
+    except ChildError as error:
+        return "", f"it cannot be loaded, {error} (--timeout {timeout_secs:g})"
+    return f"{answer['environment']}\nDevices: {', '.join(answer['devices'])}", ""
+
+
+def report_tensorflow() -> None:
+    """Load TensorFlow, and print its versions and devices as JSON; called in a process of its own."""
+    devices = importlib.import_module("tensorflow").config.list_physical_devices()
+    environment = importlib.import_module("tpack.tfutils.collect_env").collect_env_info()
+    names = [device.name.removeprefix("/physical_device:") for device in devices]
+    sys.stdout.write(f"\n{json.dumps({'environment': environment, 'devices': names})}\n")
 
 
 def _without_tensorflow(failure: str) -> str:

@@ -1,8 +1,8 @@
 """``tpack launch``: run a script in several processes that train together, here or on several machines.
 
-Each process is told its place by its environment, so the script is the same as under torchrun or a scheduler. What they
-print is shown with the rank before each line, and written into a file for each rank. When one fails, all are ended and
-its last lines are shown; nothing that was started survives the command, however that ends.
+Each process gets its place by environment variables, so the script is the same as under torchrun or a scheduler. Output
+is shown with the rank before each line, and written to a file for each rank. When a process fails, all are ended and
+its last lines are shown; no process survives the command, however it ends.
 """
 
 import argparse
@@ -17,8 +17,6 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-
-import psutil
 
 from tpack.cli.launcher.agent_client import SSH, Machines, ReachedMachines
 from tpack.cli.launcher.console import Console
@@ -82,16 +80,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the job that the options ask for.
+    """Run the job of the options.
 
     Args:
         options: those that `add_arguments` defines.
 
     Returns:
-        The exit code, which says who failed.
+        The exit code, which identifies the rank that failed.
 
     Raises:
-        ConfigError: The options cannot work, or the script is not there.
+        ConfigError: An option cannot work, or the script does not exist.
     """
     hosts = parse_hosts(options.hosts) if options.hosts else (Host(),)
     workers = place_workers(hosts, options.workers if options.hosts else options.workers or 1)
@@ -108,7 +106,7 @@ def run(options: argparse.Namespace) -> int:
         with _nothing_survives(job), _machines(options) as machines:
             return Restarts(replace(job, machines=machines), team, console).run()
     except KeyboardInterrupt:
-        # Nothing was started yet: what runs is told by the attempt.
+        # Nothing was started yet: later signals are the attempt's.
         return 128 + signal.SIGINT
     finally:
         console.close()
@@ -116,18 +114,18 @@ def run(options: argparse.Namespace) -> int:
 
 def _job(options: argparse.Namespace) -> Job:
     if not options.module and not os.path.isfile(options.script):
-        raise ConfigError(f"there is no script {options.script!r}: expected a file of Python, or -m and a module")
+        raise ConfigError(f"SCRIPT got {options.script!r}: expected a file of Python; use -m for a module")
     if not shlex.split(options.ssh):
-        raise ConfigError("--ssh is empty: expected a command")
+        raise ConfigError("--ssh got nothing: expected a command")
     environment = {name: value for name, value in os.environ.items() if name.startswith(_HANDED_ON)}
     for entry in options.env:
         name, is_given, value = entry.partition("=")
         if not name or (not is_given and name not in os.environ):
-            raise ConfigError(f"--env has {entry!r}: expected NAME=VALUE, or the name of a variable that is set here")
+            raise ConfigError(f"--env got {entry!r}: expected NAME=VALUE, or the name of a variable that is set here")
         environment[name] = value if is_given else os.environ[name]
-    # What gives no secret is given one, by which workers on several machines trust each other.
+    # The secret by which workers on several machines trust each other.
     environment.setdefault(SECRET_VARIABLE, secrets.token_hex(32))
-    # What a process prints is to be seen at once, and not lost if it is killed.
+    # Output appears at once, and is not lost if the process is killed.
     environment |= {"PYTHONUNBUFFERED": "1", _LAUNCH_VARIABLE: uuid.uuid4().hex}
     what = ["-m", options.script] if options.module else [options.script]
     command = [sys.executable, *what, *options.arguments]
@@ -135,7 +133,7 @@ def _job(options: argparse.Namespace) -> Job:
 
 
 def _strayed(options: argparse.Namespace) -> str | None:
-    """Return the first of the script's arguments that may be meant for this command, which was not told how many."""
+    """Return the first of the script's arguments that looks like an option of this command, if that got no number."""
     if options.workers or options.hosts:
         return None
     names = ((text, re.sub(r"^-n\d+$", "-n", text).partition("=")[0]) for text in options.arguments)
@@ -144,26 +142,26 @@ def _strayed(options: argparse.Namespace) -> str | None:
 
 def _check_restarts(options: argparse.Namespace, num_workers: int) -> None:
     if options.min_workers is not None and not options.restarts:
-        raise ConfigError("--min-workers says with how many workers to start anew: expected --restarts too")
+        raise ConfigError("--min-workers got a number without --restarts: expected both")
     if options.min_workers is not None and options.min_workers > num_workers:
-        raise ConfigError(f"--min-workers {options.min_workers} is more than the {num_workers} workers that there are")
+        raise ConfigError(
+            f"--min-workers got {options.min_workers}: expected at most {num_workers}, the number of workers"
+        )
 
 
 def _check_ray(options: argparse.Namespace) -> None:
-    """Refuse what cannot be on Ray, before anything is made."""
     if options.on is None:
         if options.resources is not None:
-            raise ConfigError("--resources says what each worker needs of Ray: expected --on ray too")
+            raise ConfigError("--resources got a value without --on ray: expected both")
         return
     if options.hosts:
-        raise ConfigError("--hosts names machines, and --on ray leaves them to Ray: expected one of the two")
+        raise ConfigError("--hosts got machines, and --on ray assigns them: expected one of the two")
     check_resources("--resources", parse_resources(options.resources or _RESOURCES))
     import_optional("ray", "ray")
 
 
 @contextmanager
 def _machines(options: argparse.Namespace) -> Iterator[Machines]:
-    """Reach the machines that the workers are to run on."""
     if options.on is None:
         yield ReachedMachines(options.ssh)
         return
@@ -173,27 +171,24 @@ def _machines(options: argparse.Namespace) -> Iterator[Machines]:
 
 @contextmanager
 def _nothing_survives(job: Job) -> Iterator[None]:
-    """End what is left of a job after a block: of processes whose agent was killed, what they had started."""
+    """End all processes of a job after a block, also those whose agent was killed."""
     adopt_orphans()
     try:
         yield
     finally:
-        end_all(lambda: descendants(lambda process: _belongs_to(process, job)), _SWEEP_SECS)
-
-
-def _belongs_to(process: psutil.Process, job: Job) -> bool:
-    return process.environ().get(_LAUNCH_VARIABLE) == job.environment[_LAUNCH_VARIABLE]
+        own = job.environment[_LAUNCH_VARIABLE]
+        end_all(lambda: descendants(lambda process: process.environ().get(_LAUNCH_VARIABLE) == own), _SWEEP_SECS)
 
 
 def _number(text: str) -> int:
     if not text.isdecimal() or len(text) > 5:
-        raise argparse.ArgumentTypeError(f"expected a number, got {text!r}")
+        raise argparse.ArgumentTypeError(f"got {text!r}: expected a number")
     return int(text)
 
 
 def _count(text: str) -> int:
     if not _number(text):
-        raise argparse.ArgumentTypeError("expected a number of at least 1, got '0'")
+        raise argparse.ArgumentTypeError("got '0': expected a number of at least 1")
     return int(text)
 
 
@@ -203,5 +198,5 @@ def _secs(text: str) -> float:
     except ValueError:
         secs = -1.0
     if not 0 <= secs < 1e6:
-        raise argparse.ArgumentTypeError(f"expected a number of seconds, got {text!r}")
+        raise argparse.ArgumentTypeError(f"got {text!r}: expected a number of seconds")
     return secs

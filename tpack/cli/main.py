@@ -127,11 +127,11 @@ class _CommandParser(argparse.ArgumentParser):
 
 @contextmanager
 def without_lines_of_tensorflow() -> Iterator[None]:
-    """Leave out of this process's and its children's standard error the lines that TensorFlow's C++ code logs.
+    """Remove the log lines of TensorFlow's C++ code from this process's and its children's standard error.
 
-    So are the warnings of its Python code, in this process. Fatal ones stay, also where they are this process's last
-    words: another process hands lines on. What fails comes as an exception, and is told by who calls. On a terminal
-    Python writes by itself, so that bars are drawn.
+    No setting of TensorFlow does that: of the 9 lines that importing 2.21 logs, ``TF_CPP_MIN_LOG_LEVEL=3`` leaves 6.
+    Its Python warnings are removed too, in this process. Fatal lines stay, also if they are this process's last:
+    another process filters. On a terminal Python writes directly, so that bars are drawn.
     """
     original, before = os.dup(_STANDARD_ERROR), sys.stderr
     before.flush()

@@ -1,10 +1,9 @@
-"""Iterables of other libraries as flows, without importing any of them.
+"""Adapters of other libraries' iterables, without importing any of them.
 
-What an object can do is what counts: be iterated, have a length, tell its position. That fits a PyTorch ``DataLoader``
-or data set, torchdata's ``StatefulDataLoader``, a grain data set or loader, and a Hugging Face data set. Such a one is
-read from a place on by index, by the position that it tells, or by dropping points. The positions that they tell are
-made of dicts, lists, tuples, numbers, strings and now and then a tensor of PyTorch; they are kept as bytes without
-pickling, and each part comes back as what it was.
+An object is known by its methods: iteration, a length, a position. That fits a PyTorch ``DataLoader`` or data set,
+torchdata's ``StatefulDataLoader``, a grain data set or loader, and a Hugging Face data set. To continue, an object is
+read by index, by its own position, or by dropping points. Their positions consist of dicts, lists, tuples, numbers,
+strings and sometimes a PyTorch tensor; they are kept as bytes without pickling, and each part gets its type back.
 """
 
 import copy
@@ -30,10 +29,10 @@ def as_dataflow(obj: Iterable[Any] | Callable[[], Iterable[Any]]) -> DataFlow:
     """Return an object as a flow.
 
     Args:
-        obj: a DataFlow, which is returned itself, a generator function, or anything that `AdaptedData` takes.
+        obj: a DataFlow, which is returned itself, a generator function, or an object that `AdaptedData` takes.
 
     Raises:
-        ConfigError: It is not such an object.
+        ConfigError: It is another object.
     """
     if isinstance(obj, (FunctionType, MethodType)):
         return DataFromGenerator(obj)
@@ -45,32 +44,31 @@ def as_dataflow(obj: Iterable[Any] | Callable[[], Iterable[Any]]) -> DataFlow:
 
 @check_arguments
 class AdaptedData(DataFlow):
-    """Yield what a foreign iterable yields, with its tensors as numpy arrays.
+    """Yield the elements of a foreign iterable, with its tensors as numpy arrays.
 
-    Tensors, in data points and in what is nested in them, become arrays if they can do what those of PyTorch can, or
-    have ``__array__`` or ``__array_interface__``; memory is shared where that is possible. A point that is neither a
-    list, a tuple nor a dict becomes a list of one component.
+    Tensors, also nested ones, become arrays if they have the methods of PyTorch's, ``__array__`` or
+    ``__array_interface__``; memory is shared where possible. A point that is not a list, a tuple or a dict becomes a
+    list of one component.
 
-    Its position is what the object tells: the iterator by ``get_state`` and ``set_state`` (grain), or the iterable by
-    ``state_dict`` and ``load_state_dict`` (torchdata, Hugging Face); what random order later passes have after an
-    interruption is then up to the object. Of others it is the number of points taken. Those that can be indexed go to
-    it at once; of the rest points are taken and dropped until it is reached, so they must yield the same again.
+    The position is the object's own: the iterator's by ``get_state`` and ``set_state`` (grain), or the iterable's by
+    ``state_dict`` and ``load_state_dict`` (torchdata, Hugging Face); the order of later passes after an interruption is
+    then up to the object. Otherwise it is the number of points taken. Indexed objects go to it at once; of others
+    points are taken and dropped, so they must yield the same again.
 
     Args:
-        iterable: what to iterate, anew on each pass. If it has a length, that is the flow's.
+        iterable: iterated again on each pass. Its length, if any, is the flow's.
 
     Raises:
-        ConfigError: It cannot be iterated; or it is an iterator, which can be gone through once, or a string.
+        ConfigError: It cannot be iterated; or it is an iterator, which is used up by one pass, or a string.
     """
 
     def __init__(self, iterable: Iterable[Any]) -> None:
         _check_readable("AdaptedData", "iterable", iterable)
         self._iterable = iterable
         self._passes: Passes[int] = Passes(0)
-        # What the newest pass reads from; None before the first and after one was given up.
+        # The reader of the newest pass; None before the first and after one was given up.
         self._reader: _Reader | None = None
-        # What the next pass begins with, if it was sent somewhere: the object's own position, and whether that is one
-        # after the end of a pass.
+        # Where the next pass was sent: the object's own position, and whether that is after the end of a pass.
         self._own: bytes | None = None
         self._has_ended = False
 
@@ -96,22 +94,16 @@ class AdaptedData(DataFlow):
         self.end_pass()
 
     def __iter__(self) -> Iterator[Any]:
-        """Begin a pass.
-
-        Raises:
-            InputError: It goes on where another was interrupted, and there are too few points to get there.
-        """
         one = self._passes.begin()
         own, has_ended = self._own, self._has_ended
         self._own, self._has_ended = None, False
         yield from self._read(one, own)
         if has_ended and one.value == 0 and own is not None:
-            # The object stays at the end that it was sent to: a new pass begins without its position.
+            # The object stays at its end, where it was sent: a new pass begins without its position.
             yield from self._read(one, None)
         self._has_ended = self._passes.end(one)
 
     def _read(self, one: Pass[int], own: bytes | None) -> Iterator[Any]:
-        """Yield the points from a place on."""
         reader = self._reader = _open_reader(self, self._iterable, one.value, own)
         try:
             for point in reader.points:
@@ -122,11 +114,7 @@ class AdaptedData(DataFlow):
             close_iterator(reader.points)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the object's own position, if it tells one, and the number of points taken.
-
-        Raises:
-            StatelessError: The object's position holds something that cannot be kept.
-        """
+        """Return the object's own position, if it has one, and the number of points taken."""
         own, reader = self._own, self._reader
         if reader is not None:
             own = reader.own() if self._passes.has_newest else reader.own_at_end()
@@ -136,8 +124,8 @@ class AdaptedData(DataFlow):
         """Go to a position.
 
         Raises:
-            InputError: The state is of another kind of flow; nothing was changed. The next pass raises it if points
-                are to be dropped and there are too few.
+            InputError: The state is of another kind of flow; nothing was changed. The next pass raises it if points are
+                dropped and there are too few.
         """
         saved = StateReader(self, state, "index", "own", "has_ended")
         index, own, has_ended = saved.count("index"), saved["own"], saved.flag("has_ended")
@@ -147,35 +135,35 @@ class AdaptedData(DataFlow):
         self._reader, self._own, self._has_ended = None, own, has_ended
 
     def end_pass(self) -> None:
-        """Give up the rest of the newest pass; an object that tells its own position begins a new one."""
+        """Give up the rest of the newest pass; an object with its own position begins a new one."""
         self._passes.reset()
         self._reader, self._own, self._has_ended = None, None, False
 
 
 def _check_readable(owner: str, name: str, iterable: object) -> None:
-    """Refuse what cannot be read as data points, again and again."""
+    """Refuse objects that cannot be iterated again and again."""
     is_readable = hasattr(iterable, "__iter__") or _is_indexed(iterable)
     if not is_readable or isinstance(iterable, (str, bytes, Mapping, type)):
         raise WrongTypeError(f"{owner} got {name}={shown(iterable)}: expected an iterable of data points")
     if isinstance(iterable, Iterator):
         raise ConfigError(
-            f"{owner} got {name}={shown(iterable)}, an iterator: expected what makes it, such as "
-            "a generator function without its parentheses"
+            f"{owner} got {name}={shown(iterable)}, an iterator: expected an iterable; use the generator function "
+            "without its parentheses"
         )
 
 
 class _Reader:
-    """Points of one pass, read by an object that does not tell where it is."""
+    """Points of one pass over an object without its own position."""
 
     def __init__(self, points: Iterator[Any]) -> None:
         self.points = points
 
     def own(self) -> bytes | None:
-        """Return the object's own position, after the last point that was taken; None if it tells none."""
+        """Return the object's own position after the last point; None if it has none."""
         return None
 
     def own_at_end(self) -> bytes | None:
-        """Return the object's own position after the pass, where it knows more than that a new one begins."""
+        """Return the object's own position after the pass, if it holds more than that a new one begins."""
         return None
 
 
@@ -196,7 +184,7 @@ class _IteratorReader(_Reader):
 class _LoaderReader(_Reader):
     """Points of an iterable with ``state_dict`` and ``load_state_dict``, such as a ``StatefulDataLoader``.
 
-    Of one with ``set_epoch``, as those of Hugging Face, it is a copy: they would begin all later passes there, too.
+    Iterables with ``set_epoch``, such as Hugging Face's, are copied: otherwise all later passes would begin there, too.
     """
 
     def __init__(self, iterable: Any, own: bytes | None) -> None:
@@ -211,7 +199,7 @@ class _LoaderReader(_Reader):
         return _freeze_state(self._loader, self._loader.state_dict())
 
     def own_at_end(self) -> bytes | None:
-        """Return the iterable's position: it may hold what the order of the next pass is drawn from."""
+        """Return the iterable's position, which may determine the order of the next pass."""
         return self.own()
 
 
@@ -221,11 +209,11 @@ def _open_reader(owner: DataFlow, iterable: Any, start: int, own: bytes | None) 
     Args:
         owner: the flow that reads, for messages.
         iterable: the object.
-        start: how many points were taken before.
-        own: the object's own position there, if it told one.
+        start: the number of points taken before.
+        own: the object's own position there, if it has one.
 
     Raises:
-        InputError: Points are to be dropped and there are too few, or ``own`` is not such a position.
+        InputError: Points are dropped and there are too few, or ``own`` is invalid.
     """
     if hasattr(iterable, "state_dict") and hasattr(iterable, "load_state_dict"):
         return _LoaderReader(iterable, own)
@@ -242,35 +230,31 @@ def _is_indexed(obj: object) -> bool:
     """Tell whether data points can be read by their numbers."""
     if not (hasattr(obj, "__len__") and hasattr(obj, "__getitem__")):
         return False
-    # The last is what PyTorch's loaders look for in a data set, and Hugging Face's has.
+    # PyTorch's loaders look for the last in a data set, and Hugging Face's have it.
     return isinstance(obj, Sequence) or not hasattr(obj, "__iter__") or hasattr(obj, "__getitems__")
 
 
 def _freeze_state(owner: object, state: object) -> bytes:
     """Turn a foreign position into bytes.
 
-    Args:
-        owner: whose position it is, for the message.
-        state: the position.
-
     Raises:
-        StatelessError: It holds something else than those kinds.
+        StatelessError: It has parts of other types.
     """
     try:
         return serialize.dumps(_freeze(state))
     except DataPointError as error:
-        raise StatelessError(f"the position of a {type(owner).__name__} cannot be kept: {error}") from error
+        raise StatelessError(f"the position of a {type(owner).__name__} cannot be saved: {error}") from error
 
 
 def _thaw_state(owner: object, frozen: object) -> Any:
     """Turn bytes from ``_freeze_state`` back into a position.
 
     Raises:
-        InputError: They are something else, or hold a tensor and PyTorch is not imported.
+        InputError: They are others, or hold a tensor and PyTorch is not imported.
     """
-    message = f"the bytes that should be the position of a {type(owner).__name__} are not one"
+    message = f"the saved position of a {type(owner).__name__} is invalid"
     if not isinstance(frozen, bytes):
-        raise InputError(f"{message}, but a {type(frozen).__name__}")
+        raise InputError(f"{message}: expected bytes, not a {type(frozen).__name__}")
     try:
         return _thaw(serialize.loads(frozen))
     except (InputError, TypeError, ValueError) as error:
@@ -278,7 +262,7 @@ def _thaw_state(owner: object, frozen: object) -> Any:
 
 
 def _freeze(value: Any) -> list[Any]:
-    """Return a pair of what a value is and what it holds."""
+    """Return a pair of the type and the content of a value."""
     if isinstance(value, Mapping):
         return [_DICT, [[_freeze(key), _freeze(inner)] for key, inner in value.items()]]
     if isinstance(value, (list, tuple)):
@@ -289,7 +273,7 @@ def _freeze(value: Any) -> list[Any]:
 
 
 def _thaw(pair: Sequence[Any]) -> Any:
-    """Return the value that a pair stands for."""
+    """Return the value of a pair from ``_freeze``."""
     kind, content = pair
     if kind == _DICT:
         return {_thaw(key): _thaw(value) for key, value in content}
@@ -300,7 +284,7 @@ def _thaw(pair: Sequence[Any]) -> Any:
 
 
 def _to_arrays(value: Any) -> Any:
-    """Turn tensors into arrays, also those in lists, tuples and dicts."""
+    """Turn tensors into arrays, also in lists, tuples and dicts."""
     if isinstance(value, Mapping):
         return {key: _to_arrays(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
@@ -315,13 +299,13 @@ def _to_arrays(value: Any) -> Any:
 
 
 def _is_tensor(value: object) -> bool:
-    """Tell whether a value can do what a tensor of PyTorch can."""
+    """Tell whether a value has the methods of a PyTorch tensor."""
     return hasattr(value, "detach") and hasattr(value, "numpy")
 
 
 def _make_tensor(array: np.ndarray) -> object:
-    """Return an array as a tensor; what gets it has imported the library already."""
+    """Return an array as a PyTorch tensor; the object that takes it has imported PyTorch already."""
     torch = sys.modules.get("torch")
     if torch is None:
-        raise InputError("there is a tensor of PyTorch in it, which is not imported")
+        raise InputError("it has a tensor of PyTorch, which is not imported")
     return torch.from_numpy(array)

@@ -1,4 +1,4 @@
-"""Data sets that are arrays of one length, such as images and their labels."""
+"""Data sets in arrays of one length, such as images and their labels."""
 
 import zlib
 from collections.abc import Mapping, Sequence
@@ -10,18 +10,18 @@ from tpack.dataflow.sources import IndexedDataFlow
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.utils.validation import check_arguments, shown
 
-# What looks like an array and has no rows by number, by a method that it has, and what to give in its place.
+# Methods of objects that look like arrays but have no rows by number, and the replacement for each.
 _NO_ROWS = {
-    "iloc": "its to_numpy(), or a dict of columns, {name: frame[name].to_numpy() for name in frame}",
-    "toarray": "its toarray(), or a generator function that yields dense rows",
+    "iloc": "to_numpy(), or a dict of columns, {name: frame[name].to_numpy() for name in frame}",
+    "toarray": "toarray(), or a generator function that yields dense rows",
 }
 
 _BLOCK = 1024
-"""How many rows a checksum is made of at a time; and by how many an array is known that may lie in a file."""
+"""The number of rows in a step of a checksum, and in the whole checksum of an array that may be in a file."""
 
 
 def is_array(value: object) -> bool:
-    """Tell whether a value has rows: an array of numpy, an array in a file, a tensor of PyTorch."""
+    """Tell whether a value has rows: a numpy array, an array in a file, a PyTorch tensor."""
     shape = getattr(value, "shape", None)
     return isinstance(shape, tuple) and len(shape) > 0 and hasattr(value, "__getitem__")
 
@@ -30,8 +30,8 @@ def is_array(value: object) -> bool:
 class DataFromArrays(IndexedDataFlow):
     """Yield the rows of arrays, in a new random order on each pass or in their own.
 
-    The arrays may lie in a file, as those of ``np.memmap`` and h5py do: a row is read when its turn comes. A row of an
-    array in memory is a view.
+    The arrays may be in a file, as those of ``np.memmap`` and h5py: a row is read when it is yielded. A row of an array
+    in memory is a view.
 
     Args:
         arrays: one array, several in a list or tuple, or several by name in a dict: then each data point is a dict.
@@ -41,7 +41,7 @@ class DataFromArrays(IndexedDataFlow):
         [N, ...] each to N data points with components of [...].
 
     Raises:
-        WrongTypeError: One of them has no rows, or none that are read by their numbers, as a frame of pandas.
+        WrongTypeError: One of them has no rows that are read by number, such as a pandas frame.
         ConfigError: There is none, or their lengths differ.
 
     Example:
@@ -57,9 +57,9 @@ class DataFromArrays(IndexedDataFlow):
         return len(self._columns[0])
 
     def fingerprint(self) -> list[list[Any]]:
-        """Return what tells these arrays from others: of each its name, shape, type and checksum.
+        """Return the name, shape, type and checksum of each array, which tell them from others.
 
-        Of an array that may lie in a file, and of one of objects, it is the checksum of about a thousand rows.
+        The checksum of an array that may be in a file, or of objects, covers about a thousand rows.
         """
         names = self._names or range(len(self._columns))
         return [[str(name), *_facts(column)] for name, column in zip(names, self._columns, strict=True)]
@@ -70,7 +70,7 @@ class DataFromArrays(IndexedDataFlow):
 
 
 def _columns(arrays: object) -> list[Any]:
-    """Return the arrays, if they are arrays of one length."""
+    """Return the arrays after checking that they are arrays of one length."""
     columns = [arrays] if is_array(arrays) else arrays
     values = list(columns.values()) if isinstance(columns, Mapping) else columns
     if not isinstance(values, Sequence) or not values or not all(map(is_array, values)):
@@ -79,13 +79,12 @@ def _columns(arrays: object) -> list[Any]:
         )
     for value in values:
         if ways := [way for method, way in _NO_ROWS.items() if hasattr(value, method)]:
-            raise WrongTypeError(
-                f"DataFromArrays got a {type(value).__name__}, whose rows are not read by their numbers: give {ways[0]}"
-            )
+            kind = type(value).__name__
+            raise WrongTypeError(f"DataFromArrays got a {kind}: expected rows that are read by number; use {ways[0]}")
     lengths = [len(value) for value in values]
     if len(set(lengths)) > 1:
         shapes = ", ".join(str(tuple(value.shape)) for value in values)
-        raise ConfigError(f"DataFromArrays got arrays of the shapes {shapes}: expected one length, the first dimension")
+        raise ConfigError(f"DataFromArrays got arrays of the shapes {shapes}: expected the same first dimension")
     return list(values)
 
 
@@ -103,7 +102,6 @@ def _facts(column: Any) -> list[Any]:
 
 
 def _as_numpy(row: Any) -> Any:
-    """Return a row as numpy knows it."""
     if isinstance(row, (np.ndarray, np.generic)):
         return row
     return row.detach().cpu().numpy() if hasattr(row, "detach") else np.asarray(row)

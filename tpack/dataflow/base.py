@@ -1,8 +1,8 @@
-"""What a DataFlow is: an object that can be iterated any number of times and yields data points.
+"""The base of all flows: objects that can be iterated any number of times and yield data points.
 
 A data point is a list or tuple of components (arrays, numbers, strings), or a dict of them. Flows are combined by
-wrapping: ``BatchData(MapData(source, func), 32)`` is a DataFlow again. Every flow has the same methods, and whoever
-iterates it calls ``reset_state`` once before, in the process that iterates.
+wrapping: ``BatchData(MapData(source, func), 32)`` is a DataFlow again. All flows have the same methods, and
+``reset_state`` is called once before the first iteration, in the process that iterates.
 """
 
 import threading
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tpack.dataflow.iterator_state import StatelessError, StateReader, make_state
+from tpack.dataflow.iterator_state import Passes, StatelessError, StateReader, make_state
 from tpack.errors import InputError
 from tpack.utils.renames import FLOW_METHODS, on_subclass
 from tpack.utils.rng import get_rng
@@ -28,12 +28,29 @@ class UnknownLengthError(InputError, NotImplementedError, TypeError):
     """The length of a flow was asked for and is not known.
 
     A NotImplementedError, as scripts expect. Also a TypeError, since ``list(flow)`` asks for the length as a hint, and
-    that is the one exception it takes for "no hint".
+    takes only this exception for "no hint".
     """
 
 
 class DataFlow(ABC):
-    """The base of all flows; a subclass has ``__iter__`` and, if it can, ``__len__``."""
+    """The base of all flows; a subclass has ``__iter__`` and, if it can, ``__len__``.
+
+    What the attributes declare is true of subclasses too, unless they declare it otherwise.
+
+    Attributes:
+        keeps_each_point: whether each data point is one of the wrapped flow ``ds``, unchanged, so that the size of a
+            batch known there is that of the points here.
+        reads_ahead: whether points are taken from ``ds`` before they are asked for. Such a flow makes its state with
+            `tpack.dataflow.checkpoint.Position`, and has ``map_func`` if its points are not those of ``ds``.
+        holds_nothing_back: whether all points that were taken from ``ds`` are yielded or part of the newest batch, so
+            that several workers can share out the rest of an epoch. Ask `holds_back`.
+    """
+
+    keeps_each_point = False
+    reads_ahead = False
+    holds_nothing_back = False
+    # The position of a subclass in its own passes, if it has one.
+    _passes: Passes[Any] | None = None
 
     def __init_subclass__(cls) -> None:
         on_subclass(cls, FLOW_METHODS)
@@ -46,56 +63,60 @@ class DataFlow(ABC):
         """Return the number of data points of a pass.
 
         Raises:
-            UnknownLengthError: It is not known; that is what a flow says that does not override this.
+            UnknownLengthError: It is not known, as in flows that do not override this.
         """
         raise UnknownLengthError(f"{type(self).__name__} does not know its length")
 
     def __bool__(self) -> bool:
-        """Return True, so that ``if ds`` asks whether there is a flow, and not whether it knows of a data point."""
+        """Return True, so that ``if ds`` asks for a flow and not for data points."""
         return True
 
-    def reset_state(self) -> None:  # noqa: B027 (most flows have nothing to reset)
+    def reset_state(self) -> None:
         """Prepare for iteration in this process: seed generators, open what cannot be sent to another process.
 
-        Called once before the first iteration. A flow that wraps others passes it on, once to each.
+        Called once before the first iteration. A flow that wraps others calls it once on each.
         """
+        if self._passes is not None:
+            self._passes.reset()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position right after the last data point that was taken from the newest iteration.
 
-        Before the first iteration, and after a pass has ended, it is the beginning of the next pass. It may be asked
-        for after ``reset_state``, by the thread that iterates or while nothing iterates.
+        Before the first iteration and after the end of a pass it is the beginning of the next pass. Callable after
+        ``reset_state``, in the thread that iterates or while nothing iterates.
 
         Returns:
-            Numbers, strings, arrays, lists and dicts (see ``tpack.dataflow.iterator_state``) that nothing changes later on.
+            Numbers, strings, arrays, lists and dicts (see ``tpack.dataflow.iterator_state``), never changed later.
 
         Raises:
-            StatelessError: The flow cannot tell; that is what a flow says that does not override this.
+            StatelessError: The flow has no position, as flows that do not override this.
         """
         raise StatelessError(f"{type(self).__name__} cannot tell its position: it has no state_dict()")
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Make the next iteration go on at a position: it yields the rest of the pass that was interrupted.
+        """Make the next iteration yield the rest of an interrupted pass.
 
-        Called after ``reset_state``, on a flow built as the one that gave the state. The passes after that one are
-        those that would have come without the interruption.
+        Called after ``reset_state``, on a flow built as the one that gave the state. Later passes are those that would
+        have followed without the interruption.
 
         Args:
             state: what ``state_dict`` returned.
 
         Raises:
             StatelessError: The flow cannot go to a position.
-            InputError: It is not a state of a flow of this kind; nothing was changed.
+            InputError: It is not a state of such a flow; nothing was changed.
         """
         raise StatelessError(f"{type(self).__name__} cannot go to a position: it has no load_state_dict()")
 
-    def end_pass(self) -> None:  # noqa: B027 (a flow without a position has nothing to do)
+    def end_pass(self) -> None:
         """Give up the rest of the newest pass: the position becomes the beginning of the next one.
 
-        Without this call a pass that was broken off can still be gone on with from ``state_dict()``. A flow that ends
-        its own pass before those of the flows it wraps, as ``JoinData`` does, calls it on them; every flow that tells
-        its position has it. The next iteration yields what it would have yielded without the call.
+        Without this call an interrupted pass can still be continued from ``state_dict()``. A flow that ends its pass
+        before those of wrapped flows, as ``JoinData`` does, calls it on them; each flow with a position has it. The
+        next iteration yields the same with and without the call.
         """
+        if self._passes is not None:
+            self._passes.reset()
 
 
 class RNGDataFlow(DataFlow):
@@ -119,16 +140,17 @@ class RNGDataFlow(DataFlow):
         self._rng = rng
 
     def reset_state(self) -> None:
-        """Get a new generator."""
+        """Get a new generator and forget the position."""
+        DataFlow.reset_state(self)
         self.rng = get_rng(self)
 
 
 @check_arguments
 class ProxyDataFlow(DataFlow):
-    """A flow that wraps another, ``self.ds``, and yields the same; subclasses change what they want.
+    """A flow that wraps another, ``self.ds``, and yields the same; subclasses override what differs.
 
-    Its position is that of the wrapped flow. A subclass that takes points before they are asked for, or keeps some
-    back, overrides ``state_dict``, ``load_state_dict`` and ``end_pass`` too.
+    Its position is that of the wrapped flow. A subclass that reads ahead, or holds points back, overrides
+    ``state_dict``, ``load_state_dict`` and ``end_pass`` too.
 
     Args:
         ds: the flow.
@@ -147,7 +169,8 @@ class ProxyDataFlow(DataFlow):
         return len(self.ds)
 
     def reset_state(self) -> None:
-        """Reset the wrapped flow."""
+        """Reset the wrapped flow and forget the position."""
+        DataFlow.reset_state(self)
         self.ds.reset_state()
 
     def state_dict(self) -> dict[str, Any]:
@@ -160,7 +183,8 @@ class ProxyDataFlow(DataFlow):
         self.ds.load_state_dict(saved["ds"])
 
     def end_pass(self) -> None:
-        """Give up the rest of the wrapped flow's pass."""
+        """Give up the rest of the newest pass."""
+        DataFlow.end_pass(self)
         self.ds.end_pass()
 
 
@@ -173,20 +197,28 @@ def length_or_none(ds: DataFlow) -> int | None:
 
 
 def flows_in(ds: DataFlow) -> Iterator[DataFlow]:
-    """Yield a flow, and those that it takes its points from, and so on."""
+    """Yield a flow and all flows in it, from the outside inwards."""
     yield ds
     for inner in wrapped_flows(ds):
         yield from flows_in(inner)
 
 
 def wrapped_flows(ds: Any) -> list[DataFlow]:
-    """Return the flows that a flow takes its points from; none where it is a source."""
+    """Return the flows that a flow takes its points from; none of a source."""
     inner = [ds.ds] if hasattr(ds, "ds") else getattr(ds, "df_lists", getattr(ds, "flows", ()))
     return [flow for flow in inner if isinstance(flow, DataFlow)]
 
 
+def holds_back(ds: DataFlow) -> bool:
+    """Tell whether a flow may hold back points of the one that it wraps: a source, or undeclared with its own state."""
+    for kind in type(ds).__mro__:
+        if "holds_nothing_back" in vars(kind) or "state_dict" in vars(kind):
+            return kind is not ProxyDataFlow and not vars(kind).get("holds_nothing_back", False)
+    return True
+
+
 def close_flow(ds: DataFlow) -> bool:
-    """End the threads and processes that a flow, or one in it, has started; return whether one of them has such."""
+    """End the threads and processes that a flow, or one in it, has started; return whether there is such a flow."""
     closable = [flow for flow in flows_in(ds) if hasattr(flow, "close")]
     for flow in closable:
         flow.close()
@@ -196,11 +228,10 @@ def close_flow(ds: DataFlow) -> bool:
 class DataFlowReentrantGuard:
     """A ``with`` block that only one iteration can be in; it pickles as a free one.
 
-    Most flows allow several at a time. One that keeps its position between iterations does not: the two would take each
-    other's data.
+    For flows that keep their position between iterations: two iterations would take each other's data.
 
     Args:
-        owner: what is guarded, for the message.
+        owner: the name of the flow, for the message.
     """
 
     def __init__(self, owner: str) -> None:
@@ -212,7 +243,7 @@ class DataFlowReentrantGuard:
 
     def __enter__(self) -> None:
         if not self._lock.acquire(blocking=False):
-            raise InputError(f"{self._owner} is being iterated already: expected one iteration at a time")
+            raise InputError(f"{self._owner} is being iterated already: end that iteration before the next one")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

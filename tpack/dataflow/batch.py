@@ -1,13 +1,11 @@
 """Data points put together into batches, all alike or by their shape.
 
-The points of a batch must be alike: the same components, each of one dtype and one shape. What differs is refused and
-named, and never cast or broadcast: a batch of other numbers than the data is found late.
+The points of a batch must be alike: the same components, each of one dtype and one shape. Others are refused by name
+and never cast or broadcast, since a batch of other numbers than the data is found late.
 
-Until a batch is whole, its points have to be kept. Kept as they came, each array holds on to memory of its own: the
-next is made in memory that the system has to provide anew, page by page, which costs more than copying, and all of them
-have left the processor's cache when they are put together. So large arrays are copied to their row in the batch as they
-come, and only the copies are kept. With small arrays it is the other way round: keeping them and copying all at once is
-faster.
+Points that wait for their batch each hold memory: the next is made in memory that the system provides page by page,
+which costs more than copying, and all have left the processor's cache when they are put together. So large arrays are
+copied to their row of the batch as they come. Small arrays are kept and copied at once, which is faster.
 """
 
 import copy
@@ -21,13 +19,13 @@ from tpack.dataflow.iterator_state import Passes, StateReader, freeze_points, ma
 from tpack.errors import ConfigError, DataPointError, InputError
 from tpack.utils.validation import check_arguments, check_count
 
-# The types that Python's own numbers get. Strings stay Python objects, since numpy's cut zero bytes off.
+# The dtypes of Python's own numbers. Strings stay Python objects, since numpy's lose zero bytes at the end.
 _DTYPES = {bool: np.dtype("bool"), int: np.dtype("int32"), float: np.dtype("float32")}
 _OBJECT = np.dtype(object)
 _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
-# From this size on copying at once is faster.
+# From this size on, arrays are copied as they come.
 _LARGE_BYTES = 4096
-# A batch size may be far more than there are points, to have all of them in one batch.
+# A batch size may far exceed the number of points, to have all of them in one batch.
 _MAX_ARRAY_BYTES = 1 << 30
 
 
@@ -35,21 +33,21 @@ _MAX_ARRAY_BYTES = 1 << 30
 class BatchData(ProxyDataFlow):
     """Yield batches: data points like those of ``ds``, whose components have one more dimension, the first.
 
-    See `aggregate` for what a batch of each type is. Unlike in tensorpack, components of unlike dtype are refused,
-    where the dtype of the first would decide and cut the others' digits off.
+    See `aggregate` for the batch of each type. Unlike tensorpack, which takes the dtype of the first and cuts digits
+    off, components of different dtypes are refused.
 
     Args:
         ds: a flow of lists, tuples or dicts.
         batch_size: the number of data points of a batch.
         remainder: whether the last batch of a pass, which may be smaller, is yielded; otherwise it is dropped.
-        use_list: whether components of a batch are lists and not arrays, so that they may be of unlike shapes.
+        use_list: whether components of a batch are lists and not arrays, so that their shapes may differ.
 
     Raises:
-        ConfigError: The batch size is less than 1; or without ``remainder`` it is more than the length of ``ds``,
-            so that there would be no batch at all.
+        ConfigError: The batch size is less than 1; or, without ``remainder``, more than the length of ``ds``.
     """
 
-    # Of a copy that makes batches of another size for a while.
+    holds_nothing_back = True
+    # The size in the states of a copy that makes batches of another size for a while.
     _size_to_tell: int | None = None
 
     def __init__(self, ds: DataFlow, batch_size: int, remainder: bool = False, use_list: bool = False) -> None:
@@ -57,13 +55,13 @@ class BatchData(ProxyDataFlow):
         self.batch_size = check_count(self, "batch_size", batch_size)
         self.remainder = remainder
         self.use_list = use_list
-        # Whether all data points were taken from ``ds``, and only the smaller batch of the last ones was left.
+        # Whether all data points were taken from ``ds``, the last of them for a smaller batch.
         self._passes: Passes[bool] = Passes(False)
         length = length_or_none(ds)
         if length is not None and length < self.batch_size and not remainder:
             raise ConfigError(
-                f"BatchData got batch_size={batch_size} and a flow of {length} data points: it would yield nothing; "
-                "use a smaller one, or remainder=True"
+                f"BatchData got batch_size={batch_size} and {length} data points: expected at most {length}; use "
+                "remainder=True for a smaller batch"
             )
 
     def __len__(self) -> int:
@@ -73,16 +71,16 @@ class BatchData(ProxyDataFlow):
     def __iter__(self) -> Iterator[Any]:
         for points, first_index in self.groups(None if self.use_list else begin_batch):
             batches = [aggregate(points, use_list=self.use_list, first_index=first_index)]
-            # Neither the points nor the batch are kept here while the next is gathered: their memory is used again.
+            # Neither points nor batch are kept here while the next is gathered: their memory is used again.
             del points
             yield batches.pop()
 
     def groups(self, begin: Callable[[Any, int], list[Any]] | None = None) -> Iterator[tuple[list[Any], int]]:
-        """Begin a pass, and yield the data points of each batch, which is not made, and the index of the first.
+        """Begin a pass, and yield the data points of each batch and the index of the first.
 
         Args:
-            begin: called with the first point and the batch size to get the list that they are gathered in; a plain
-                one unless given.
+            begin: called with the first point and the batch size to get the list for the points; a plain one by
+                default.
         """
         one = self._passes.begin()
         points: list[Any] = []
@@ -100,10 +98,19 @@ class BatchData(ProxyDataFlow):
             yield points, first_index
         self._passes.end(one)
 
-    def reset_state(self) -> None:
-        """Reset the wrapped flow and forget the position."""
-        super().reset_state()
-        self._passes.reset()
+    def made_in(self, empty: Callable[..., np.ndarray]) -> Iterator[Any] | None:
+        """Begin a pass whose batches are made in given memory, such as that from which they are sent.
+
+        Args:
+            empty: called with a shape and a dtype to get the memory of an array.
+
+        Returns:
+            The batches; None if they are lists, or if a subclass may make its own.
+        """
+        if type(self) is not BatchData or self.use_list:
+            return None
+        groups = self.groups(lambda first, size: begin_batch(first, size, empty))
+        return (aggregate(points, first_index=index, empty=empty) for points, index in groups)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of the wrapped flow, whether its last points were a smaller batch, and the batch size."""
@@ -111,12 +118,8 @@ class BatchData(ProxyDataFlow):
         return make_state(self, ds=self.ds.state_dict(), is_over=self._passes.value, batch_size=size)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to a position, also to one of batches of another size.
-
-        Raises:
-            InputError: The state is of another kind of flow; nothing was changed.
-        """
-        # Those that older versions wrote do not tell the size.
+        """Go to a position, also to that of batches of another size."""
+        # States of older versions have no size.
         if isinstance(state, Mapping) and "batch_size" not in state:
             state = {**state, "batch_size": self.batch_size}
         saved = StateReader(self, state, "ds", "is_over", "batch_size")
@@ -127,18 +130,13 @@ class BatchData(ProxyDataFlow):
             self.batch_size = size
 
     def in_saved_batches(self) -> "BatchData":
-        """Return a copy that makes batches of the size of the position that it is sent to, and tells the size of this.
+        """Return a copy that makes batches of the size in its loaded state, but has this size in its own states.
 
-        It goes once more through batches that were counted.
+        It repeats batches that were counted.
         """
         alike = copy.copy(self)
         alike._size_to_tell = self.batch_size
         return alike
-
-    def end_pass(self) -> None:
-        """Give up the rest of the newest pass."""
-        self._passes.reset()
-        self.ds.end_pass()
 
     @staticmethod
     def aggregate_batch(data_holder: Sequence[Any], use_list: bool = False) -> list[Any] | dict[Any, Any]:
@@ -150,9 +148,8 @@ class BatchData(ProxyDataFlow):
 class BatchDataByShape(ProxyDataFlow):
     """Yield batches of data points in which one component has the same shape.
 
-    Points wait until there are enough of their shape, also from one pass to the next. Those of a rare shape may wait
-    for ever: there should be few shapes. Only one pass at a time is allowed. Its position includes the points that
-    wait.
+    Points wait for others of their shape, also from one pass to the next; those of a rare shape may wait for ever. One
+    pass at a time is allowed. The position includes the waiting points.
 
     Args:
         ds: a flow of lists, tuples or dicts.
@@ -171,21 +168,15 @@ class BatchDataByShape(ProxyDataFlow):
         self._waiting: dict[tuple[int, ...], list[Any]] = {}
 
     def __len__(self) -> int:
-        """Return how many batches a pass makes on average if no point waits for ever; one may make less or more."""
+        """Return the average number of batches of a pass if no point waits for ever."""
         return len(self.ds) // self.batch_size
 
     def reset_state(self) -> None:
-        """Reset the wrapped flow and forget the points that wait."""
+        """Reset the wrapped flow and forget the waiting points."""
         super().reset_state()
         self._waiting = {}
 
     def __iter__(self) -> Iterator[Any]:
-        """Begin a pass.
-
-        Raises:
-            InputError: Another pass has not ended.
-            DataPointError: A data point has no such component, or those of a batch differ in other components.
-        """
         with self._guard:
             for number, point in enumerate(self.ds):
                 shape = self._shape_of(point, f"data point {number}")
@@ -196,20 +187,12 @@ class BatchDataByShape(ProxyDataFlow):
                     yield aggregate(group)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position of the wrapped flow and the points that wait.
-
-        Raises:
-            StatelessError: A point that waits cannot be serialized, or the wrapped flow cannot tell its position.
-        """
+        """Return the position of the wrapped flow and the waiting points."""
         waiting = [point for group in self._waiting.values() for point in group]
         return make_state(self, ds=self.ds.state_dict(), points=freeze_points(self, waiting))
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to a position.
-
-        Raises:
-            InputError: The state is of another kind of flow or of larger batches; nothing was changed.
-        """
+        """Go to a position; refuse one of another flow."""
         saved = StateReader(self, state, "ds", "points")
         waiting: dict[tuple[int, ...], list[Any]] = {}
         for number, point in enumerate(saved.points("points")):
@@ -217,14 +200,13 @@ class BatchDataByShape(ProxyDataFlow):
         longest = max(map(len, waiting.values()), default=0)
         if longest >= self.batch_size:
             raise InputError(
-                f"the state of a BatchDataByShape has {longest} data points of one shape that wait for a batch of "
-                f"{self.batch_size}: it was saved with larger batches"
+                f"BatchDataByShape got a state with {longest} waiting data points of one shape: expected fewer than "
+                f"batch_size={self.batch_size}; use the batch size of the run that saved it"
             )
         self.ds.load_state_dict(saved["ds"])
         self._waiting = waiting
 
     def _shape_of(self, point: Any, name: str) -> tuple[int, ...]:
-        """Return the shape that a point is grouped by."""
         if not isinstance(point, (list, tuple, Mapping)):
             raise DataPointError(f"{name} is a {type(point).__name__}: expected a list, a tuple or a dict")
         try:
@@ -234,19 +216,15 @@ class BatchDataByShape(ProxyDataFlow):
 
 
 def aggregate(
-    points: Sequence[Any],
-    *,
-    use_list: bool = False,
-    first_index: int = 0,
-    empty: Callable[..., np.ndarray] = np.empty,
+    points: Sequence[Any], *, use_list: bool = False, first_index: int = 0, empty: Callable[..., np.ndarray] = np.empty
 ) -> list[Any] | dict[Any, Any]:
     """Make a batch of data points.
 
     Args:
-        points: the data points, at least one: all lists or tuples, or all dicts. In a `PreallocatedPoints` the
-            arrays are made already.
-        use_list: whether a component of the batch is the list of the points' components, and not an array; then they
-            may be of any type and shape.
+        points: at least one data point: all lists or tuples, or all dicts. In a `PreallocatedPoints` the arrays are
+            filled already.
+        use_list: whether a component of the batch is a list, so that any types and shapes are allowed, and not an
+            array.
         first_index: the index of the first point in its pass, for messages.
         empty: called with a shape and a dtype to get the memory of an array; not for single numbers or objects.
 
@@ -259,10 +237,10 @@ def aggregate(
 
     Raises:
         ConfigError: There is no data point.
-        DataPointError: The points have unlike components, or one that no array can be made of.
+        DataPointError: The points have different components, or one of which no array can be made.
     """
     if not points:
-        raise ConfigError("a batch of 0 data points cannot be made: expected at least one")
+        raise ConfigError("aggregate got 0 data points: expected at least 1")
     if isinstance(points[0], Mapping):
         keys: list[Hashable] = list(points[0])
         _check_keys(points, first_index)
@@ -283,28 +261,36 @@ def begin_batch(first: object, size: int, empty: Callable[..., np.ndarray] = np.
     """Return an empty list to gather the data points of a batch in.
 
     Args:
-        first: the first of them, which is not put into the list. It may be anything: what is no data point is refused
-            when the batch is made.
-        size: how many points the batch has at most.
+        first: the first of them, which is not put into the list. Anything else than a data point is refused when the
+            batch is made.
+        size: the maximum number of points of the batch.
         empty: called with a shape and a dtype to get the memory of an array.
 
     Returns:
-        A `PreallocatedPoints` if there are large arrays of numbers in the point, and else a plain list.
+        A `PreallocatedPoints` if the point has large arrays of numbers, else a plain list.
     """
     items: Iterable[tuple[Any, Any]] = enumerate(first) if isinstance(first, (list, tuple)) else ()
     if isinstance(first, Mapping):
         items = first.items()
-    arrays = {key: empty((size, *value.shape), value.dtype) for key, value in items if _is_large(value, size)}
+    large = {
+        key: value
+        for key, value in items
+        if isinstance(value, np.ndarray)
+        and not value.dtype.hasobject
+        and value.nbytes >= _LARGE_BYTES
+        and value.nbytes * size <= _MAX_ARRAY_BYTES
+    }
+    arrays = {key: empty((size, *value.shape), value.dtype) for key, value in large.items()}
     return PreallocatedPoints(arrays, are_dicts=isinstance(first, Mapping)) if arrays else []
 
 
 class PreallocatedPoints(list[Any]):
-    """A list of data points, to be given to `aggregate`; large arrays in them are rows of ``arrays``.
+    """A list of data points for `aggregate`, whose large arrays are rows of ``arrays``.
 
-    What is unlike the first point is kept as it came, so that it is refused as in any other list.
+    Points unlike the first are kept as they came, so that they are refused as in any other list.
 
     Args:
-        arrays: by place or key of a component, an array with a row for each point that is to come.
+        arrays: for the place or key of a component, an array with a row for each point to come.
         are_dicts: whether the points are dicts, and not lists or tuples.
     """
 
@@ -314,12 +300,12 @@ class PreallocatedPoints(list[Any]):
         self._are_dicts = are_dicts
 
     def append(self, point: object) -> None:
-        """Add a point; the arrays in it that were copied may be changed afterwards."""
+        """Add a point; arrays in it that were copied may be changed afterwards."""
         is_like = isinstance(point, Mapping) if self._are_dicts else isinstance(point, (list, tuple))
         super().append(self._with_rows(point) if is_like else point)
 
     def _with_rows(self, point: Any) -> list[Any] | dict[Any, Any]:
-        """Return a point with rows in place of the arrays that are like them."""
+        """Return a point with rows in place of the arrays like them."""
         copied: list[Any] | dict[Any, Any] = dict(point) if self._are_dicts else list(point)
         for key, array in self.arrays.items():
             is_there = key in copied if self._are_dicts else key < len(copied)
@@ -330,43 +316,31 @@ class PreallocatedPoints(list[Any]):
         return copied
 
 
-def _is_large(value: object, size: int) -> bool:
-    """Tell whether a component of so many points is copied when they come."""
-    if not isinstance(value, np.ndarray) or value.dtype.hasobject:
-        return False
-    return value.nbytes >= _LARGE_BYTES and value.nbytes * size <= _MAX_ARRAY_BYTES
-
-
 def _check_keys(points: Sequence[Any], first_index: int) -> None:
-    """Refuse points that are no dicts with the keys of the first."""
+    """Refuse points that are not dicts with the keys of the first."""
     for index, point in enumerate(points, first_index):
         if not isinstance(point, Mapping):
-            raise DataPointError(f"data point {index} is a {type(point).__name__}, and data point {first_index} a dict")
+            kind = type(point).__name__
+            raise DataPointError(f"data point {index} is a {kind}: expected a dict, like data point {first_index}")
         if point.keys() != points[0].keys():
-            raise DataPointError(
-                f"data point {index} has the components {list(point)}, and data point {first_index} {list(points[0])}"
-            )
+            first = f"{list(points[0])}, like data point {first_index}"
+            raise DataPointError(f"data point {index} has the components {list(point)}: expected {first}")
 
 
 def _check_lengths(points: Sequence[Any], first_index: int) -> None:
-    """Refuse points that are no lists or tuples with as many components as the first."""
+    """Refuse points that are not lists or tuples of the length of the first."""
     for index, point in enumerate(points, first_index):
         if not isinstance(point, (list, tuple)):
             raise DataPointError(f"data point {index} is a {type(point).__name__}: expected a list, a tuple or a dict")
         if len(point) != len(points[0]):
-            raise DataPointError(
-                f"data point {index} has {len(point)} components, and data point {first_index} has {len(points[0])}"
-            )
+            first = f"{len(points[0])}, like data point {first_index}"
+            raise DataPointError(f"data point {index} has {len(point)} components: expected {first}")
 
 
 def _stack(
-    values: list[Any],
-    key: Hashable,
-    first_index: int,
-    filled: np.ndarray | None,
-    empty: Callable[..., np.ndarray],
+    values: list[Any], key: Hashable, first_index: int, filled: np.ndarray | None, empty: Callable[..., np.ndarray]
 ) -> np.ndarray:
-    """Make one array of a component of all points, unless one was filled: those that are alike are rows of it."""
+    """Make an array of a component of all points; one that was filled has their rows already."""
     if not _are_alike(values):
         _check_alike(values, key, first_index)
     if filled is not None:
@@ -382,7 +356,7 @@ def _stack(
 
 
 def _are_alike(values: list[Any]) -> bool:
-    """Tell at small cost whether values are arrays of one kind, or integers in range; False leaves it open."""
+    """Tell cheaply whether values are arrays of one kind, or integers in range; False leaves it open."""
     types = set(map(type, values))
     if types == {np.ndarray}:
         dtype, shape = values[0].dtype, values[0].shape
@@ -391,28 +365,28 @@ def _are_alike(values: list[Any]) -> bool:
 
 
 def _check_alike(values: list[Any], key: Hashable, first_index: int) -> None:
-    """Refuse a component that has another dtype or shape than in the first point, or none at all."""
+    """Refuse a component with another dtype or shape than in the first point."""
     dtype, shape = _kind(values[0], key, first_index)
     for index, value in enumerate(values, first_index):
         other_dtype, other_shape = _kind(value, key, index)
         if (other_dtype, other_shape) != (dtype, shape):
             raise DataPointError(
-                f"component {key!r} of data point {index} has shape {other_shape} and dtype {other_dtype}, and of data "
-                f"point {first_index} shape {shape} and dtype {dtype}: a batch wants them alike; or use use_list=True"
+                f"component {key!r} of data point {index} has shape {other_shape} and dtype {other_dtype}: expected "
+                f"shape {shape} and dtype {dtype}, like data point {first_index}; or use use_list=True"
             )
 
 
 def _kind(value: object, key: Hashable, index: int) -> tuple[np.dtype, tuple[int, ...]]:
-    """Return dtype and shape that a component has in an array."""
+    """Return dtype and shape of a component in an array."""
     if isinstance(value, (str, bytes)):
         return _OBJECT, ()
     if isinstance(value, (np.ndarray, np.generic)):
         return value.dtype, value.shape
     if type(value) not in _DTYPES:
         raise DataPointError(
-            f"component {key!r} of data point {index} is a {type(value).__name__}: "
-            "an array is made of arrays, numbers or strings; or use use_list=True"
+            f"component {key!r} of data point {index} is a {type(value).__name__}: expected an array, a number or a "
+            "string; or use use_list=True"
         )
     if type(value) is int and not _INT32_MIN <= value <= _INT32_MAX:
-        raise DataPointError(f"component {key!r} of data point {index} is {value}, which is no int32: use np.int64")
+        raise DataPointError(f"component {key!r} of data point {index} is {value}: expected an int32; use np.int64")
     return _DTYPES[type(value)], ()

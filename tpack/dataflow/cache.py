@@ -14,24 +14,26 @@ from tpack.utils.validation import check_arguments
 
 @check_arguments
 class CacheData(ProxyDataFlow, RNGDataFlow):
-    """Keep all data points of the first whole pass in memory, and yield those themselves in later passes.
+    """Keep all data points of the first whole pass in memory, and yield the same objects in later passes.
 
-    A pass that was broken off keeps nothing. (In tensorpack, what it had kept counted as the whole data.)
+    A pass that was broken off keeps nothing. (In tensorpack its points counted as the whole data.)
 
-    A position does not hold the points. To go to one, the wrapped flow is sent to where the pass began that filled the
-    memory, and the memory is filled again before the first point is yielded.
+    A position does not hold the points. The wrapped flow is sent to where the pass that filled the memory began, and
+    the memory is filled again before the first point is yielded.
 
     Args:
         ds: the flow.
         shuffle: whether each pass after the first has a new order.
     """
 
+    keeps_each_point = True
+
     def __init__(self, ds: DataFlow, shuffle: bool = False) -> None:
         super().__init__(ds)
         self.shuffle = shuffle
         self._passes: Passes[int] = Passes(0)
-        # What is in memory; whether it was there before an interruption and must be read again; the position of ``ds``
-        # from which it is read, None if that cannot be told.
+        # The points in memory; whether those of before an interruption must be read again; the position of ``ds``
+        # from which they are read, None if it has none.
         self._points: list[Any] | None = None
         self._must_refill = False
         self._filled_from: dict[str, Any] | None = None
@@ -40,15 +42,9 @@ class CacheData(ProxyDataFlow, RNGDataFlow):
         """Get a new generator, reset the wrapped flow and forget the points."""
         RNGDataFlow.reset_state(self)
         ProxyDataFlow.reset_state(self)
-        self._passes.reset()
-        self._forget()
+        self._points, self._must_refill, self._filled_from = None, False, None
 
     def __iter__(self) -> Iterator[Any]:
-        """Begin a pass.
-
-        Raises:
-            InputError: The pass goes on where another was interrupted, and the data has become less.
-        """
         is_resumed = self._passes.is_sent
         one = self._passes.begin(self.rng if self.shuffle else None)
         if self._must_refill:
@@ -63,25 +59,25 @@ class CacheData(ProxyDataFlow, RNGDataFlow):
         self._passes.end(one)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the memory is filled from, whether it is full, and how many points of the pass were taken.
+        """Return where the memory is filled from, whether it is full, and the number of points taken of the pass.
 
         Raises:
-            StatelessError: The wrapped flow cannot tell its position.
+            StatelessError: The wrapped flow has no position.
         """
         is_filled = self._points is not None or self._must_refill
         is_begun = is_filled or self._passes.has_newest
         start = self._filled_from if is_begun else self.ds.state_dict()
         if start is None:
-            raise StatelessError(f"CacheData cannot tell its position, since the {type(self.ds).__name__} in it cannot")
+            raise StatelessError(f"CacheData has no position, since the {type(self.ds).__name__} in it has none")
         rng = self._passes.drawn_from(self.rng) if self.shuffle else None
         return make_state(self, is_filled=is_filled, index=self._passes.value, start=copy.deepcopy(start), rng=rng)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to a position; the next pass first reads again what was in memory.
+        """Go to a position; the next pass first fills the memory again.
 
         Raises:
             InputError: The state is of another kind of flow or of another order; nothing was changed. The next pass
-                raises it if the data has become less.
+                raises it if there is less data.
         """
         saved = StateReader(self, state, "start", "is_filled", "index", "rng")
         is_filled, index = saved.flag("is_filled"), saved.count("index")
@@ -89,14 +85,13 @@ class CacheData(ProxyDataFlow, RNGDataFlow):
         self.ds.load_state_dict(saved["start"])
         if rng is not None:
             self.rng = rng
-        self._forget()
-        self._filled_from, self._must_refill = copy.deepcopy(saved["start"]), is_filled
+        self._points, self._filled_from, self._must_refill = None, copy.deepcopy(saved["start"]), is_filled
         self._passes.go_to(index)
 
     def end_pass(self) -> None:
         """Give up the rest of the newest pass."""
         is_sent = self._passes.is_sent
-        # What was drawn and taken for the pass that is given up, in the run that this one goes on with, is again.
+        # The run that is continued has drawn and taken points for this pass, which is done again.
         if is_sent and self._must_refill:
             self._refill()
             self._draw_order()
@@ -108,14 +103,8 @@ class CacheData(ProxyDataFlow, RNGDataFlow):
             self.ds.end_pass()
         self._passes.reset()
 
-    def _forget(self) -> None:
-        """Have nothing in memory."""
-        self._points = None
-        self._must_refill = False
-        self._filled_from = None
-
     def _fill(self, one: Pass[int], *, is_resumed: bool) -> Iterator[Any]:
-        """Go through the wrapped flow, keep its points, and yield those that the pass has not had."""
+        """Go through the wrapped flow, keep its points, and yield those that the pass has not yielded."""
         if not is_resumed:
             self.ds.end_pass()
         try:
@@ -130,19 +119,18 @@ class CacheData(ProxyDataFlow, RNGDataFlow):
                 yield point
         if len(points) < one.value:
             raise InputError(
-                f"CacheData was to go on after data point {one.value} and its {type(self.ds).__name__} ended after "
+                f"CacheData got a position after {one.value} data points, and its {type(self.ds).__name__} ended after "
                 f"{len(points)}: the data has changed"
             )
         self._points = points
 
     def _refill(self) -> None:
-        """Have in memory what was there before the interruption."""
+        """Read again what was in memory before the interruption."""
         for _ in self._fill(Pass(0), is_resumed=True):
             continue
         self._must_refill = False
 
     def _draw_order(self) -> np.ndarray:
-        """Return the indices in the order of a pass over what is in memory."""
         order = np.arange(len(self._points or ()))
         if self.shuffle:
             self.rng.shuffle(order)

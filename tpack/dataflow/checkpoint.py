@@ -1,9 +1,9 @@
-"""Where the consumer of a flow is that is read ahead of it: a state the flow had, and the data points taken since then.
+"""The position of a flow's consumer: a state that the flow had, and the number of data points taken since.
 
-Workers, threads and queues take data points from a flow before anybody uses them. Where the flow is by then is not what
-a checkpoint must say, and a flow may need a while to say it. So it is asked now and then, as often as costs a hundredth
-of the time at most (`StateSampler`), and what it says is kept until the points after it are used (`StateLog`). Going to
-a position means to load a state and to skip the points that were used since; it is as exact as the state is.
+Workers, threads and queues take data points before they are used, so the flow is ahead of what a checkpoint must say,
+and its state may be slow to make. `StateSampler` therefore asks for it now and then, at a hundredth of the time at
+most; `StateLog` keeps the states until the points after them are used. Going to a position is loading a state and
+skipping points; it is as exact as the state is. States themselves are in `tpack.dataflow.iterator_state`.
 """
 
 import copy
@@ -25,9 +25,9 @@ class Position:
     """A place in the passes over a flow.
 
     Attributes:
-        state: what the flow said.
-        skipped: how many data points were taken since.
-        is_over: whether the pass that these belong to was given up.
+        state: the state of the flow.
+        skipped: the number of data points taken since.
+        is_over: whether the pass of these points was given up.
     """
 
     state: dict[str, Any]
@@ -39,12 +39,12 @@ class Position:
         return replace(self, skipped=self.skipped + count)
 
     def state_of(self, owner: DataFlow) -> dict[str, Any]:
-        """Return the position as the state of a flow that reads the one it is in, ``owner.ds``, ahead."""
+        """Return the position as the state of a flow that reads ``owner.ds``, the flow of the position, ahead."""
         return make_state(owner, ds=copy.deepcopy(self.state), skipped=self.skipped, is_over=self.is_over)
 
     @classmethod
     def from_state(cls, owner: DataFlow, state: dict[str, Any]) -> "Position":
-        """Return the position that ``state_of`` made a state of.
+        """Return the position in a state made by ``state_of``.
 
         Raises:
             InputError: It is the state of another kind of flow.
@@ -77,14 +77,14 @@ def go_to(ds: DataFlow, position: Position) -> Iterator[Any]:
 
 
 class StateSampler:
-    """Asks a flow for its state, now and then.
+    """Asks a flow for its state now and then.
 
     Args:
         ds: the flow, after its ``reset_state``.
-        every: at how many data points the clock is looked at, for the sake of small points.
+        every: the number of data points between two looks at the clock, for the sake of small points.
 
     Attributes:
-        reason: why the flow cannot tell its position; None as long as it can.
+        reason: why the flow has no position; None as long as it has.
     """
 
     def __init__(self, ds: DataFlow, every: int = 16) -> None:
@@ -95,7 +95,7 @@ class StateSampler:
         self.reason: str | None = None
 
     def take(self) -> Position | None:
-        """Return the position that the flow is at; None if it cannot tell, and then ``reason`` says why."""
+        """Return the position of the flow; None if it has none, with ``reason`` set."""
         begin = time.monotonic()
         try:
             state = self._ds.state_dict()
@@ -106,13 +106,13 @@ class StateSampler:
         return Position(state)
 
     def rest(self, since: float) -> None:
-        """Be due again when a hundred times as long has passed as since a time of the monotonic clock."""
+        """Be due again after a hundred times the time since ``since``, on the monotonic clock."""
         now = time.monotonic()
         self._points = 0
         self._not_before = now + _SHARE * (now - since)
 
     def is_due(self) -> bool:
-        """Tell, after each data point, whether it is time to take the state."""
+        """Tell, once after each data point, whether it is time to take the state."""
         self._points += 1
         if self._points % self._every or self.reason is not None:
             return False
@@ -120,7 +120,7 @@ class StateSampler:
 
 
 class StateLog:
-    """Positions that a flow was at while it was read ahead, each with the number of points of the pass read by then.
+    """Positions of a flow while it was read ahead, each with the number of points of the pass read by then.
 
     One thread may read the flow and write the log while another asks.
     """
@@ -130,19 +130,19 @@ class StateLog:
         self._entries: deque[tuple[int, Position]] = deque()
 
     def begin(self, start: Position | None) -> None:
-        """Forget what was, and begin a pass at a position; None if it is not known."""
+        """Forget everything and begin a pass at a position; None if it is not known."""
         with self._lock:
             self._entries.clear()
             if start is not None:
                 self._entries.append((0, start))
 
     def add(self, num_read: int, position: Position, num_used: int) -> None:
-        """Take note of where the flow is.
+        """Record a position of the flow.
 
         Args:
-            num_read: how many points of the pass were read.
-            position: where the flow is.
-            num_used: how many were used for sure, so that what is not needed any more is forgotten.
+            num_read: the number of points of the pass read so far.
+            position: the position.
+            num_used: the number surely used; older entries are forgotten.
         """
         with self._lock:
             self._entries.append((num_read, position))
@@ -152,8 +152,8 @@ class StateLog:
     def after(self, num_used: int) -> Position | None:
         """Return the position after a number of points of the pass; None if it is not known.
 
-        It is told by a state before the last of these points: a flow that has given nothing since its state was loaded
-        cannot be told to give up the pass, since for the flow that pass has not begun.
+        It is based on a state before the last of these points: a flow that has yielded nothing since its state was
+        loaded cannot give up the pass, which for that flow has not begun.
         """
         with self._lock:
             older = [entry for entry in self._entries if entry[0] < max(1, num_used)]
@@ -164,21 +164,21 @@ class StateLog:
 
 
 class PassTracker:
-    """What the consumer has taken of a flow that runs ahead of it, and where the flow has to be sent.
+    """The place of the consumer in a flow that runs ahead, and where the flow has to be sent.
 
     ::
 
-        end_broken_pass, begin -> num_taken += 1, ... -> end    the flow stands where the next pass begins
+        end_broken_pass, begin -> num_taken += 1, ... -> end    the flow is where the next pass begins
                ^                        |
-               +------------------------+                       broken off: the flow has run on and must be sent back
+               +------------------------+                       broken off: the flow ran on and must be sent back
 
     Args:
-        what: which flow it is, for messages.
+        what: the name of the flow, for messages.
 
     Attributes:
-        num_taken: how many points of the pass were taken since the position that it was begun at.
-        reason: why the flow cannot tell its position; None as long as it can.
-        is_astray: whether the flow does not stand where the next pass begins.
+        num_taken: the number of points of the pass taken since the position at which it was begun.
+        reason: why the flow has no position; None as long as it has.
+        is_astray: whether the flow is elsewhere than where the next pass begins.
     """
 
     def __init__(self, what: str) -> None:
@@ -192,7 +192,7 @@ class PassTracker:
 
     @property
     def position(self) -> Position | None:
-        """Where the consumer is; None if that is not known."""
+        """The place of the consumer; None if it is not known."""
         position = self._log.after(self.num_taken)
         return replace(position, is_over=True) if position is not None and self._is_over else position
 
@@ -204,35 +204,35 @@ class PassTracker:
         """
         position = self.position
         if position is None:
-            raise StatelessError(f"{self._what} cannot tell its position: {self.reason}")
+            raise StatelessError(f"{self._what} has no position: {self.reason}")
         return position
 
     def stand_at(self, position: Position | None, reason: str | None = None) -> None:
-        """Be at a position that the flow told; None if it could not, for a reason."""
+        """Be at a position of the flow; None if it has none, for a reason."""
         self._log.begin(position)
         self.num_taken = 0
         self.reason = reason
         self._is_over = False
 
     def add(self, num_read: int, position: Position) -> None:
-        """Take note of where the flow is, which has read that many points of the pass that was begun."""
+        """Record the position of the flow after a number of points of the current pass."""
         self._log.add(num_read, position, self.num_taken)
 
     def begin(self) -> None:
-        """Begin a pass, after the flow was sent where it begins."""
+        """Begin a pass, after the flow was sent to its beginning."""
         self._is_inside = self.is_astray = True
 
     def end(self) -> None:
-        """End a pass: the flow stands where the next one begins."""
+        """End a pass: the flow is where the next one begins."""
         self._is_inside = self.is_astray = False
 
     def go_to(self, position: Position, *, is_there: bool) -> None:
-        """Let the next pass begin at a position, which the flow is at, or is to be sent to before."""
+        """Let the next pass begin at a position, which the flow is at or must be sent to first."""
         self.stand_at(position)
         self._is_inside, self.is_astray = False, not is_there
 
     def end_broken_pass(self) -> None:
-        """Give up the rest of a pass if one was broken off; to be called before a pass is begun."""
+        """Give up the rest of a pass that was broken off; called before a pass is begun."""
         if self._is_inside:
             self.end_pass()
 

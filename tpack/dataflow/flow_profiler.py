@@ -1,7 +1,7 @@
-"""How fast each stage of a flow is: every flow in it is run by itself, from the source outwards.
+"""Profiler of flows: each flow in a flow is run by itself, from the source outwards.
 
-What a stage costs is the time of a point of its own less that of the points that it takes for it. Workers and queues
-are as they are in training; what a function costs that runs in workers is measured in this process, too.
+The cost of a stage is the time of one of its points less that of the points it takes for it. Workers and queues run as
+in training; functions that run in workers are measured in this process, too.
 """
 
 import time
@@ -18,21 +18,21 @@ from tpack.errors import DataExhaustedError
 from tpack.utils.validation import check_arguments, check_number
 
 _WARMUP = 0.25
-"""For which part of the time points are taken before the clock starts; at most eight times that to empty a buffer."""
+"""The part of the time before the clock starts in which points are taken; at most eight times that to empty buffers."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """What was measured of one flow in a flow.
+    """The measurements of one flow in a flow.
 
     Attributes:
         flow: the flow.
-        depth: in how many others it is.
+        depth: the number of flows around it.
         inner: the numbers of the stages that it takes points from.
-        taken: how many points of each of them it takes for one of its own, on average.
-        seconds: what one of its points takes, with all that it is made of.
-        alone_secs: where it has workers: what one of its points would take without them; else None.
-        num_workers: how many processes or threads it has; 0 for none.
+        taken: the average number of points of each of them for one of its own.
+        seconds: the time of one of its points, those inside included.
+        alone_secs: with workers, the time of one of its points without them; else None.
+        num_workers: the number of its processes or threads; 0 for none.
     """
 
     flow: DataFlow
@@ -45,24 +45,23 @@ class Stage:
 
     @property
     def name(self) -> str:
-        """The kind of flow, and what is told of it in a few words."""
+        """The kind of flow with its main arguments."""
         kind = type(self.flow).__name__
         function = getattr(self.flow, "map_func", None) or getattr(self.flow, "func", None)
-        told = [] if function is None else [_name_of(function)]
+        parts = [] if function is None else [_name_of(function)]
         size = getattr(self.flow, "batch_size", None)
-        told += [f"{size} points"] if isinstance(size, int) else []
-        if self.num_workers:
-            told.append(self.workers)
-        return f"{kind}({', '.join(told)})" if told else kind
+        parts += [f"{size} points"] if isinstance(size, int) else []
+        parts += [self.workers] if self.num_workers else []
+        return f"{kind}({', '.join(parts)})" if parts else kind
 
     @property
     def workers(self) -> str:
-        """How many processes or threads it has, in words."""
+        """The number of its processes or threads, in words."""
         one, several = ("process", "processes") if hasattr(self.flow, "num_proc") else ("thread", "threads")
         return f"{self.num_workers} {one if self.num_workers == 1 else several}"
 
     def own_secs(self, stages: Sequence["Stage"]) -> float:
-        """Return what a point takes in this stage alone; less than nothing where workers make up for more."""
+        """Return the time of a point in this stage alone; negative where workers make up for more."""
         return self.seconds - sum(
             taken * stages[index].seconds for index, taken in zip(self.inner, self.taken, strict=True)
         )
@@ -76,8 +75,8 @@ def measure_stages(ds: DataFlow, seconds: float = 2.0, clock: Callable[[], float
 
     Args:
         ds: the flow.
-        seconds: how long to measure each stage; more, where a point takes longer or a buffer is to be emptied first.
-        clock: tells the time, in seconds.
+        seconds: the time to measure each stage; more if a point takes longer or a buffer is emptied first.
+        clock: returns the time in seconds.
 
     Returns:
         The stages, each after those that it takes points from; the last one is the flow itself.
@@ -91,7 +90,7 @@ def measure_stages(ds: DataFlow, seconds: float = 2.0, clock: Callable[[], float
 
     def measure(flow: DataFlow, depth: int) -> int:
         sources = wrapped_flows(flow)
-        # The threads of a runner have flows of one kind.
+        # The threads of a runner have similar flows.
         sources = sources[:1] if hasattr(flow, "num_thread") else sources
         inner = tuple(measure(source, depth + 1) for source in sources)
         took = _seconds_a_point(flow, seconds, clock)
@@ -105,7 +104,7 @@ def measure_stages(ds: DataFlow, seconds: float = 2.0, clock: Callable[[], float
 
 
 def _alone(flow: Any, source: DataFlow, seconds: float, clock: Callable[[], float]) -> float:
-    """Return what a point of a flow with workers would take in this process."""
+    """Return the time of a point of a flow with workers in this process."""
     if not hasattr(flow, "map_func"):
         return _seconds_a_point(source, seconds, clock)
     mapped: DataFlow = MapData(source, flow.map_func)
@@ -114,7 +113,7 @@ def _alone(flow: Any, source: DataFlow, seconds: float, clock: Callable[[], floa
 
 
 def _taken(flow: Any, sources: list[DataFlow]) -> tuple[float, ...]:
-    """Return how many points of each source a point of a flow is made of."""
+    """Return the number of points of each source for a point of a flow."""
     if isinstance(flow, RepeatedDataPoint):
         return (1 / flow.num,)
     if len(sources) == 1:
@@ -122,14 +121,13 @@ def _taken(flow: Any, sources: list[DataFlow]) -> tuple[float, ...]:
         return (float(size) if isinstance(size, int) else 1.0,)
     own, lengths = length_or_none(flow), [length_or_none(source) for source in sources]
     known = [length for length in lengths if length is not None]
-    # One after the other, or mixed: of each its share. Side by side: one of each.
+    # One after the other, or mixed: its share of each. Side by side: one of each.
     if own is not None and own == sum(known) and len(known) == len(lengths):
         return tuple(length / own for length in known)
     return tuple(1.0 for _ in sources) if own is not None else tuple(1 / len(sources) for _ in sources)
 
 
 def _seconds_a_point(ds: DataFlow, seconds: float, clock: Callable[[], float]) -> float:
-    """Return how long a point of a flow takes, when it runs."""
     ds.reset_state()
     points = _endless(ds)
     try:
@@ -146,7 +144,7 @@ def _seconds_a_point(ds: DataFlow, seconds: float, clock: Callable[[], float]) -
 
 
 def _warm_up(ds: DataFlow, points: Iterator[Any], seconds: float, clock: Callable[[], float]) -> None:
-    """Take points until files are open, workers run and what they made before is used up."""
+    """Take points until files are open, workers run and buffers of earlier points are empty."""
     ahead = max(getattr(ds, name, 0) or 0 for name in ("buffer_size", "num_prefetch", "_prefetch"))
     next(points)
     begin, count = clock(), 1
@@ -162,7 +160,7 @@ def _endless(ds: DataFlow) -> Iterator[Any]:
             is_empty = False
             yield point
         if is_empty:
-            raise DataExhaustedError(f"{type(ds).__name__} has no data point: there is nothing to measure")
+            raise DataExhaustedError(f"{type(ds).__name__} has no data point: expected at least one to measure")
 
 
 def _name_of(function: Any) -> str:

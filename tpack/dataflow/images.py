@@ -1,7 +1,7 @@
 """Images in data points: read from files, and augmented.
 
-The position of a flow that augments is that of the wrapped flow together with the generators of the augmentors, so that
-a run that goes on sees the very images that it would have seen.
+The position of a flow that augments is that of the wrapped flow with the generators of the augmentors, so that a run
+that continues sees the very images it would have seen.
 """
 
 import os
@@ -12,9 +12,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tpack.dataflow.base import DataFlow, ProxyDataFlow
-from tpack.dataflow.imgaug.base import AugmentorList, ImageAugmentor
+from tpack.dataflow.imgaug.base import (
+    AugmentorList,
+    ImageAugmentor,
+    generator_states,
+    read_generator_states,
+    set_generators,
+)
 from tpack.dataflow.imgaug.checks import check_shape
-from tpack.dataflow.imgaug.generators import generator_states, read_generator_states, set_generators
 from tpack.dataflow.imgaug.resize import Resize
 from tpack.dataflow.iterator_state import StateReader, make_state
 from tpack.dataflow.mapping import Point
@@ -26,7 +31,7 @@ from tpack.utils.validation import check_arguments, check_choice, check_path
 
 _Augmentors: TypeAlias = Sequence[ImageAugmentor] | ImageAugmentor
 
-# How many exceptions are logged each, and how many of the later ones make one line.
+# The number of exceptions that are all logged, and the interval of those logged later.
 _ALL_LOGGED = 10
 _LOGGED_EVERY = 100
 
@@ -40,7 +45,7 @@ class ImageFromFile(IndexedDataFlow):
     Args:
         files: their paths.
         channel: 3 for colour, 1 for grey.
-        resize: height and width that each image is resized to, or one number for both; None leaves it as it is.
+        resize: height and width of the images after resizing, or one number for both; None leaves them as they are.
         shuffle: whether each pass has a new order.
 
     Raises:
@@ -70,11 +75,15 @@ class ImageFromFile(IndexedDataFlow):
 
 
 class _AugmentingDataFlow(ProxyDataFlow):
-    """The base of the three flows: augmentors, their generators, and what happens when they fail."""
+    """The base of the three flows: augmentors, their generators, and the handling of their exceptions."""
+
+    holds_nothing_back = True
 
     def __init__(self, ds: DataFlow, augmentors: _Augmentors, copy: bool, catch_exceptions: bool) -> None:
         super().__init__(ds)
-        self.augs = _as_list(augmentors)
+        if not isinstance(augmentors, AugmentorList):
+            augmentors = AugmentorList([augmentors] if isinstance(augmentors, ImageAugmentor) else augmentors)
+        self.augs = augmentors
         self._copy = copy
         self._catch_exceptions = catch_exceptions
         self._num_caught = 0
@@ -86,7 +95,10 @@ class _AugmentingDataFlow(ProxyDataFlow):
             except Exception:
                 if not self._catch_exceptions:
                     raise
-                self._report(number)
+                self._num_caught += 1
+                if self._num_caught <= _ALL_LOGGED or self._num_caught % _LOGGED_EVERY == 0:
+                    name, count = type(self).__name__, self._num_caught
+                    logger.exception("%s dropped data point %d of this pass, %d in all", name, number, count)
             else:
                 yield augmented
 
@@ -98,13 +110,6 @@ class _AugmentingDataFlow(ProxyDataFlow):
         """Return an array that augmentors may change."""
         return image.copy() if self._copy and isinstance(image, np.ndarray) else image
 
-    def _report(self, number: int) -> None:
-        """Log the exception that is being handled: each of the first ones, and then one in a hundred."""
-        self._num_caught += 1
-        if self._num_caught <= _ALL_LOGGED or self._num_caught % _LOGGED_EVERY == 0:
-            name, count = type(self).__name__, self._num_caught
-            logger.exception("%s dropped data point %d of this pass; that makes %d", name, number, count)
-
     def reset_state(self) -> None:
         """Reset the wrapped flow and the augmentors."""
         super().reset_state()
@@ -115,7 +120,7 @@ class _AugmentingDataFlow(ProxyDataFlow):
         return make_state(self, ds=self.ds.state_dict(), augmentors=generator_states(self.augs))
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Send the wrapped flow to a position, and give the augmentors the generators that they had there."""
+        """Send the wrapped flow to a position, and set the generators of the augmentors."""
         saved = StateReader(self, state, "ds", "augmentors")
         generators = read_generator_states(self.augs, saved["augmentors"])
         self.ds.load_state_dict(saved["ds"])
@@ -129,10 +134,10 @@ class AugmentImageComponent(_AugmentingDataFlow):
     Args:
         ds: a flow of lists, tuples or dicts.
         augmentors: the augmentors, one after the other.
-        index: which component is the image: its place, or its key in a dict.
-        copy: whether the augmentors get a copy of the image. Those of tpack change nothing they get, so without it
-            nothing is lost unless one of your own does, and no time is spent on copying.
-        catch_exceptions: whether a data point is dropped, and the log says why, if an augmentor raises.
+        index: the component with the image: its place, or its key in a dict.
+        copy: whether the augmentors get a copy of the image. Those of tpack do not change their argument; without
+            copies, which take time, yours must not either.
+        catch_exceptions: whether a data point is dropped and logged if an augmentor raises.
     """
 
     def __init__(
@@ -157,10 +162,10 @@ class AugmentImageCoordinates(_AugmentingDataFlow):
     Args:
         ds: a flow of lists, tuples or dicts.
         augmentors: the augmentors, one after the other.
-        img_index: which component is the image: its place, or its key in a dict.
-        coords_index: which component holds coordinates: floats of shape (N, 2), as `imgaug.Transform` takes them.
+        img_index: the component with the image: its place, or its key in a dict.
+        coords_index: the component with coordinates: floats of shape (N, 2), as `imgaug.Transform` takes them.
         copy: see `AugmentImageComponent`; coordinates are copied in any case.
-        catch_exceptions: whether a data point is dropped, and the log says why, if an augmentor raises.
+        catch_exceptions: whether a data point is dropped and logged if an augmentor raises.
     """
 
     def __init__(
@@ -186,15 +191,15 @@ class AugmentImageCoordinates(_AugmentingDataFlow):
 class AugmentImageComponents(_AugmentingDataFlow):
     """Augment several images of each data point alike, such as an image and its mask, and move coordinates with them.
 
-    What is done is decided on the first image; the others must have its height and width wherever that matters.
+    Random decisions are made on the first image; the others must have its height and width wherever that matters.
 
     Args:
         ds: a flow of lists, tuples or dicts.
         augmentors: the augmentors, one after the other.
-        index: which components are images; at least one.
-        coords_index: which components hold coordinates.
+        index: the components with images; at least one.
+        coords_index: the components with coordinates.
         copy: see `AugmentImageComponent`; coordinates are copied in any case.
-        catch_exceptions: whether a data point is dropped, and the log says why, if an augmentor raises.
+        catch_exceptions: whether a data point is dropped and logged if an augmentor raises.
 
     Raises:
         ConfigError: No component is an image.
@@ -210,10 +215,10 @@ class AugmentImageComponents(_AugmentingDataFlow):
         catch_exceptions: bool = False,
     ) -> None:
         super().__init__(ds, augmentors, copy, catch_exceptions)
-        self.index = _as_tuple(index)
-        self.coords_index = _as_tuple(coords_index)
+        places = ((one,) if isinstance(one, (int, str)) else tuple(one) for one in (index, coords_index))
+        self.index, self.coords_index = places
         if not self.index:
-            raise ConfigError("AugmentImageComponents got index=(): expected at least one component that is an image")
+            raise ConfigError("AugmentImageComponents got index=(): expected at least one component with an image")
 
     def _augment(self, point: Point) -> list[Any] | dict[Any, Any]:
         first, *others = self.index
@@ -232,7 +237,7 @@ def read_image(path: str, channel: int = 3) -> np.ndarray:
         channel: 3 for the channels blue, green and red; 1 for one, with the shape (H, W, 1).
 
     Raises:
-        InputError: The file is missing, or is not an image that can be read.
+        InputError: The file is missing, or is not an image that OpenCV reads.
     """
     cv2 = opencv()
     try:
@@ -243,17 +248,5 @@ def read_image(path: str, channel: int = 3) -> np.ndarray:
     if content.size:
         image = cv2.imdecode(content, cv2.IMREAD_GRAYSCALE if channel == 1 else cv2.IMREAD_COLOR)
     if image is None:
-        raise InputError(f"{path}: its {content.size} bytes are no image that OpenCV can read")
+        raise InputError(f"{path}: OpenCV finds no image in its {content.size} bytes")
     return image[:, :, np.newaxis] if channel == 1 else image
-
-
-def _as_list(augmentors: _Augmentors) -> AugmentorList:
-    """Return augmentors as one."""
-    if isinstance(augmentors, AugmentorList):
-        return augmentors
-    return AugmentorList([augmentors] if isinstance(augmentors, ImageAugmentor) else augmentors)
-
-
-def _as_tuple(index: int | str | Sequence[int | str]) -> tuple[int | str, ...]:
-    """Return places of components as a tuple."""
-    return (index,) if isinstance(index, (int, str)) else tuple(index)

@@ -1,4 +1,4 @@
-"""What a flow gives, looked at while it passes: the first data points as text, and how many come in a second."""
+"""Inspection of a running flow: the first data points as text, and its speed."""
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -19,18 +19,20 @@ _MAX_TEXT = 60
 
 @check_arguments
 class PrintData(ProxyDataFlow):
-    """Log what the first data points after ``reset_state`` look like, and yield all of them unchanged.
+    """Log the first data points after ``reset_state`` as text, and yield all of them unchanged.
 
     Args:
         ds: the flow.
-        num: how many data points to log.
-        name: what to call the flow in the log; the type of ``ds`` unless given.
-        max_depth: how deep to go into lists and dicts.
-        max_list: how many elements of each to show.
+        num: the number of data points to log.
+        name: the name of the flow in the log; by default the type of ``ds``.
+        max_depth: the depth to which lists and dicts are shown.
+        max_list: the number of elements of each that are shown.
 
     Raises:
         ConfigError: A number is less than 1.
     """
+
+    keeps_each_point = True
 
     def __init__(
         self, ds: DataFlow, num: int = 1, name: str | None = None, max_depth: int = 3, max_list: int = 3
@@ -43,7 +45,7 @@ class PrintData(ProxyDataFlow):
         self._num_logged = 0
 
     def reset_state(self) -> None:
-        """Reset the wrapped flow, and begin to log again."""
+        """Reset the wrapped flow, and log again from the first data point."""
         super().reset_state()
         self._num_logged = 0
 
@@ -57,18 +59,17 @@ class PrintData(ProxyDataFlow):
 
 
 def describe_point(value: object, max_depth: int = 3, max_list: int = 3) -> str:
-    """Return a line for each component of a data point, and for what is nested in it: its type, shape and range.
+    """Return a line for each component of a data point, nested ones included: its type, shape and range.
 
     Args:
         value: the data point, or anything else.
-        max_depth: how deep to go into lists, tuples and dicts; the point itself is the first level.
-        max_list: how many elements of each to show.
+        max_depth: the depth to which lists, tuples and dicts are shown; the point itself is the first level.
+        max_list: the number of elements of each that are shown.
     """
     return "\n".join(_lines("", value, max_depth, max_list))
 
 
 def _lines(label: str, value: object, depth: int, max_list: int) -> list[str]:
-    """Return the lines of a value: one for itself, and the indented ones of what it holds."""
     lines = [f"{label}{_summary(value)}"]
     items = list(value.items()) if isinstance(value, Mapping) else []
     if isinstance(value, (list, tuple)):
@@ -83,7 +84,6 @@ def _lines(label: str, value: object, depth: int, max_list: int) -> list[str]:
 
 
 def _summary(value: object) -> str:
-    """Return one line about a value, without what it holds."""
     if isinstance(value, np.ndarray):
         return f"array of {value.dtype}, shape {value.shape}{_range_of(value)}"
     if isinstance(value, (list, tuple, Mapping)):
@@ -93,7 +93,7 @@ def _summary(value: object) -> str:
 
 
 def _range_of(array: np.ndarray) -> str:
-    """Return the range of an array of numbers, and how many are not finite."""
+    """Return the range of an array of numbers, and the number of those that are not finite."""
     if array.dtype.kind not in "biuf" or array.size == 0:
         return ""
     if array.dtype.kind != "f":
@@ -105,19 +105,21 @@ def _range_of(array: np.ndarray) -> str:
 
 @check_arguments
 class TestDataSpeed(ProxyDataFlow):
-    """Measure the speed of a flow: on ``start()``, or once before its first pass if it is put among other flows.
+    """Measure the speed of a flow: on ``start()``, or once before its first pass if other flows are above it.
 
     Args:
         ds: the flow to measure.
-        size: how many data points to time; fewer if the flow ends before.
-        warmup: how many data points to take before the clock starts.
+        size: the number of data points to time; fewer if the flow ends before.
+        warmup: the number of data points taken before the clock starts.
 
     Raises:
         ConfigError: ``size`` is less than 1 or ``warmup`` less than 0.
     """
 
-    # The name is well known; pytest must not take it for a test.
+    # Not a test, though pytest would take it for one by its well-known name.
     __test__ = False
+    keeps_each_point = True
+    holds_nothing_back = True
 
     def __init__(self, ds: DataFlow, size: int = 5000, warmup: int = 0) -> None:
         super().__init__(ds)
@@ -135,11 +137,7 @@ class TestDataSpeed(ProxyDataFlow):
         return make_state(self, ds=self.ds.state_dict(), is_measured=self._is_measured)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Send the wrapped flow to a position; it is measured again only if it was not before.
-
-        Raises:
-            InputError: The state is of another kind of flow; nothing was changed.
-        """
+        """Send the wrapped flow to a position; it is measured again only if it was not before."""
         saved = StateReader(self, state, "ds", "is_measured")
         is_measured = saved.flag("is_measured")
         self.ds.load_state_dict(saved["ds"])
@@ -149,7 +147,7 @@ class TestDataSpeed(ProxyDataFlow):
         """Reset the flow, measure it with a progress bar, log and return the speed.
 
         Returns:
-            Data points a second.
+            Data points per second.
 
         Raises:
             DataExhaustedError: The flow ended before the clock started.
@@ -158,7 +156,6 @@ class TestDataSpeed(ProxyDataFlow):
         return self._measure()
 
     def _measure(self) -> float:
-        """Measure a flow that is reset."""
         self._is_measured = True
         points = iter(self.ds)
         taken = sum(1 for _ in islice(points, self.warmup))
@@ -168,7 +165,7 @@ class TestDataSpeed(ProxyDataFlow):
         close_iterator(points)
         self.ds.end_pass()
         if count == 0:
-            raise DataExhaustedError(f"{type(self.ds).__name__} ended after {taken} data points: none is left to time")
+            raise DataExhaustedError(f"{type(self.ds).__name__} ended after {taken} data points: use a smaller warmup")
         speed = count / max(seconds, 1e-9)
         logger.info("%s: %d data points, %.1f a second", type(self.ds).__name__, count, speed)
         return speed

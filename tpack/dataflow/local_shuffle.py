@@ -1,4 +1,4 @@
-"""Data points shuffled while they pass, for sources that can only be read in order."""
+"""A shuffle buffer, for sources that can only be read in order."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -18,21 +18,23 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
     """Yield data points in an order that is random among neighbours, without end.
 
     Points enter a buffer at its end and leave it at its beginning once it is full; the buffer is shuffled after every
-    ``shuffle_interval`` points. The wrapped flow is repeated, and points of one of its passes mix with those of the
-    next, so there is no end at which to stop: wrap this in ``FixedSizeData`` if one is wanted. The buffer is kept
-    between iterations, of which there can be one at a time; pickling forgets it.
+    ``shuffle_interval`` points. The wrapped flow is repeated and its passes mix, so there is no end: wrap this in
+    ``FixedSizeData`` for one. The buffer is kept between iterations, of which one at a time is allowed; pickling
+    forgets it.
 
-    Its position includes the points in the buffer, so a state is as large as they are.
+    The position includes the points in the buffer, so a state is as large as they are.
 
     Args:
         ds: the flow.
         buffer_size: the number of points in the buffer.
         num_reuse: how often each point enters the buffer. More saves reading, and makes neighbours alike.
-        shuffle_interval: after how many points of ``ds`` the buffer is shuffled; a third of its size unless given.
+        shuffle_interval: the number of points of ``ds`` between shuffles; a third of the buffer by default.
 
     Raises:
         ConfigError: A number is less than 1.
     """
+
+    keeps_each_point = True
 
     def __init__(self, ds: DataFlow, buffer_size: int, num_reuse: int = 1, shuffle_interval: int | None = None) -> None:
         super().__init__(ds)
@@ -45,7 +47,7 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
         self._points: Iterator[Any] | None = None
         self._buffer: deque[Any] = deque()
         self._newest: object = None
-        # How many more times the newest point enters the buffer, and how many points came since it was shuffled.
+        # How often the newest point still enters the buffer, and the number of points since it was shuffled.
         self._num_copies = 0
         self._num_taken = 0
 
@@ -54,7 +56,7 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
         return {**self.__dict__, "_points": None, "_buffer": deque(), "_num_copies": 0, "_num_taken": 0}
 
     def __len__(self) -> int:
-        """Return how many data points one pass over ``ds`` makes, though iteration does not end there."""
+        """Return the number of data points made of one pass over ``ds``, though iteration does not end there."""
         return len(self.ds) * self.num_reuse
 
     def reset_state(self) -> None:
@@ -65,11 +67,11 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
         self._num_copies = self._num_taken = 0
 
     def __iter__(self) -> Iterator[Any]:
-        """Go on where the last iteration stopped.
+        """Continue where the last iteration stopped.
 
         Raises:
             InputError: Another iteration has not ended.
-            DataExhaustedError: The wrapped flow ended without one data point.
+            DataExhaustedError: The wrapped flow ended without a data point.
         """
         with self._guard:
             while True:
@@ -82,12 +84,8 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
                     yield self._buffer.popleft()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the buffer, the generator and the position of the wrapped flow.
-
-        Raises:
-            StatelessError: A point in the buffer cannot be serialized, or the wrapped flow cannot tell its position.
-        """
-        # A point that is there several times is told once.
+        """Return the buffer, the generator and the position of the wrapped flow."""
+        # Each point is saved once, however often it is there.
         unique = {id(point): point for point in self._buffer}
         places = {key: place for place, key in enumerate(unique)}
         return make_state(
@@ -101,11 +99,7 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
         )
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to a position.
-
-        Raises:
-            InputError: The state is of another kind of flow or of another buffer; nothing was changed.
-        """
+        """Go to a position."""
         saved = StateReader(self, state, "ds", "rng", "points", "order", "num_copies", "num_taken")
         rng, buffer = saved.generator("rng"), self._make_buffer(saved.points("points"), saved["order"])
         num_copies = saved.count("num_copies", at_most=self.num_reuse - 1)
@@ -117,16 +111,16 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
         self._newest = buffer[-1] if buffer else None
 
     def end_pass(self) -> None:
-        """Do nothing: there is no end, and the next iteration goes on where the last one stopped."""
+        """Do nothing: there is no end, and the next iteration continues where the last one stopped."""
 
     def _take(self) -> object:
-        """Take a point from the wrapped flow, and shuffle the buffer if it is time."""
+        """Take a point from the wrapped flow, and shuffle the buffer when due."""
         if self._points is None:
             self._points = iter(self._repeated)
         try:
             point = next(self._points)
         except BaseException:
-            # An iterator that raised is at its end: begin anew.
+            # An iterator that raised is at its end.
             self._points = None
             raise
         self._num_taken = (self._num_taken + 1) % self.shuffle_interval
@@ -136,11 +130,9 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
         return point
 
     def _make_buffer(self, points: list[Any], order: object) -> deque[Any]:
-        """Return the points in the order they had, or refuse what is not an order."""
+        """Return the points in their former order."""
         places = np.asarray(order)
         is_order = places.dtype == np.int64 and places.ndim == 1 and np.all((places >= 0) & (places < len(points)))
         if not is_order or len(places) > self.buffer_size:
-            raise InputError(
-                f"{type(self).__name__} got a state with another buffer: expected up to {self.buffer_size} points"
-            )
+            raise InputError(f"{type(self).__name__} got another buffer: expected up to {self.buffer_size} points")
         return deque(points[k] for k in places.tolist())

@@ -13,14 +13,14 @@ from tpack.utils.validation import check_arguments, shown
 
 @check_arguments
 class MapData(ProxyDataFlow):
-    """Yield what a function makes of each data point; None drops the point.
+    """Yield the result of a function for each data point; None drops the point.
 
     The length is that of the wrapped flow, which is too much if points are dropped.
 
     Args:
         ds: the flow.
-        func: gets a data point and returns a data point or None. It may change the point it gets only if the
-            source does not yield the same object again, as ``DataFromList`` does.
+        func: gets a data point and returns a data point or None. It may change the point only if the source does not
+            yield the same object again, as ``DataFromList`` does.
 
     Raises:
         ConfigError: ``func`` cannot be called.
@@ -39,10 +39,10 @@ class MapData(ProxyDataFlow):
 
 @check_arguments
 class FlatMapData(ProxyDataFlow):
-    """Yield each of what a function makes of a data point, such as the points in a file of its name.
+    """Yield each data point that a function makes of a data point, such as the points in a file of that name.
 
-    The length is not known. Its position includes the point that is being gone through, of which what was yielded is
-    made and dropped when a pass goes on.
+    The length is not known. The position includes the current point of ``ds``, whose points are made again and dropped
+    as far as they were yielded.
 
     Args:
         ds: the flow.
@@ -58,20 +58,23 @@ class FlatMapData(ProxyDataFlow):
     def __init__(self, ds: DataFlow, func: Callable[[Any], Iterable[Any]]) -> None:
         super().__init__(ds)
         self.func = func
-        # How many points were yielded of the newest point, and that point in a list that is empty before the first.
+        # The number of points yielded of the newest point, and that point in a list, which is empty before the first.
         self._passes: Passes[tuple[int, list[Any]]] = Passes((0, []))
 
     def __iter__(self) -> Iterator[Any]:
         """Begin a pass.
 
         Raises:
-            InputError: The function returned something else; or a pass goes on, and there are too few points.
+            InputError: The function returned no iterable; or an interrupted pass continues with too few points.
         """
         one = self._passes.begin()
         taken, begun = one.value
         for point in chain(begun, self.ds):
             one.value = taken, [point]
-            points = self._points_of(point)
+            made = self.func(point)
+            if not isinstance(made, Iterable):
+                raise InputError(f"FlatMapData got {shown(made)} from its function: expected an iterable")
+            points = iter(made)
             try:
                 skip(self, points, taken)
                 for each in points:
@@ -84,65 +87,37 @@ class FlatMapData(ProxyDataFlow):
             one.value = 0, []
         self._passes.end(one)
 
-    def _points_of(self, point: Any) -> Iterator[Any]:
-        made = self.func(point)
-        if not isinstance(made, Iterable):
-            raise InputError(
-                f"FlatMapData got a function that returned {shown(made)}: expected an iterable of data points"
-            )
-        return iter(made)
-
     def __len__(self) -> int:
-        """Refuse: how many points there are is known when they have come.
+        """Refuse: the number of points is known when all were made.
 
         Raises:
             UnknownLengthError: Always.
         """
         raise UnknownLengthError("FlatMapData does not know its length")
 
-    def reset_state(self) -> None:
-        """Reset the wrapped flow and forget the position."""
-        super().reset_state()
-        self._passes.reset()
-
     def state_dict(self) -> dict[str, Any]:
-        """Return the position of the wrapped flow, the point that is gone through and how many were yielded of it.
-
-        Raises:
-            StatelessError: The point cannot be serialized, or the wrapped flow cannot tell its position.
-        """
+        """Return the position of the wrapped flow, its current point and the number of points yielded of it."""
         taken, begun = self._passes.value
         return make_state(self, ds=self.ds.state_dict(), points=freeze_points(self, begun), taken=taken)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to a position.
-
-        Raises:
-            InputError: The state is of another kind of flow; nothing was changed.
-        """
+        """Go to a position."""
         saved = StateReader(self, state, "ds", "points", "taken")
-        taken, points = saved.count("taken"), saved.points("points")
-        if len(points) > 1:
-            raise InputError(f"the state of a FlatMapData holds {len(points)} data points: expected one at most")
+        taken, points = saved.count("taken"), saved.points("points", at_most=1)
         self.ds.load_state_dict(saved["ds"])
         self._passes.go_to((taken, points))
-
-    def end_pass(self) -> None:
-        """Give up the rest of the newest pass."""
-        self._passes.reset()
-        self.ds.end_pass()
 
 
 @check_arguments
 class MapDataComponent(ProxyDataFlow):
-    """Yield data points in which one component is what a function makes of it; None drops the whole point.
+    """Yield data points with one component replaced by the result of a function; None drops the whole point.
 
     The point of the wrapped flow is not changed: lists and tuples become a new list, dicts a new dict.
 
     Args:
         ds: a flow of lists, tuples or dicts.
-        func: gets the component and returns the new one or None. It must not change the one it gets.
-        index: which component: its place, or its key in a dict.
+        func: gets the component and returns the new one or None. It must not change its argument.
+        index: the component: its place, or its key in a dict.
 
     Raises:
         ConfigError: ``func`` cannot be called.
@@ -156,7 +131,7 @@ class MapDataComponent(ProxyDataFlow):
     def __iter__(self) -> Iterator[Any]:
         for number, point in enumerate(self.ds):
             is_list = isinstance(point, (list, tuple))
-            # The usual case, for speed; `Point` knows the others, and what to say where there is no such component.
+            # The usual case, for speed; `Point` handles the others, and a missing component.
             is_there = is_list and type(self.index) is int and 0 <= self.index < len(point)
             mapped = self.func(point[self.index] if is_there else Point(number, point).get(self.index))
             if mapped is not None:
@@ -171,11 +146,10 @@ def SelectComponent(ds: DataFlow, idxs: Sequence[int | str]) -> DataFlow:  # noq
 
     Args:
         ds: a flow of lists, tuples or dicts.
-        idxs: which components: their places, or their keys in a dict. One may come more than once.
+        idxs: the components: their places, or their keys in a dict; repeats are allowed.
 
     Raises:
-        ConfigError: ``idxs`` is not a list or is empty. A data point without such a component raises DataPointError
-            when it is reached.
+        ConfigError: ``idxs`` is empty. A data point without such a component raises DataPointError in iteration.
 
     Example:
         SelectComponent(ds, [1, 0])  # of [image, label] to [label, image]
@@ -186,19 +160,18 @@ def SelectComponent(ds: DataFlow, idxs: Sequence[int | str]) -> DataFlow:  # noq
 
 
 def _select(idxs: list[int | str], point: Any) -> list[Any]:
-    """Return a list of components."""
     try:
         return [point[index] for index in idxs]
     except (LookupError, TypeError) as error:
         kind = type(point).__name__
-        raise DataPointError(f"a data point, a {kind}, has not all of the components {idxs}: {error!r}") from error
+        raise DataPointError(f"a data point of type {kind} lacks some of the components {idxs}: {error!r}") from error
 
 
 class Point:
-    """A data point whose components are read and replaced, and its number in the pass for messages.
+    """A data point whose components are read and replaced.
 
     Args:
-        number: its number in the pass.
+        number: its number in the pass, for messages.
         components: the point.
 
     Raises:
@@ -213,10 +186,7 @@ class Point:
         self._components: Any = components
 
     def get(self, index: int | str) -> Any:
-        """Return a component.
-
-        Args:
-            index: its place, or its key in a dict.
+        """Return the component at a place or key.
 
         Raises:
             DataPointError: There is no such component.
@@ -229,7 +199,7 @@ class Point:
             raise DataPointError(f"data point {self._number} has no component {index!r}: it has {has}") from error
 
     def replace(self, components: Mapping[Any, Any]) -> list[Any] | dict[Any, Any]:
-        """Return a new point, a list or a dict, with other components in some places."""
+        """Return a new point, a list or a dict, with some components replaced."""
         is_dict = isinstance(self._components, Mapping)
         changed: list[Any] | dict[Any, Any] = dict(self._components) if is_dict else list(self._components)
         for index, value in components.items():

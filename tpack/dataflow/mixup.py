@@ -1,8 +1,8 @@
-"""Examples of a batch mixed with each other, and their labels with them: MixUp and CutMix.
+"""Data augmentation that mixes the examples of a batch and their labels: MixUp and CutMix.
 
-Both take batches, and pair each example with another of its batch by a permutation. One weight is drawn for a batch,
-from Beta(alpha, alpha): what an example keeps of itself, in its image as in its label. So labels become soft ones, an
-array of [B, classes] whose rows sum to 1, for a cross-entropy that takes such (and a batch of one stays what it was).
+Each example is paired with another of its batch by a permutation. One weight is drawn for a batch, from Beta(alpha,
+alpha): the part of an example that stays, in its image as in its label. Labels become soft, an array of [B, classes]
+whose rows sum to 1, for a cross-entropy that takes such. A batch of one stays as it is.
 """
 
 import math
@@ -24,24 +24,20 @@ class MixedBatches(ProxyDataFlow, RNGDataFlow):
 
     Args:
         ds: a flow of batches, as ``BatchData`` makes them: lists, tuples or dicts of arrays.
-        alpha: of the distribution Beta(alpha, alpha) of weights: more than 0; less is nearer to no mixing.
-        num_classes: how many classes there are, if labels are class numbers. Unless given, labels have to be soft.
+        alpha: parameter of the distribution Beta(alpha, alpha) of weights, above 0; smaller values mix less.
+        num_classes: the number of classes, if labels are class numbers. By default labels must be soft.
         image: the component with the images: its place, or its key in a dict.
         label: the component with the labels.
 
     Raises:
-        ConfigError: ``alpha`` is not more than 0, ``num_classes`` is less than 1, or images and labels are one
-            component. A batch that cannot be mixed raises DataPointError when it is reached.
+        ConfigError: ``alpha`` is not above 0, ``num_classes`` is less than 1, or images and labels are one component. A
+            batch that cannot be mixed raises DataPointError in iteration.
     """
 
+    holds_nothing_back = True
+
     def __init__(
-        self,
-        ds: DataFlow,
-        alpha: float,
-        *,
-        num_classes: int | None = None,
-        image: int | str = 0,
-        label: int | str = 1,
+        self, ds: DataFlow, alpha: float, *, num_classes: int | None = None, image: int | str = 0, label: int | str = 1
     ) -> None:
         super().__init__(ds)
         self.alpha = check_number(self, "alpha", alpha, 0, is_low_allowed=False)
@@ -53,18 +49,18 @@ class MixedBatches(ProxyDataFlow, RNGDataFlow):
 
     @abstractmethod
     def mix_images(self, images: np.ndarray, order: np.ndarray, weight: float) -> tuple[np.ndarray, float]:
-        """Return new images, and how much of each is its own.
+        """Return new images, and the part of each that stays.
 
         Args:
             images: the images of a batch, which are not changed.
             order: for each of them, the number of the one that it is mixed with.
-            weight: how much of each should stay its own, from 0 to 1.
+            weight: the part of each that should stay, from 0 to 1.
         """
 
     def reset_state(self) -> None:
         """Get a new generator and reset the wrapped flow."""
         RNGDataFlow.reset_state(self)
-        self.ds.reset_state()
+        ProxyDataFlow.reset_state(self)
 
     def __iter__(self) -> Iterator[Any]:
         for number, point in enumerate(self.ds):
@@ -75,18 +71,13 @@ class MixedBatches(ProxyDataFlow, RNGDataFlow):
         return make_state(self, ds=self.ds.state_dict(), rng=rng_state(self.rng))
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to a position.
-
-        Raises:
-            InputError: The state is of another kind of flow; nothing was changed.
-        """
+        """Go to a position."""
         saved = StateReader(self, state, "ds", "rng")
         rng = saved.generator("rng")
         self.ds.load_state_dict(saved["ds"])
         self.rng = rng
 
     def _mix(self, number: int, point: Any) -> list[Any] | dict[Any, Any]:
-        """Return a mixed batch."""
         batch = Point(number, point)
         images = self._checked_images(number, batch.get(self.image))
         labels = self._soft_labels(number, batch.get(self.label), len(images))
@@ -94,37 +85,36 @@ class MixedBatches(ProxyDataFlow, RNGDataFlow):
         is_list = isinstance(point, (list, tuple)) and isinstance(self.image, int) and isinstance(self.label, int)
         if is_list and (self.image - self.label) % len(point) == 0:  # type: ignore[operator]
             raise DataPointError(
-                f"{type(self).__name__} has image={self.image} and label={self.label}, which are one component of "
-                f"data point {number}, a {type(point).__name__} of {len(point)}: expected two"
+                f"{type(self).__name__} got image={self.image} and label={self.label}, one component of data point "
+                f"{number}, a {type(point).__name__} of {len(point)}: expected two"
             )
         weight, order = self.rng.beta(self.alpha, self.alpha), self.rng.permutation(len(images))
         mixed, own = self.mix_images(images, order, weight)
         return batch.replace({self.image: mixed, self.label: blend(labels, order, own)})
 
     def _checked_images(self, number: int, images: object) -> np.ndarray:
-        """Return the images of a batch, or refuse what are none."""
-        if isinstance(images, np.ndarray) and images.ndim >= 2 and _can_be_mixed(images):
-            return images
+        is_batch = isinstance(images, np.ndarray) and images.ndim >= 2
+        if is_batch and (images.dtype == np.uint8 or images.dtype.kind == "f"):  # type: ignore[attr-defined]
+            return images  # type: ignore[return-value]
         raise DataPointError(
-            f"{type(self).__name__} got {_told(images)} as component {self.image!r} of data point {number}: expected a "
-            "batch of images, an array of uint8 or floats; put BatchData before it"
+            f"{type(self).__name__} got {_described(images)} as component {self.image!r} of data point {number}: "
+            "expected a batch of images, an array of uint8 or floats; use BatchData before it"
         )
 
     def _soft_labels(self, number: int, labels: object, size: int) -> np.ndarray:
-        """Return labels of [B, classes], or refuse what cannot be made such."""
-        told = f"{type(self).__name__} got {_told(labels)} as component {self.label!r} of data point {number}"
+        """Return labels of [B, classes]."""
+        given = f"{type(self).__name__} got {_described(labels)} as component {self.label!r} of data point {number}"
         array = labels if isinstance(labels, np.ndarray) else np.empty(())
         if self.num_classes is None:
             if array.ndim == 2 and len(array) == size and array.dtype.kind == "f":
                 return array
-            raise DataPointError(
-                f"{told}: expected soft labels, floats of [{size}, classes]; or give num_classes=, if they are numbers"
-            )
+            raise DataPointError(f"{given}: expected floats of [{size}, classes]; use num_classes= for class numbers")
         if array.shape != (size,) or array.dtype.kind not in "iu":
-            raise DataPointError(f"{told}: expected {size} class numbers, integers, since num_classes was given")
+            raise DataPointError(f"{given}: expected {size} integers, class numbers, since num_classes was given")
         if array.size and not 0 <= array.min() <= array.max() < self.num_classes:
+            last = self.num_classes - 1
             raise DataPointError(
-                f"{told}, from {array.min()} to {array.max()}: expected class numbers from 0 to {self.num_classes - 1}"
+                f"{given}, from {array.min()} to {array.max()}: expected class numbers from 0 to {last}"
             )
         soft = np.zeros((size, self.num_classes), np.float32)
         soft[np.arange(size), array] = 1
@@ -139,8 +129,8 @@ class MixUp(MixedBatches):
 
     Args:
         ds: a flow of batches, as ``BatchData`` makes them: lists, tuples or dicts of arrays.
-        alpha: of the distribution Beta(alpha, alpha) of ``w``: more than 0; less is nearer to no mixing.
-        num_classes: how many classes there are, if labels are class numbers. Unless given, labels have to be soft.
+        alpha: parameter of the distribution Beta(alpha, alpha) of ``w``, above 0; smaller values mix less.
+        num_classes: the number of classes, if labels are class numbers. By default labels must be soft.
         image: the component with the images (or any other arrays): its place, or its key in a dict.
         label: the component with the labels.
 
@@ -149,14 +139,14 @@ class MixUp(MixedBatches):
         become [B, classes], of float32 where they were numbers.
 
     Raises:
-        ConfigError: ``alpha`` is not more than 0, ``num_classes`` is less than 1, or images and labels are one
-            component. A batch that cannot be mixed raises DataPointError when it is reached.
+        ConfigError: ``alpha`` is not above 0, ``num_classes`` is less than 1, or images and labels are one component. A
+            batch that cannot be mixed raises DataPointError in iteration.
 
     Example:
         ``MixUp(BatchData(ds, 64), num_classes=1000)``
 
     Source:
-        Zhang et al., mixup: Beyond Empirical Risk Minimization (2018); 0.2 is what the paper takes for ImageNet.
+        Zhang et al., mixup: Beyond Empirical Risk Minimization (2018), with 0.2 for ImageNet.
     """
 
     def __init__(
@@ -180,12 +170,12 @@ class CutMix(MixedBatches):
     """Yield batches in which a box of each image is replaced by that of another image of the batch.
 
     The box is the same in all images of a batch. Its sides are ``sqrt(1 - w)`` of the image's, its centre is any pixel,
-    and what is outside of the image is cut off; labels are weighted by the area that is really replaced.
+    and parts outside of the image are cut off; labels are weighted by the area that is really replaced.
 
     Args:
         ds: a flow of batches, as ``BatchData`` makes them: lists, tuples or dicts of arrays.
-        alpha: of the distribution Beta(alpha, alpha) of ``w``: more than 0; 1, of the paper, makes all equally likely.
-        num_classes: how many classes there are, if labels are class numbers. Unless given, labels have to be soft.
+        alpha: parameter of the distribution Beta(alpha, alpha) of ``w``, above 0; the paper's 1 is the uniform one.
+        num_classes: the number of classes, if labels are class numbers. By default labels must be soft.
         image: the component with the images: its place, or its key in a dict.
         label: the component with the labels.
 
@@ -194,8 +184,8 @@ class CutMix(MixedBatches):
         labels [B] with ``num_classes``, or soft ones of [B, classes], become [B, classes].
 
     Raises:
-        ConfigError: ``alpha`` is not more than 0, ``num_classes`` is less than 1, or images and labels are one
-            component. A batch that cannot be mixed raises DataPointError when it is reached.
+        ConfigError: ``alpha`` is not above 0, ``num_classes`` is less than 1, or images and labels are one component. A
+            batch that cannot be mixed raises DataPointError in iteration.
 
     Example:
         ``CutMix(BatchData(ds, 64), num_classes=1000)``
@@ -216,15 +206,14 @@ class CutMix(MixedBatches):
         super().__init__(ds, alpha, num_classes=num_classes, image=image, label=label)
 
     def mix_images(self, images: np.ndarray, order: np.ndarray, weight: float) -> tuple[np.ndarray, float]:
-        """Return images with a box of another, and the part of their area that is outside of it.
+        """Return images with a box of another, and the part of their area outside of it.
 
         Raises:
-            DataPointError: The images have not the dimensions of images.
+            DataPointError: The images have other dimensions.
         """
         if images.ndim not in (3, 4) or 0 in images.shape:
             raise DataPointError(
-                f"CutMix got images of shape {list(images.shape)}: expected [B, H, W] or [B, H, W, C], and none "
-                "of them 0"
+                f"CutMix got images of shape {list(images.shape)}: expected [B, H, W] or [B, H, W, C], none of them 0"
             )
         height, width = images.shape[1:3]
         (top, bottom), (left, right) = (self._draw_side(size, weight) for size in (height, width))
@@ -233,7 +222,7 @@ class CutMix(MixedBatches):
         return mixed, 1 - (bottom - top) * (right - left) / (height * width)
 
     def _draw_side(self, size: int, weight: float) -> tuple[int, int]:
-        """Draw where a box begins and ends along one side of the image."""
+        """Draw the beginning and the end of a box along one side of the image."""
         half = int(size * math.sqrt(1 - weight)) // 2
         centre = int(self.rng.randint(size))
         return max(centre - half, 0), min(centre + half, size)
@@ -254,11 +243,5 @@ def blend(values: np.ndarray, order: np.ndarray, weight: float) -> np.ndarray:
     return np.rint(mixed).clip(0, 255).astype(np.uint8)
 
 
-def _can_be_mixed(images: np.ndarray) -> bool:
-    """Tell whether images are of a dtype in which something between two values can be told."""
-    return images.dtype == np.uint8 or images.dtype.kind == "f"
-
-
-def _told(value: object) -> str:
-    """Return what something is, for a message."""
+def _described(value: object) -> str:
     return f"an array of {value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__

@@ -1,6 +1,6 @@
-"""The one door to OpenCV, which the extra ``vision`` installs, and what its functions do to the channels of an image.
+"""Access to OpenCV, which the extra ``vision`` installs, for any number of channels.
 
-OpenCV drops the last dimension of an image of shape (H, W, 1), and some of its functions take four channels at most.
+OpenCV drops the last dimension of an image of shape (H, W, 1), and some of its functions take at most four channels.
 """
 
 from collections.abc import Callable
@@ -24,14 +24,14 @@ def opencv() -> Any:
 
 
 def apply_per_channels(function: Callable[[np.ndarray], np.ndarray], image: np.ndarray) -> np.ndarray:
-    """Return what a function of OpenCV makes of an image, with as many dimensions and channels as the image has.
+    """Apply a function of OpenCV to an image, and keep the number of dimensions and channels.
 
     Args:
-        function: takes and returns an image; what it does to one channel does not depend on the others.
+        function: takes and returns an image, with each channel independent of the others.
         image: of shape (H, W) or (H, W, C).
 
     Raises:
-        DataPointError: OpenCV cannot; there may be too little memory.
+        DataPointError: OpenCV fails; there may be too little memory.
     """
     if image.ndim == 3 and image.shape[2] > MAX_CHANNELS:
         parts = [image[:, :, k : k + MAX_CHANNELS] for k in range(0, image.shape[2], MAX_CHANNELS)]
@@ -40,7 +40,6 @@ def apply_per_channels(function: Callable[[np.ndarray], np.ndarray], image: np.n
         result = function(image)
     except opencv().error as error:
         reason = " ".join(str(error).split())
-        raise DataPointError(
-            f"OpenCV cannot do this to an image of shape {image.shape} and dtype {image.dtype}: {reason}"
-        ) from error
+        given = f"an image of shape {image.shape} and dtype {image.dtype}"
+        raise DataPointError(f"OpenCV failed on {given}: {reason}") from error
     return result if result.ndim == image.ndim else result[:, :, np.newaxis]

@@ -1,11 +1,11 @@
-"""A flow several times or for ever, each of its data points several times, or passes of a length of your choice."""
+"""Repetition: a flow several times or for ever, each point several times, and passes of a fixed length."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, ProxyDataFlow, UnknownLengthError
 from tpack.dataflow.iterator_state import Passes, StateReader, freeze_points, make_state
-from tpack.errors import DataExhaustedError, InputError
+from tpack.errors import DataExhaustedError
 from tpack.utils.validation import check_arguments, check_count
 
 
@@ -15,16 +15,19 @@ class RepeatedData(ProxyDataFlow):
 
     Args:
         ds: the flow.
-        num: how many times; -1 is for ever.
+        num: the number of times; -1 is for ever.
 
     Raises:
         ConfigError: The number is neither -1 nor at least 1.
     """
 
+    keeps_each_point = True
+    holds_nothing_back = True
+
     def __init__(self, ds: DataFlow, num: int) -> None:
         super().__init__(ds)
         self.num = num if num == -1 else check_count(self, "num", num)
-        # How many repetitions are finished, and whether the one that runs has yielded a point.
+        # The number of finished repetitions, and whether the current one has yielded a point.
         self._passes: Passes[tuple[int, bool]] = Passes((0, False))
 
     def __len__(self) -> int:
@@ -34,14 +37,14 @@ class RepeatedData(ProxyDataFlow):
             UnknownLengthError: The flow is repeated for ever, or does not know its length.
         """
         if self.num == -1:
-            raise UnknownLengthError("RepeatedData(ds, -1) goes on for ever and has no length")
+            raise UnknownLengthError("RepeatedData(ds, -1) never ends and has no length")
         return len(self.ds) * self.num
 
     def __iter__(self) -> Iterator[Any]:
         """Begin a pass.
 
         Raises:
-            DataExhaustedError: The wrapped flow ended without one data point; repeating it might never end.
+            DataExhaustedError: The wrapped flow ended without a data point; repeating it might never end.
         """
         one = self._passes.begin()
         finished, has_points = one.value
@@ -58,32 +61,18 @@ class RepeatedData(ProxyDataFlow):
             one.value = finished, False
         self._passes.end(one)
 
-    def reset_state(self) -> None:
-        """Reset the wrapped flow and forget the position."""
-        super().reset_state()
-        self._passes.reset()
-
     def state_dict(self) -> dict[str, Any]:
-        """Return how many repetitions are finished, and the position of the wrapped flow."""
+        """Return the number of finished repetitions and the position of the wrapped flow."""
         finished, has_points = self._passes.value
         return make_state(self, ds=self.ds.state_dict(), finished=finished, has_points=has_points)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to a position.
-
-        Raises:
-            InputError: The state is of another kind of flow or of more repetitions; nothing was changed.
-        """
+        """Go to a position."""
         saved = StateReader(self, state, "ds", "finished", "has_points")
         finished = saved.count("finished", at_most=None if self.num == -1 else self.num)
         has_points = saved.flag("has_points")
         self.ds.load_state_dict(saved["ds"])
         self._passes.go_to((finished, has_points))
-
-    def end_pass(self) -> None:
-        """Give up the rest of the newest pass."""
-        self._passes.reset()
-        self.ds.end_pass()
 
 
 @check_arguments
@@ -94,16 +83,18 @@ class RepeatedDataPoint(ProxyDataFlow):
 
     Args:
         ds: the flow.
-        num: how many times.
+        num: the number of times.
 
     Raises:
         ConfigError: The number is less than 1.
     """
 
+    keeps_each_point = True
+
     def __init__(self, ds: DataFlow, num: int) -> None:
         super().__init__(ds)
         self.num = check_count(self, "num", num)
-        # How often the newest point was yielded, and that point in a list that is empty before the first.
+        # How often the newest point was yielded, and that point in a list, which is empty before the first.
         self._passes: Passes[tuple[int, list[Any]]] = Passes((0, []))
 
     def __len__(self) -> int:
@@ -122,57 +113,39 @@ class RepeatedDataPoint(ProxyDataFlow):
                 yield point
         self._passes.end(one)
 
-    def reset_state(self) -> None:
-        """Reset the wrapped flow and forget the position."""
-        super().reset_state()
-        self._passes.reset()
-
     def state_dict(self) -> dict[str, Any]:
-        """Return the position of the wrapped flow, the point that is repeated and how often it was yielded.
-
-        Raises:
-            StatelessError: The point cannot be serialized, or the wrapped flow cannot tell its position.
-        """
+        """Return the position of the wrapped flow, the repeated point and how often it was yielded."""
         done, repeated = self._passes.value
-        # A point that was yielded as often as it should be is not needed any more.
+        # A point that was yielded often enough is not needed.
         points = freeze_points(self, repeated if done < self.num else [])
         return make_state(self, ds=self.ds.state_dict(), points=points, done=done)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to a position.
-
-        Raises:
-            InputError: The state is of another kind of flow or of more repetitions; nothing was changed.
-        """
+        """Go to a position."""
         saved = StateReader(self, state, "ds", "points", "done")
-        done, points = saved.count("done", at_most=self.num), saved.points("points")
-        if len(points) > 1:
-            raise InputError(f"the state of a RepeatedDataPoint holds {len(points)} data points: expected one at most")
+        done, points = saved.count("done", at_most=self.num), saved.points("points", at_most=1)
         self.ds.load_state_dict(saved["ds"])
         self._passes.go_to((done, points))
-
-    def end_pass(self) -> None:
-        """Give up the rest of the newest pass."""
-        self._passes.reset()
-        self.ds.end_pass()
 
 
 @check_arguments
 class FixedSizeData(ProxyDataFlow):
-    """Yield a fixed number of data points in each pass, as an epoch needs; the wrapped flow starts again where it ends.
+    """Yield a fixed number of data points in each pass, such as an epoch; the wrapped flow starts again at its end.
 
-    With ``keep_state`` it stays open between two passes, so only one pass at a time is allowed. Pickling forgets the
-    position.
+    With ``keep_state`` it stays open between passes, of which one at a time is allowed. Pickling forgets the position.
 
     Args:
         ds: the flow.
         size: the number of data points of a pass.
-        keep_state: whether a pass goes on where the last one stopped, so that all data is seen in turn. Otherwise
-            each begins the wrapped flow anew.
+        keep_state: whether a pass continues where the last one stopped, so that all data is seen in turn. Otherwise
+            each begins the wrapped flow again.
 
     Raises:
         ConfigError: The size is less than 1.
     """
+
+    keeps_each_point = True
+    holds_nothing_back = True
 
     def __init__(self, ds: DataFlow, size: int, keep_state: bool = True) -> None:
         super().__init__(ds)
@@ -192,15 +165,8 @@ class FixedSizeData(ProxyDataFlow):
         """Reset the wrapped flow and forget the position in it."""
         super().reset_state()
         self._points = None
-        self._passes.reset()
 
     def __iter__(self) -> Iterator[Any]:
-        """Begin a pass.
-
-        Raises:
-            InputError: Another pass has not ended.
-            DataExhaustedError: The wrapped flow ended without one data point.
-        """
         with self._guard:
             one = self._passes.begin()
             try:
@@ -216,35 +182,31 @@ class FixedSizeData(ProxyDataFlow):
                 self.ds.end_pass()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return how many points of the pass were taken, and the position of the wrapped flow."""
+        """Return the number of points taken of the pass and the position of the wrapped flow."""
         index = self._passes.value
         is_open = index > 0 or self._points is not None
         return make_state(self, ds=self.ds.state_dict(), index=index, is_open=is_open)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to a position.
-
-        Raises:
-            InputError: The state is of another kind of flow or of another size; nothing was changed.
-        """
+        """Go to a position."""
         saved = StateReader(self, state, "ds", "index", "is_open")
         index, is_open = saved.count("index", at_most=self._size), saved.flag("is_open")
         self.ds.load_state_dict(saved["ds"])
-        # The wrapped flow's own pass goes on, so that it may end at once without being empty.
+        # The pass of the wrapped flow continues, so that it may end at once without being empty.
         self._points = iter(self.ds) if is_open else None
         self._passes.go_to(index)
 
     def end_pass(self) -> None:
-        """Give up the rest of the newest pass; the wrapped flow stays where it is if a pass goes on there."""
+        """Give up the rest of the newest pass; with ``keep_state`` the wrapped flow stays where it is."""
         self._passes.reset()
         if not self._keep_state:
             self._points = None
             self.ds.end_pass()
 
     def _next(self) -> object:
-        """Return the next data point, from the beginning if the end is reached."""
+        """Return the next data point; begin again at the end."""
         points, self._points = self._points, None
-        # While the flow is asked it is not kept: if it raises, the next pass begins it anew.
+        # It is not kept while the flow is asked: if that raises, the next pass begins the flow again.
         for point in () if points is None else points:
             self._points = points
             return point
@@ -252,6 +214,4 @@ class FixedSizeData(ProxyDataFlow):
         for point in points:
             self._points = points
             return point
-        raise DataExhaustedError(
-            f"{type(self.ds).__name__} yielded nothing: FixedSizeData expected {self._size} points"
-        )
+        raise DataExhaustedError(f"{type(self.ds).__name__} yielded nothing: FixedSizeData needs {self._size} points")

@@ -1,70 +1,55 @@
-"""The rest of an epoch dealt out anew, where other workers go on than those that were interrupted.
+"""The rest of an epoch shared out again, when another number of workers continues.
 
-W workers have each taken some points of `ShardData`, and V are to take the others: each point once. What a worker
-saved is a position of its whole flow, which may have been read ahead: a state that it had, and how many points were
-taken since. So the flow of each former worker is gone through again from that state, in this process and with nothing
-read ahead. Then its share stands right after the last point that was used. As all workers use the same number of
-points, that is the same place in the data for all of them, and the new workers begin there.
+W workers have each taken some points of `ShardData`, and V shall take the others, each point once. The position that a
+worker saved may have been read ahead: a state, and the number of points taken since. So the flow of each former worker
+is iterated again from that state, in this process and without reading ahead, until its share is right after the last
+point used. All workers use the same number of points, so that is one place in the data for all, where the new workers
+begin.
 """
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tpack.dataflow.base import DataFlow, ProxyDataFlow, close_flow, flows_in
+from tpack.dataflow.base import DataFlow, ProxyDataFlow, close_flow, flows_in, holds_back
 from tpack.dataflow.batch import BatchData
 from tpack.dataflow.checkpoint import Position, go_to
-from tpack.dataflow.images import AugmentImageComponent, AugmentImageComponents, AugmentImageCoordinates
 from tpack.dataflow.iterator_state import StatelessError, close_iterator, make_state
-from tpack.dataflow.parallel.map_flow import MapFlow
-from tpack.dataflow.parallel.process_runner import MultiProcessRunner, MultiProcessRunnerZMQ
-from tpack.dataflow.repeat import FixedSizeData, RepeatedData
 from tpack.dataflow.shard import ShardData, shards_in
 from tpack.utils import logger, serialize
 from tpack.utils.validation import check_arguments
 
-# Above the share these keep no point back that one worker has and the others do not.
-_PASSING_ON = (
-    AugmentImageComponent,
-    AugmentImageComponents,
-    AugmentImageCoordinates,
-    BatchData,
-    FixedSizeData,
-    RepeatedData,
-)
-_AHEAD = (MapFlow, MultiProcessRunner, MultiProcessRunnerZMQ)
-
 
 @check_arguments
 def reshard(ds: DataFlow, positions: Sequence[Position], rank: int, size: int) -> Position:
-    """Return where one of some workers begins, so that together they take what others have left.
+    """Return the position from which one of some workers continues, so that together they take what others have left.
 
-    The flow is reset and iterated; it has to be reset before it is iterated again.
+    The flow is reset and iterated; it must be reset before it is iterated again.
 
     Args:
-        ds: the flow, in which one `ShardData` is.
-        positions: where the former workers were in theirs, by their ranks.
-        rank: the number of the worker that begins.
-        size: how many there are now.
+        ds: the flow, with one `ShardData` in it.
+        positions: the positions of the former workers, by their ranks.
+        rank: the number of the worker that continues.
+        size: the number of workers now.
 
     Raises:
-        StatelessError: There is no `ShardData` or there are several, or a flow above it keeps points back, which would
-            be those of one of the former workers.
-        InputError: A position is none of this flow.
-        ConfigError: The data cannot be dealt out among so many.
+        StatelessError: There is not exactly one `ShardData`, or a flow above it holds points back, which would be those
+            of one former worker.
+        InputError: A position is not one of this flow.
+        ConfigError: The data cannot be dealt out to this number of workers.
     """
     shards = shards_in(ds)
     if len(shards) != 1:
         raise StatelessError(
-            f"{len(positions)} workers had read {type(ds).__name__}, and their rest cannot be dealt out to {size}: it "
-            f"has {len(shards)} ShardData in it, expected one"
+            f"the data that {len(positions)} workers left of {type(ds).__name__} cannot be shared out to {size}: "
+            f"expected one ShardData in it, not {len(shards)}"
         )
     (shard,) = shards
     chain = _without_reading_ahead(ds, lambda flow: isinstance(flow, ShardData))
     try:
         ends = [_gone_through(chain, shard, position, k, len(positions)) for k, position in enumerate(positions)]
         chosen = _chosen(ends, rank)
-        # The last one that was gone through stands at its end; another one is gone through again.
+        # The flow is at the end of the last one.
         _gone_through(chain, shard, positions[chosen], chosen, len(positions))
         shard.take_place(rank, size)
         return Position(chain.state_dict())
@@ -74,18 +59,18 @@ def reshard(ds: DataFlow, positions: Sequence[Position], rank: int, size: int) -
 
 
 def fit_to_batches(ds: DataFlow, position: Position) -> Position:
-    """Return the same place in the data for a flow that makes batches of another size than when it told its position.
+    """Return the same place in the data for a flow that makes batches of another size than in its saved position.
 
-    A position counts batches since the state in it, and so has to be one of the same batches. The flow is reset and
-    iterated, if it makes others; it has to be reset before it is iterated again.
+    A position counts batches since its state. If the sizes differ, the flow is reset and iterated, and must be reset
+    before it is iterated again.
 
     Args:
         ds: the flow.
-        position: a position of it, as an earlier run told it.
+        position: its position in an earlier run.
 
     Raises:
-        StatelessError: What is above the batches keeps some of them back, which are of the other size.
-        InputError: The position is none of this flow.
+        StatelessError: A flow above the batches holds some of them back, which are of the other size.
+        InputError: The position is not one of this flow.
     """
     saved, own = _saved_sizes(position.state), [flow.batch_size for flow in _batches_in(ds)]
     if None in saved or sorted(saved) == sorted(own):
@@ -104,7 +89,7 @@ def _batches_in(ds: DataFlow) -> list[BatchData]:
 
 
 def _saved_sizes(state: object) -> list[Any]:
-    """Return the batch sizes that a state tells; None for one that does not tell its own."""
+    """Return the batch sizes in a state; None for a state without its own."""
     if isinstance(state, list | tuple):
         return [size for part in state for size in _saved_sizes(part)]
     if not isinstance(state, Mapping):
@@ -114,7 +99,7 @@ def _saved_sizes(state: object) -> list[Any]:
 
 
 def _gone_through(chain: DataFlow, shard: ShardData, position: Position, rank: int, size: int) -> tuple[int, bytes]:
-    """Send a flow to where a former worker was; return how many points it had taken, and its place in the data."""
+    """Send a flow to the place of a former worker; return the number of points it had taken, and that place."""
     shard.take_place(rank, size)
     chain.reset_state()
     close_iterator(go_to(chain, position))
@@ -123,42 +108,41 @@ def _gone_through(chain: DataFlow, shard: ShardData, position: Position, rank: i
 
 
 def _chosen(ends: Sequence[tuple[int, bytes]], rank: int) -> int:
-    """Return which former worker a new one goes on from: any if they were at the same place, else the last of them."""
+    """Return the former worker from which a new one continues: any at one place, else the last of them."""
     if len(set(ends)) == 1:
-        # What stands above the share, such as generators, is that of different workers where it can be.
+        # Generators and the like above the share are those of different workers where possible.
         return rank % len(ends)
     taken = [num for num, _ in ends]
     if min(taken) < max(taken):
         logger.warning(
-            f"The workers had not used the same number of data points, but {min(taken)} to {max(taken)}: what is "
-            "dealt out anew begins where the last of them was, so that some come twice."
+            f"The workers had used different numbers of data points, {min(taken)} to {max(taken)}: the data continue "
+            "from the smallest, so that some points come twice."
         )
         return taken.index(min(taken))
     raise StatelessError(
-        "the workers had used the same number of data points and were at different places in the data: what is below "
-        "ShardData was not the same in all, and its rest cannot be dealt out"
+        "the workers had used the same number of data points at different places in the data: the flow below "
+        "ShardData was not the same in all, and the rest cannot be shared out"
     )
 
 
 def _without_reading_ahead(ds: DataFlow, is_end: Callable[[DataFlow], bool]) -> DataFlow:
-    """Return a flow like another one, that has taken no more points than it has yielded, in batches as they were.
+    """Return a flow like another one, which takes only the points that it yields, in batches as they were.
 
     Args:
         ds: the flow.
-        is_end: tells of which flow on the same is used.
+        is_end: tells for which flow on the same is used.
 
     Raises:
-        StatelessError: It keeps points back, or nobody knows whether it does.
+        StatelessError: A flow holds points back, or does not declare that it holds none.
     """
     if is_end(ds):
         return ds
-    if isinstance(ds, _AHEAD):
+    if ds.reads_ahead and isinstance(ds, ProxyDataFlow):
         return _InLine(ds, _without_reading_ahead(ds.ds, is_end))
-    keeps_state = type(ds).state_dict is not ProxyDataFlow.state_dict
-    if not isinstance(ds, ProxyDataFlow) or (keeps_state and type(ds) not in _PASSING_ON):
+    if not isinstance(ds, ProxyDataFlow) or holds_back(ds):
         raise StatelessError(
-            f"what {type(ds).__name__} keeps back belongs to one worker, and cannot be dealt out anew: put it below "
-            "ShardData"
+            f"{type(ds).__name__} holds back points of one worker, and the rest of the epoch cannot be shared out "
+            "again: put it below ShardData, or declare holds_nothing_back = True in its class if it holds none"
         )
     alike = ds.in_saved_batches() if isinstance(ds, BatchData) else copy.copy(ds)
     alike.ds = _without_reading_ahead(ds.ds, is_end)
@@ -166,17 +150,17 @@ def _without_reading_ahead(ds: DataFlow, is_end: Callable[[DataFlow], bool]) -> 
 
 
 class _InLine(ProxyDataFlow):
-    """A flow that reads ahead, done in this thread: it tells and takes the states of that one.
+    """Single-threaded stand-in for a flow that reads ahead, with the same state format.
 
     Args:
         original: the flow.
-        ds: what it wraps.
+        ds: the flow that it wraps, not read ahead either.
     """
 
     def __init__(self, original: DataFlow, ds: DataFlow) -> None:
         super().__init__(ds)
         self._original = original
-        self._func: Callable[[Any], Any] | None = original.map_func if isinstance(original, MapFlow) else None
+        self._func: Callable[[Any], Any] | None = getattr(original, "map_func", None)
         self._rest: Iterator[Any] | None = None
 
     def __iter__(self) -> Iterator[Any]:
@@ -192,7 +176,7 @@ class _InLine(ProxyDataFlow):
         super().reset_state()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position as the flow itself would tell it."""
+        """Return the position in the format of the flow itself."""
         return make_state(self._original, ds=self.ds.state_dict(), skipped=0, is_over=False)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

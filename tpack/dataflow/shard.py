@@ -1,71 +1,64 @@
-"""The share of one worker among several that train together, each of which reads a part of the same data.
+"""The share of one worker of several that train together and read different parts of the same data.
 
-The points of the wrapped flow are dealt out in rounds, as cards are: of each round of W points worker r gets the r-th.
-So the flow must be the same in all workers, the order of its shuffles included, which are therefore drawn from one
-seed. What a worker has taken of a pass is a number of whole rounds, so its position is the place in the wrapped flow
-right after a round: the same in all workers that have made the same steps, and one from which any number of workers can
-go on. `tpack.dataflow.reshard` does that for a position of other workers than those of today.
+The points of the wrapped flow are dealt out in rounds: of each round of W points, worker r gets the r-th. So the flow
+must be the same in all workers, including the order of its shuffles, which are drawn from one seed. A worker takes
+whole rounds, so its position is a place in the wrapped flow right after a round: the same in all workers after the same
+steps, from which any number of workers can continue. `tpack.dataflow.reshard` does that.
 """
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Any
 
 from tpack.dataflow.base import DataFlow, ProxyDataFlow, flows_in, length_or_none
 from tpack.dataflow.iterator_state import Passes, StateReader, make_state
 from tpack.dataflow.sources import DataFromList, IndexedDataFlow
 from tpack.errors import ConfigError, InputError
-from tpack.multi_worker.cluster.cluster_spec import ClusterMember, ClusterTask
-from tpack.multi_worker.cluster.environment import find_in_environment
+from tpack.utils.launch_env import worker_place
 from tpack.utils.rng import same_in_all_processes
 from tpack.utils.validation import check_arguments, check_choice, check_count, check_path
 
 REMAINDERS = ("wrap", "drop", "keep", "error")
 Reader = Callable[[], object]
-# How a flow gives its points that has no way of its own.
+# The methods of flows that read each point by itself.
 _PLAIN = (IndexedDataFlow._points, IndexedDataFlow.__iter__)
 
 
 @check_arguments
 class ShardData(ProxyDataFlow):
-    """Yield one worker's share of the data points: every W-th, each worker beginning with another one.
+    """Yield one worker's share of the data points: every W-th, from another one in each worker.
 
-    Put it as near to the source as possible: the points of the others are left out before anything is done with them.
-    Of a list, and of files by their names, they are not even read; what is read in order is read, and dropped.
-    Everything above it (decoding, augmentation, shuffling in a buffer, batches) is each worker's own.
+    Put it as near to the source as possible: the points of other workers are left out before they are processed. In a
+    list, and in files by their names, they are not even read. Everything above it (decoding, augmentation, shuffle
+    buffers, batches) is the worker's own.
 
-    Shuffles below it are the same in all workers, since ``reset_state`` of the wrapped flow draws from ``seed``; what
-    has generators of its own, or is shuffled in processes that the wrapped flow starts, has to see to that itself.
+    Shuffles below it are the same in all workers, since ``reset_state`` of the wrapped flow draws from ``seed``.
+    Generators of other kinds, and shuffles in processes that the wrapped flow starts, need the same seed from
+    elsewhere.
 
     Args:
-        ds: the flow over all data; in each worker the same.
-        rank: the number of this worker, from 0. Unless given, it is that which the trainer has among its workers, and
-            before there is a trainer the one that the launcher says; a process that is alone reads everything.
+        ds: the flow over all data, the same in each worker.
+        rank: the number of this worker, from 0. By default that of the trainer among its workers, or before there is a
+            trainer that of the launcher; a single process reads everything.
         size: W, the number of workers; likewise. Give both or none.
-        remainder: what happens at the end of a pass if the number of points is no multiple of W. ``"wrap"``: the last
-            points are dealt around until each worker has one, so that a few points are there twice. ``"drop"``: they
-            are left out, so that a few points are lost in this pass. ``"keep"``: the first workers have one point more,
-            so that each point is there once and passes are not of one length, as evaluation needs it. ``"error"``: it
-            is an error.
-        seed: what shuffles below are drawn from; another one is another order.
+        remainder: the end of a pass if the number of points is not a multiple of W. ``"wrap"``: the last points are
+            dealt around until each worker has one, so a few come twice. ``"drop"``: they are left out. ``"keep"``: the
+            first workers have one point more, so that each point comes once and passes differ in length, as for
+            evaluation. ``"error"``: an error.
+        seed: the seed of the shuffles below.
 
     Raises:
-        ConfigError: Only one of rank and size is given or one is out of range; or it is known by now that a pass would
-            have nothing, or with ``"error"`` that there is a remainder.
+        ConfigError: Only one of rank and size is given or one is out of range; or a pass is known to have no point, or
+            with ``"error"`` a remainder.
 
     Example:
         ``BatchData(MapData(ShardData(DataFromList(files)), load), 32)``
     """
 
+    keeps_each_point = True
+
     def __init__(
-        self,
-        ds: DataFlow,
-        rank: int | None = None,
-        size: int | None = None,
-        *,
-        remainder: str = "wrap",
-        seed: int = 0,
+        self, ds: DataFlow, rank: int | None = None, size: int | None = None, *, remainder: str = "wrap", seed: int = 0
     ) -> None:
         super().__init__(ds)
         self.remainder = check_choice(self, "remainder", remainder, REMAINDERS)
@@ -76,7 +69,7 @@ class ShardData(ProxyDataFlow):
         self._place: tuple[int, int] | None = None
         # Whether only the end of the pass is left.
         self._passes: Passes[bool] = Passes(False)
-        # In all passes: by it workers are told apart that have not taken the same.
+        # In all passes, to see whether workers have taken the same number.
         self._num_taken = 0
         if rank is not None and size is not None:
             self.take_place(rank, size)
@@ -93,11 +86,11 @@ class ShardData(ProxyDataFlow):
 
     @property
     def num_taken(self) -> int:
-        """How many points this worker has taken, in all passes."""
+        """The number of points that this worker has taken, in all passes."""
         return self._num_taken
 
     def take_place(self, rank: int, size: int) -> None:
-        """Be the share of another worker, or of one among another number of workers; between two iterations.
+        """Become the share of another worker, or among another number of workers; between two iterations.
 
         Args:
             rank: the number of the worker.
@@ -112,19 +105,19 @@ class ShardData(ProxyDataFlow):
         self._place = rank, size
 
     def be_of(self, rank: int, size: int) -> None:
-        """Be the share of a worker whose place is known now, unless it was given another one.
+        """Become the share of a worker of the trainer, unless another place was given.
 
         Args:
             rank: the number of the worker.
             size: the number of workers.
 
         Raises:
-            ConfigError: It was given another place, or the points cannot be dealt out; nothing was changed.
+            ConfigError: Another place was given, or the points cannot be dealt out; nothing was changed.
         """
         if self.is_given and self._place != (rank, size):
             raise ConfigError(
-                f"ShardData was given rank={self.rank} and size={self.size}, and this is worker {rank} of {size}: "
-                "leave both out, and it takes those of the trainer"
+                f"ShardData got rank={self.rank} and size={self.size} in worker {rank} of {size}: leave both out to "
+                "use those of the trainer"
             )
         self.take_place(rank, size)
 
@@ -137,15 +130,9 @@ class ShardData(ProxyDataFlow):
         """Reset the wrapped flow, whose shuffles are the same in all workers, and forget the position."""
         with same_in_all_processes(self.seed):
             super().reset_state()
-        self._passes.reset()
         self._num_taken = 0
 
     def __iter__(self) -> Iterator[Any]:
-        """Begin a pass.
-
-        Raises:
-            InputError: With ``remainder="error"``, at its end: there was one.
-        """
         rank, size = self._known_place()
         one = self._passes.begin()
         dealt: list[Reader] = []
@@ -163,41 +150,32 @@ class ShardData(ProxyDataFlow):
         self._passes.end(one)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position in the wrapped flow, after a whole round, and how many points a round has."""
+        """Return the position in the wrapped flow, after a whole round, and the size of a round."""
         return make_state(
             self, ds=self.ds.state_dict(), is_over=self._passes.value, size=self.size, taken=self._num_taken
         )
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to a position.
-
-        Raises:
-            InputError: The state is of another kind of flow, or of another number of workers; nothing was changed.
-        """
+        """Go to a position; refuse one of another flow."""
         saved = StateReader(self, state, "ds", "is_over", "size", "taken")
         is_over, size, taken = saved.flag("is_over"), saved.count("size"), saved.count("taken")
         if size != self.size:
             raise InputError(
-                f"ShardData got the position of one among {size} workers, and this is one among {self.size}: the rest "
-                "of the data has to be dealt out anew, by tpack.dataflow.reshard"
+                f"ShardData got the position of one of {size} workers: expected one of {self.size}; use "
+                "tpack.dataflow.reshard to share out the rest of the data again"
             )
         self.ds.load_state_dict(saved["ds"])
         self._passes.go_to(is_over)
         self._num_taken = taken
 
-    def end_pass(self) -> None:
-        """Give up the rest of the newest pass."""
-        self._passes.reset()
-        self.ds.end_pass()
-
     def _of_remainder(self, dealt: Sequence[Reader], rank: int, size: int) -> Reader | None:
-        """Return what this worker gets of an incomplete round, if anything."""
+        """Return the point of this worker in an incomplete round, if any."""
         if not dealt or self.remainder == "drop":
             return None
         if self.remainder == "error":
             raise InputError(
-                f"{len(dealt)} data points are left at the end of a pass, too few for {size} workers: expected a "
-                "multiple of their number, or remainder='wrap' or 'drop'"
+                f"ShardData got a pass with {len(dealt)} data points left for {size} workers: expected a multiple of "
+                "the number of workers; use remainder='wrap' or 'drop'"
             )
         if self.remainder == "keep":
             return dealt[rank] if rank < len(dealt) else None
@@ -205,7 +183,7 @@ class ShardData(ProxyDataFlow):
 
     def _known_place(self) -> tuple[int, int]:
         if self._place is None:
-            self.take_place(*place_by_environment())
+            self.take_place(*worker_place(os.environ))
         return self._place  # type: ignore[return-value]
 
 
@@ -219,17 +197,17 @@ def shard_files(
     remainder: str = "wrap",
     seed: int = 0,
 ) -> ShardData:
-    """Return a flow of one worker's share of a list of files, each a data point of one component, its name.
+    """Return a flow of one worker's share of a list of files; each data point is a list of one name.
 
-    The list is put in order first, since file systems list files in orders of their own.
+    The list is sorted first, since file systems have different orders.
 
     Args:
         files: names of files; the same in all workers.
         rank: see `ShardData`, as for the rest.
         size: the number of workers.
         shuffle: whether each pass has a new order, the same in all workers.
-        remainder: what happens to files that are too few for all workers.
-        seed: what the order is drawn from.
+        remainder: the treatment of files that are too few for all workers.
+        seed: the seed of the order.
 
     Raises:
         ConfigError: There is no file, one is there twice, or as for `ShardData`.
@@ -240,23 +218,9 @@ def shard_files(
     names = sorted(check_path("shard_files", f"files[{k}]", file) for k, file in enumerate(files))
     if not names or len(set(names)) < len(names):
         twice = sorted({name for name in names if names.count(name) > 1})[:3]
-        raise ConfigError(
-            f"shard_files got {f'{twice} more than once' if names else 'no file'}: expected names of files"
-        )
+        given = f"{twice} more than once" if names else "files=[]"
+        raise ConfigError(f"shard_files got {given}: expected different names of files")
     return ShardData(DataFromList([[name] for name in names], shuffle), rank, size, remainder=remainder, seed=seed)
-
-
-def place_by_environment() -> tuple[int, int]:
-    """Return the rank of this process and the number of workers, as the launcher says them; (0, 1) for one alone.
-
-    A parameter server and an evaluator are none of the workers: what they read they read alone.
-    """
-    place = find_in_environment(os.environ).place
-    if isinstance(place, ClusterTask):
-        cluster = {job: tuple(addresses) for job, addresses in place.cluster.items()}
-        member = ClusterMember(cluster, place.job, place.index)
-        return (0, 1) if member.rank is None else (member.rank, member.num_workers)
-    return (0, 1) if place is None else (place.rank, place.size)
 
 
 def shards_in(ds: DataFlow) -> list[ShardData]:
@@ -265,25 +229,21 @@ def shards_in(ds: DataFlow) -> list[ShardData]:
 
 
 def _check_length(length: int | None, size: int, remainder: str) -> None:
-    """Refuse a number of points that cannot be dealt out; nothing where it is not known."""
+    """Refuse a known number of points that cannot be dealt out."""
     if length is None:
         return
-    told = f"ShardData got {length} data points for {size} workers and remainder={remainder!r}"
+    given = f"ShardData got {length} data points for {size} workers and remainder={remainder!r}"
     if remainder == "error" and length % size:
-        raise ConfigError(f"{told}: {length % size} would be left")
+        raise ConfigError(f"{given}: expected a multiple of {size}")
     if remainder == "drop" and length < size:
-        raise ConfigError(f"{told}: nothing would be left of a pass")
+        raise ConfigError(f"{given}: expected at least {size}")
 
 
 def _readers(ds: DataFlow) -> Iterator[Reader]:
-    """Begin a pass, and yield of each point a function that returns it; one that is not called may never be read."""
-    # Who reads its points in a way of its own knows best how: files that are read in order, for example.
+    """Begin a pass, and yield a function that reads each point, for use of some of them only."""
+    # Flows that read whole passes in their own way, such as files in order, are left to it.
     if isinstance(ds, IndexedDataFlow) and (ds._is_read_at_will or (type(ds)._points, type(ds).__iter__) == _PLAIN):
         yield from ds.unread()
         return
     for point in ds:
-        yield partial(_itself, point)
-
-
-def _itself(point: object) -> object:
-    return point
+        yield iter([point]).__next__

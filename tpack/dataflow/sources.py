@@ -1,4 +1,4 @@
-"""Where data points come from: lists, iterables, generator functions, queues, and random numbers to try things with."""
+"""Sources of data points: lists, iterables, generator functions, queues, and random numbers for trials."""
 
 from __future__ import annotations
 
@@ -23,16 +23,15 @@ if TYPE_CHECKING:
 class IndexedDataFlow(RNGDataFlow):
     """Yield numbered data points, in a new random order on each pass or in their own.
 
-    The base of flows over data that can be read at any place, such as a list or an array in a file: a subclass says how
-    many data points there are and reads one of them. Order, passes and positions are the same for all. Its position is
-    the number of points taken and, with ``shuffle``, the generator as it was when the pass began: going to one costs
-    one shuffle, however far it is.
+    The base of flows over data with random access, such as a list or an array in a file: a subclass has ``__len__`` and
+    ``_read``. The position is the number of points taken and, with ``shuffle``, the generator at the beginning of the
+    pass: going to one costs one shuffle, however far it is.
 
     Args:
         shuffle: whether each pass has a new order.
     """
 
-    # Of a subclass with a way of its own to read a pass: whether a point that is read alone costs about as much.
+    # Whether reading single points costs about as much, in a subclass that reads whole passes in its own way.
     _is_read_at_will = False
 
     def __init__(self, shuffle: bool) -> None:
@@ -47,11 +46,6 @@ class IndexedDataFlow(RNGDataFlow):
     def _read(self, index: int) -> object:
         """Return a data point."""
 
-    def reset_state(self) -> None:
-        """Get a new generator and forget the position."""
-        super().reset_state()
-        self._passes.reset()
-
     def __iter__(self) -> Iterator[Any]:
         one = self._passes.begin(self.rng if self.shuffle else None)
         for point in self._points(one.value):
@@ -60,7 +54,7 @@ class IndexedDataFlow(RNGDataFlow):
         self._passes.end(one)
 
     def unread(self) -> Iterator[Callable[[], object]]:
-        """Begin a pass, and yield of each data point a function that reads it, for who needs only some of them."""
+        """Begin a pass, and yield for each data point a function that reads it, for use of some of them only."""
         one = self._passes.begin(self.rng if self.shuffle else None)
         for index in self._draw_order()[one.value :].tolist():
             one.value += 1
@@ -68,22 +62,16 @@ class IndexedDataFlow(RNGDataFlow):
         self._passes.end(one)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return how many points were taken, and what their order was drawn from."""
+        """Return the number of points taken and the generator of their order."""
         rng = self._passes.drawn_from(self.rng) if self.shuffle else None
         return make_state(self, index=self._passes.value, rng=rng, size=len(self))
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to a position.
-
-        Raises:
-            InputError: The state is of another kind of flow, of other data or of another order; nothing was changed.
-        """
+        """Go to a position; refuse one of another flow."""
         saved = StateReader(self, state, "index", "rng", "size")
         if saved["size"] != len(self):
-            raise InputError(
-                f"{type(self).__name__} got a state over {saved['size']} data points and has {len(self)}: "
-                "the data has changed"
-            )
+            name, size = type(self).__name__, saved["size"]
+            raise InputError(f"{name} got a state over {size} data points and has {len(self)}: the data has changed")
         index, rng = saved.count("index", at_most=len(self)), saved.generator_of_order("rng", shuffle=self.shuffle)
         if rng is not None:
             self.rng = rng
@@ -99,7 +87,6 @@ class IndexedDataFlow(RNGDataFlow):
             yield self._read(index)
 
     def _draw_order(self) -> np.ndarray:
-        """Return the indices in the order of a pass."""
         order = np.arange(len(self))
         if self.shuffle:
             self.rng.shuffle(order)
@@ -108,12 +95,10 @@ class IndexedDataFlow(RNGDataFlow):
 
 @check_arguments
 class DataFromList(IndexedDataFlow):
-    """Yield the elements of a sequence, in a new random order on each pass or in their own.
-
-    The elements are yielded themselves, not copies.
+    """Yield the elements of a sequence themselves, not copies, in a new random order on each pass or in their own.
 
     Args:
-        lst: the data points, in anything that has a length and is indexed by integers.
+        lst: the data points, in any object with a length and integer indices.
         shuffle: whether each pass has a new order.
 
     Raises:
@@ -133,16 +118,16 @@ class DataFromList(IndexedDataFlow):
 
 @check_arguments
 class DataFromIterable(DataFlow):
-    """Yield what an iterable yields.
+    """Yield the elements of an iterable.
 
-    An iterator, such as a generator, can usually be gone through only once: a pass goes on where the last one stopped.
-    A later pass that finds nothing is an error, since training would otherwise go on without data.
+    An iterator, such as a generator, can usually be iterated once: a pass continues where the last one stopped. A later
+    pass that finds nothing is an error, since training would otherwise go on without data.
 
-    To go to a position, it takes and drops what was taken before. The iterable must therefore yield the same again in
-    another process, which a set of strings for example does not.
+    To go to a position, points taken before are taken again and dropped. The iterable must therefore yield the same
+    again in another process; a set of strings, for example, does not.
 
     Args:
-        iterable: what to iterate; if it has a length, that is the flow's.
+        iterable: the iterable; its length, if any, is the flow's.
 
     Raises:
         ConfigError: It cannot be iterated.
@@ -152,7 +137,7 @@ class DataFromIterable(DataFlow):
         self._iterable = iterable
         self._was_begun = False
         self._passes: Passes[int] = Passes(0)
-        # Of an iterator, over all passes: how many points were taken, and how many are to be dropped first.
+        # For an iterator, over all passes: the number of points taken, and of those to drop first.
         self._num_taken = 0
         self._num_to_skip = 0
 
@@ -165,13 +150,13 @@ class DataFromIterable(DataFlow):
         """Begin a pass.
 
         Raises:
-            DataExhaustedError: The iterable is an iterator, and an earlier pass has used it up.
+            DataExhaustedError: The iterable is an iterator that an earlier pass has used up.
         """
         was_begun, self._was_begun = self._was_begun, True
         one = self._passes.begin()
         points = iter(self._iterable)
         self._skip(points, one.value)
-        # Not ``yield from``, which would close a generator with this one, when a pass is broken off.
+        # Not ``yield from``, which would close the user's generator when a pass is broken off.
         for point in points:
             one.value += 1
             self._num_taken += 1
@@ -179,47 +164,43 @@ class DataFromIterable(DataFlow):
         self._passes.end(one)
         if one.value == 0 and was_begun and self._is_iterator():
             raise DataExhaustedError(
-                f"{type(self).__name__} got an iterator and an earlier pass has used it up: expected what can be "
-                "iterated again, such as a list, or a generator function for DataFromGenerator"
+                f"{type(self).__name__} got an iterator that an earlier pass has used up: use a list, or "
+                "DataFromGenerator with a generator function"
             )
 
     def reset_state(self) -> None:
         """Forget the position; an iterator stays where it is."""
-        self._passes.reset()
+        super().reset_state()
         self._num_to_skip = 0
 
     def state_dict(self) -> dict[str, Any]:
-        """Return how many points were taken."""
+        """Return the number of points taken."""
         taken = self._num_taken + self._num_to_skip if self._is_iterator() else 0
         return make_state(self, index=self._passes.value, taken=taken, was_begun=self._was_begun)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to a position: the next pass drops what was taken before.
+        """Go to a position: the next pass drops the points taken before.
 
         Raises:
-            InputError: The state is of another kind of flow, or lies before the place of an iterator; nothing was
-                changed. The next pass raises it if the iterable ends too early.
+            InputError: The state is of another kind of flow, or before the place of an iterator; nothing was changed.
+                The next pass raises it if the iterable ends too early.
         """
         saved = StateReader(self, state, "index", "taken", "was_begun")
         index, taken, was_begun = saved.count("index"), saved.count("taken"), saved.flag("was_begun")
         if self._is_iterator() and taken < self._num_taken:
             raise InputError(
-                f"{type(self).__name__} was to go on after data point {taken} of an iterator that has given "
+                f"{type(self).__name__} got a position after {taken} data points, and its iterator is after "
                 f"{self._num_taken}: an iterator cannot go back"
             )
         self._was_begun = was_begun
         self._num_to_skip = taken - self._num_taken if self._is_iterator() else 0
         self._passes.go_to(index)
 
-    def end_pass(self) -> None:
-        """Give up the rest of the newest pass; an iterator stays where it is."""
-        self._passes.reset()
-
     def _is_iterator(self) -> bool:
         return isinstance(self._iterable, Iterator)
 
     def _skip(self, points: Iterator[Any], num_taken_in_pass: int) -> None:
-        """Drop the points that were taken before the interruption."""
+        """Drop the points taken before the interruption."""
         if self._is_iterator():
             count, self._num_to_skip = self._num_to_skip, 0
             skip(self, points, count)
@@ -230,14 +211,14 @@ class DataFromIterable(DataFlow):
 
 @check_arguments
 class DataFromGenerator(DataFlow):
-    """Call a generator function for each pass and yield what it yields. The length is not known.
+    """Call a generator function for each pass and yield its data points. The length is not known.
 
-    To go to a position, it takes and drops what was taken before in that pass. The function must therefore yield the
-    same in another process: one that draws random numbers of its own, or counts its calls, does not.
+    To go to a position, points taken before in that pass are taken again and dropped. The function must therefore yield
+    the same in another process, and neither draw random numbers of its own nor count its calls.
 
     Args:
-        gen: a function without arguments that returns an iterable, typically a generator function; or an iterable,
-            as ``DataFromIterable`` takes.
+        gen: a function without arguments that returns an iterable, typically a generator function; or an iterable, as
+            for ``DataFromIterable``.
 
     Raises:
         ConfigError: It is neither.
@@ -246,18 +227,13 @@ class DataFromGenerator(DataFlow):
     def __init__(self, gen: Callable[[], Iterable[Any]] | Iterable[Any]) -> None:
         self._gen = gen if callable(gen) else DataFromIterable(gen)
         self._passes: Passes[int] = Passes(0)
-        # What the function returned last, if that is an iterator.
+        # The last result of the function, if that is an iterator.
         self._returned: object = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_returned": None}
 
     def __iter__(self) -> Iterator[Any]:
-        """Begin a pass.
-
-        Raises:
-            DataExhaustedError: There is nothing left of an iterator that an earlier pass went through.
-        """
         one = self._passes.begin()
         is_function = callable(self._gen)
         points = self._call(self._gen) if callable(self._gen) else iter(self._gen)
@@ -271,33 +247,31 @@ class DataFromGenerator(DataFlow):
         self._passes.end(one)
 
     def _call(self, gen: Callable[[], Iterable[Any]]) -> Iterator[Any]:
-        """Call the function, which has to return something new each time, or what can be gone through again."""
+        """Call the function, which must return a new iterator each time, or an iterable."""
         returned = gen()
         if not isinstance(returned, Iterable):
-            raise InputError(
-                f"DataFromGenerator got a function that returned {shown(returned)}: expected an iterable of data points"
-            )
+            raise InputError(f"DataFromGenerator got {shown(returned)} from its function: expected an iterable")
         if returned is self._returned:
             raise DataExhaustedError(
-                "DataFromGenerator got a function that returned the same iterator as before, which an earlier pass has "
-                "used: expected a new one for each pass"
+                "DataFromGenerator got the same iterator from its function again, which an earlier pass has used up: "
+                "expected a new one for each pass"
             )
         self._returned = returned if isinstance(returned, Iterator) else None
         return iter(returned)
 
     def reset_state(self) -> None:
         """Forget the position."""
-        self._passes.reset()
+        super().reset_state()
         if isinstance(self._gen, DataFromIterable):
             self._gen.reset_state()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return how many points were taken."""
+        """Return the number of points taken."""
         inner = self._gen.state_dict() if isinstance(self._gen, DataFromIterable) else None
         return make_state(self, index=self._passes.value, iterable=inner)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to a position: the next pass drops what was taken before.
+        """Go to a position: the next pass drops the points taken before.
 
         Raises:
             InputError: The state is of another kind of flow; nothing was changed. The next pass raises it if it ends
@@ -308,24 +282,24 @@ class DataFromGenerator(DataFlow):
         if isinstance(self._gen, DataFromIterable):
             self._gen.load_state_dict(saved["iterable"])
         elif saved["iterable"] is not None:
-            raise InputError("DataFromGenerator has a function, and got the state of one with an iterable")
+            raise InputError("DataFromGenerator got the state of one with an iterable: expected one with a function")
         self._passes.go_to(index)
 
     def end_pass(self) -> None:
         """Give up the rest of the newest pass."""
-        self._passes.reset()
+        super().end_pass()
         if isinstance(self._gen, DataFromIterable):
             self._gen.end_pass()
 
 
 @check_arguments
 class DataFromQueue(DataFlow):
-    """Yield what is got from a queue, without end.
+    """Yield the elements of a queue, without end.
 
-    What was got is gone, so it has no position and no length. A pass waits for as long as the queue is empty.
+    They cannot be had again, so there is neither a position nor a length. A pass waits while the queue is empty.
 
     Args:
-        queue: a ``queue.Queue``, a ``multiprocessing.Queue`` or anything else with ``get()``.
+        queue: a ``queue.Queue``, a ``multiprocessing.Queue`` or another object with ``get()``.
 
     Raises:
         ConfigError: It has no ``get()``.
@@ -348,13 +322,13 @@ class FakeData(RNGDataFlow):
     Args:
         shapes: the shape of each component.
         size: the number of data points of a pass.
-        random: whether each data point is drawn anew. Otherwise one is drawn for each pass and yielded again and
-            again, which costs nothing.
-        dtype: numpy's name of the type; or a list of one for each component.
+        random: whether each data point is drawn. Otherwise one is drawn for each pass and yielded again and again,
+            which costs nothing.
+        dtype: a dtype of numpy; or a list of one for each component.
         domain: the least number and the end of the range; or a list of one such pair for each component.
 
     Raises:
-        ConfigError: A type, a shape or a range makes no sense, or a list has not one entry for each component.
+        ConfigError: A type, a shape or a range is invalid, or a list has not one entry for each component.
     """
 
     def __init__(
@@ -389,21 +363,12 @@ class FakeData(RNGDataFlow):
             yield point
         self._passes.end(one)
 
-    def reset_state(self) -> None:
-        """Get a new generator and forget the position."""
-        super().reset_state()
-        self._passes.reset()
-
     def state_dict(self) -> dict[str, Any]:
-        """Return how many points were taken, and the generator that the next ones are drawn from."""
+        """Return the number of points taken and the generator of the next ones."""
         return make_state(self, index=self._passes.value, rng=self._passes.drawn_from(self.rng))
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to a position.
-
-        Raises:
-            InputError: The state is of another kind of flow or of another size; nothing was changed.
-        """
+        """Go to a position."""
         saved = StateReader(self, state, "index", "rng")
         index, rng = saved.count("index", at_most=self._size), saved.generator("rng")
         self.rng = rng
@@ -411,10 +376,7 @@ class FakeData(RNGDataFlow):
 
     def end_pass(self) -> None:
         """Give up the rest of the newest pass."""
-        if self._random:
-            self._passes.reset()
-        else:
-            self._passes.give_up(self._draw)
+        self._passes.give_up(lambda: None if self._random else self._draw())
 
     def _draw(self) -> list[np.ndarray]:
         return [component.draw(self.rng) for component in self._components]
@@ -422,7 +384,7 @@ class FakeData(RNGDataFlow):
 
 @dataclass(frozen=True)
 class _Component:
-    """Shape, type and range of one component."""
+    """Shape, type and range of one component of a data point."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -434,19 +396,18 @@ class _Component:
 
 
 def _make(index: int, shape: Sequence[int], dtype: DTypeLike, domain: Sequence[float]) -> _Component:
-    """Check and gather what is known of one component."""
+    """Return a component after checking its parts."""
     if dtype is None:
         # numpy would take it for float64.
-        raise ConfigError(f"FakeData component {index}: dtype=None: expected a dtype")
+        raise ConfigError(f"FakeData got dtype=None for component {index}: expected a dtype")
     try:
         component = _Component(tuple(map(int, shape)), np.dtype(dtype), (float(domain[0]), float(domain[1])))
     except (TypeError, ValueError, IndexError) as error:
-        told = f"shapes[{index}]={shown(shape)}, dtype={shown(dtype)} and domain={shown(domain)}"
-        raise ConfigError(f"FakeData got {told}: expected sizes, a dtype and a range (low, high)") from error
+        given = f"shapes[{index}]={shown(shape)}, dtype={shown(dtype)} and domain={shown(domain)}"
+        raise ConfigError(f"FakeData got {given}: expected sizes, a dtype and a range (low, high)") from error
     if min(component.shape, default=0) < 0 or not component.domain[0] <= component.domain[1]:
         raise ConfigError(
-            f"FakeData got shapes[{index}]={shown(shape)} and domain={shown(domain)}: expected sizes of at "
-            "least 0 and a "
-            "range (low, high)"
+            f"FakeData got shapes[{index}]={shown(shape)} and domain={shown(domain)}: expected sizes of at least 0 and "
+            "a range (low, high)"
         )
     return component

@@ -1,9 +1,9 @@
-"""Where code is with respect to a distribution strategy: in one of its towers, or across them.
+"""Current context of code: a tower of a distribution strategy, or across its towers.
 
 In a *tower context* code builds one tower; in a *cross-tower context* it builds what all towers of a strategy share.
-Which of the two is current is told by the frame of `tpack.tower.context`, where the towers of trainers are as well:
-outside of everything it is the tower of the default strategy. Here are a strategy's own blocks and the checks of where
-a method may be called; `tpack.distribute.contexts` is what users ask.
+Code starts in the tower context of the default strategy. ``with strategy.scope():`` enters the cross-tower context of a
+strategy, `call_for_each_tower` its tower contexts, and `merge_call` the cross-tower context again. A trainer's tower is
+a tower context too. The frame of `tpack.tower.context` holds the current context.
 """
 
 import importlib
@@ -23,12 +23,12 @@ from tpack.tower.context import TowerContext as Tower
 from tpack.tower.devices import device_key
 from tpack.tower.getters import Getter, custom_getter_scope
 from tpack.types import Strategy
-from tpack.utils.argtools import log_once
+from tpack.utils.logger import log_once
 from tpack.utils.validation import check_arguments
 
 S = TypeVar("S", bound=Strategy)
 
-# Both build on this module, and are loaded where code is outside of all strategies, or in a trainer's tower.
+# Both build on this module; they are loaded for code outside of all strategies, and in a trainer's tower.
 _DEFAULT_STRATEGY = "tpack.distribute.default_strategy"
 _TRAINER_TOWERS = "tpack.distribute.trainer_strategy"
 
@@ -76,7 +76,7 @@ def get_distribution_strategy() -> Any:
 
 
 def has_distribution_strategy() -> bool:
-    """Tell whether a strategy other than the default one is current; a trainer's towers count as one.
+    """Return whether a strategy other than the default one is current; a trainer's towers count as one.
 
     Source:
         The seed ``distribute``.
@@ -85,7 +85,7 @@ def has_distribution_strategy() -> bool:
 
 
 def strategy_of(frame: Frame) -> Any:
-    """Return the strategy of a frame; None for the default one, and in a trainer's tower that was not asked for one."""
+    """Return the strategy of a frame; None for the default one, and in a trainer's tower without a context."""
     if frame.strategy is not None:
         return frame.strategy
     context = tower_context_of(frame)
@@ -93,25 +93,25 @@ def strategy_of(frame: Frame) -> Any:
 
 
 def tower_context_of(frame: Frame) -> "TowerContext | None":
-    """Return the strategy's tower context of a frame, or None where there is none (yet)."""
+    """Return the strategy's tower context of a frame, or None where there is none yet."""
     if frame.tower is not None:
         return _contexts.get(frame.tower)
     return frame.tower_context if isinstance(frame.tower_context, TowerContext) else None
 
 
 def show_tower(tower: Tower, context: "TowerContext") -> None:
-    """Let a tower be seen as a tower context of a strategy.
+    """Register the tower context of a tower.
 
     Args:
-        tower: the tower, for as long as it is there.
-        context: the context. It must not hold the tower.
+        tower: the tower; the entry lives as long.
+        context: the context. It must not refer to the tower.
     """
     _contexts[tower] = context
 
 
 @contextmanager
 def across_towers(strategy: Strategy) -> Iterator[None]:
-    """Be in the cross-tower context of a strategy for a block, in which TensorFlow sees none."""
+    """Enter the cross-tower context of a strategy for a block, in which TensorFlow sees no strategy."""
     with entered(current_frame().inside(strategy=strategy)), shown_strategy(None):
         yield
 
@@ -180,13 +180,13 @@ def require_tower_context(tower_context: "TowerContext") -> None:
 class TowerContext:
     """One tower of a strategy, as seen from inside; this base class is that of a single tower.
 
-    As a block it makes itself the current tower context. The class of the same name in `tpack.tower` is a tower as it
-    is built, with its scopes and variables, which `get_current_tower_context` returns. In a strategy's tower both are
-    current.
+    As a block it is the current tower context. The class of the same name in `tpack.tower`, which
+    `get_current_tower_context` returns, is a tower being built, with its scopes and variables. In a strategy's tower
+    both are current.
 
     Args:
         distribution_strategy: the strategy.
-        tower_id: which of its towers this is, from 0 up.
+        tower_id: the number of the tower, from 0.
 
     Source:
         The class of the same name in the seed ``distribute``.
@@ -197,16 +197,16 @@ class TowerContext:
         self._tower_id = tower_id
 
     def merge_call(self, merge_fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Wait for all towers, and run a function once in the cross-tower context with what they brought.
+        """Wait for all towers, and run a function once in the cross-tower context with their values.
 
         Args:
-            merge_fn: called as ``merge_fn(strategy, *args, **kwargs)``; each argument is what `regroup` makes of the
-                towers' values. Of several towers the first one's function is called.
+            merge_fn: called as ``merge_fn(strategy, *args, **kwargs)``; each argument is the `regroup` of the towers'
+                values. The first tower's function is called.
             *args: this tower's values.
             **kwargs: more of them.
 
         Returns:
-            This tower's part of what the function returned: of `PerDevice` and `Mirrored` values the one of its device.
+            This tower's part of the result: of `PerDevice` and `Mirrored` values that of its device.
 
         Raises:
             StrategyError: This is not the current tower context.
@@ -236,7 +236,7 @@ class TowerContext:
 
     @property
     def tower_id(self) -> int:
-        """Which tower this is, from 0 to K - 1.
+        """The number of this tower, from 0 to K - 1.
 
         Raises:
             StrategyError: This is not the current tower context.
@@ -249,17 +249,17 @@ class TowerContext:
 
     @property
     def number(self) -> int:
-        """Which tower this is, for what is the same in all towers after the first."""
+        """The number of this tower, for what is equal in all towers after the first."""
         return self._tower_id
 
     @property
     def distribution_strategy(self) -> Any:
-        """The strategy that the tower belongs to."""
+        """The strategy of the tower."""
         return self._distribution_strategy
 
     @property
     def device(self) -> str:
-        """The device that this tower is built for, as a string.
+        """The device of this tower, as a string.
 
         Raises:
             StrategyError: This is not the current tower context.
@@ -268,7 +268,7 @@ class TowerContext:
         return device_key(current_device())
 
     def __enter__(self) -> "TowerContext":
-        # Nothing is kept here: several threads may be in blocks of the default strategy's one tower context.
+        # Stateless: several threads may be in blocks of the default strategy's one tower context.
         push_frame(current_frame().inside(tower_context=self))
         return self
 
@@ -282,14 +282,14 @@ class TowerContext:
 
 
 _contexts: WeakKeyDictionary[Tower, TowerContext] = WeakKeyDictionary()
-"""What towers are to strategies: those of a strategy from the beginning, a trainer's once it is asked for."""
+"""The contexts of towers: of a strategy's towers from the beginning, of a trainer's on first use."""
 
 
 def get_update_device() -> str | None:
-    """Return the device of the update that is built now, or None outside `update` and `update_non_slot`.
+    """Return the device of the current update, or None outside `update` and `update_non_slot`.
 
     Returns:
-        A device name; under the default strategy, that of what is updated.
+        A device name; under the default strategy, that of the updated variable.
 
     Source:
         The seed ``distribute``.
@@ -299,7 +299,7 @@ def get_update_device() -> str | None:
 
 @check_arguments
 class UpdateContext:
-    """The block in which one device is updated; blocks can be nested.
+    """Block in which one device is updated; blocks can be nested.
 
     Args:
         device: the device.
@@ -324,12 +324,12 @@ class UpdateContext:
 def current_strategy(
     strategy: S, create_variable: Callable[..., BaseVariable], default_device: str | None = None
 ) -> Iterator[S]:
-    """Make a strategy the current one, and its cross-tower context the current context.
+    """Make a strategy and its cross-tower context current in a block.
 
     Args:
         strategy: the strategy.
         create_variable: a variable creator, ``create_variable(next_creator, **kwargs)``.
-        default_device: a device for what the block builds, or None.
+        default_device: the device of the block's operations, or None.
 
     Yields:
         The strategy.
@@ -343,9 +343,10 @@ def current_strategy(
 
     def create(next_creator: Callable[..., BaseVariable], **kwargs: Any) -> BaseVariable:
         require_distribution_strategy_scope(strategy)
-        if get_update_device() is not None or _is_shared_by_towers():
-            # What an optimizer makes where it updates one component, such as a slot, is of that device alone. What one
-            # tower makes for all, such as the state of moving summaries, is changed by that tower alone.
+        tower = get_current_tower_context()
+        if get_update_device() is not None or (tower is not None and tower.recorder.is_paused):
+            # A slot that an optimizer makes where it updates one component belongs to that device alone. A variable
+            # that one tower makes for all, such as the state of moving summaries, is changed by that tower alone.
             return next_creator(**with_resource(kwargs))
         return create_variable(next_creator, **with_layer_state(with_resource(kwargs)))
 
@@ -358,13 +359,8 @@ def current_strategy(
         yield strategy
 
 
-def _is_shared_by_towers() -> bool:
-    tower = get_current_tower_context()
-    return tower is not None and tower.recorder.is_paused
-
-
 def with_resource(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return a creator's arguments for a resource variable; what Keras makes is one, and does not say so."""
+    """Return a creator's arguments for a resource variable; Keras variables are, without the argument."""
     return {**kwargs, "use_resource": True} if "use_resource" in kwargs else kwargs
 
 
@@ -375,17 +371,17 @@ def _without_partitioner(getter: Getter, *args: Any, **kwargs: Any) -> tf.Variab
 
 
 def with_layer_state(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return a variable creator's arguments, for state of a Keras layer such that it is local to towers.
+    """Return a variable creator's arguments, with the state of Keras layers local to towers.
 
     Args:
-        kwargs: the arguments. Those of Keras say nothing of ``use_resource``; its state is what is not trained and has
-            neither a synchronization nor an aggregation of its own.
+        kwargs: the arguments. Those of Keras have no ``use_resource``; its state is not trained and has neither a
+            synchronization nor an aggregation of its own.
 
     Returns:
         The arguments, with the mean over towers as the aggregation of floating-point numbers, and the first tower's
         value as that of others.
     """
-    # Both enumerations call what they do by itself 0.
+    # The automatic value of both enumerations is 0.
     says_how = any(getattr(kwargs.get(key), "value", 0) for key in ("synchronization", "aggregation"))
     is_trained = kwargs.get("trainable") is not False
     if "use_resource" in kwargs or says_how or is_trained or current_frame().tower is None:

@@ -1,11 +1,11 @@
 """Cross-tower operations: reduce the values of several devices to one, and broadcast it.
 
-A strategy has one of these and calls it in the cross-tower context. Where a `Reducer` takes K lists of N gradients and
-gives the results to the same towers, these take the values of a strategy and say for each where its result goes.
+A strategy calls them in the cross-tower context. A `Reducer` takes K lists of N gradients and returns the results to
+the same towers; these take the values of a strategy with a destination for each result.
 
-A *destination* is a device, several of them, or something that lies on devices already: a variable, one that is
-mirrored, the value of several devices, a tensor. What each device *contributes* to a reduction is one tensor: most
-often the one that it has; of a list of them (`MapOutput`) their sum, and of anything else a copy on the device.
+A *destination* is a device, a list of devices, or something that is on devices already: a variable, a mirrored one, a
+value of several devices, a tensor. Each device *contributes* one tensor to a reduction: usually its own; the sum of a
+list (`MapOutput`); a copy of anything else.
 """
 
 import abc
@@ -44,7 +44,7 @@ class CrossTowerOps(abc.ABC):
     """Base of algorithms for reduction and broadcasting.
 
     Destinations are a device, a list of devices, a variable (mirrored or not), a tensor, or a value of several devices:
-    the result lies on the same devices.
+    the result is on the same devices.
 
     Source:
         The class of this name in the seed's ``cross_tower_ops``, whose hooks for subclasses are the same.
@@ -55,20 +55,20 @@ class CrossTowerOps(abc.ABC):
 
         Args:
             aggregation: ``tf.VariableAggregation.SUM`` or ``tf.VariableAggregation.MEAN``.
-            per_device_value: a value of several devices, or a tensor or variable, which is that of its one device. All
-                are dense or all are ``IndexedSlices``, and so is the result.
-            destinations: where the result goes.
+            per_device_value: a value of several devices, or a tensor or variable of one device. All are dense or all
+                are ``IndexedSlices``, and so is the result.
+            destinations: the devices of the result.
 
         Returns:
-            The result, the same on every device.
+            The result, equal on every device.
 
         Shapes:
-            As those of the values, which are alike; the rows of ``IndexedSlices`` are those of all devices.
+            The shape of the values; the rows of ``IndexedSlices`` are those of all devices.
 
         Raises:
             ConfigError: The aggregation, the value or the destinations are of another kind, or empty.
-            ReductionError: The values differ in kind, dtype or shape, integers are to be averaged, or the algorithm
-                cannot serve these devices.
+            ReductionError: The values differ in kind, dtype or shape, integers are averaged, or the algorithm does not
+                support these devices.
 
         Source:
             The seed's method of this name.
@@ -91,7 +91,7 @@ class CrossTowerOps(abc.ABC):
             The results in the order of the pairs.
 
         Raises:
-            ConfigError: The pairs are no list or tuple of tuples of two, or as for `reduce`.
+            ConfigError: The pairs are not a list or tuple of tuples of two, or as for `reduce`.
             ReductionError: As for `reduce`.
 
         Source:
@@ -99,11 +99,13 @@ class CrossTowerOps(abc.ABC):
         """
         reduce_op_of(aggregation)
         if not isinstance(value_destination_pairs, list | tuple):
-            raise ConfigError(f"expected a list or tuple of (value, destinations), got {value_destination_pairs!r}")
+            raise ConfigError(
+                f"batch_reduce got {value_destination_pairs!r}: expected a list or tuple of (value, destinations)"
+            )
         pairs = []
         for pair in value_destination_pairs:
             if not isinstance(pair, tuple) or len(pair) != 2:
-                raise ConfigError(f"expected (value, destinations) as each element, got {pair!r}")
+                raise ConfigError(f"batch_reduce got the element {pair!r}: expected (value, destinations)")
             pairs.append((_as_values(pair[0]), pair[1]))
             validate_destinations(pair[1])
         return self._batch_reduce(aggregation, pairs)
@@ -113,7 +115,7 @@ class CrossTowerOps(abc.ABC):
 
         Args:
             tensor: a tensor, ``IndexedSlices``, a variable or a number.
-            destinations: where the copies go.
+            destinations: the devices of the copies.
 
         Returns:
             The copies.
@@ -126,7 +128,7 @@ class CrossTowerOps(abc.ABC):
         """
         if isinstance(tensor, DistributedValues):
             raise ConfigError(
-                f"expected one tensor to broadcast, got {tensor!r}, which has one for each of its devices"
+                f"broadcast got {tensor!r}, which has a tensor on each of its devices: expected one tensor"
             )
         validate_destinations(destinations)
         return self._broadcast(tensor, destinations)
@@ -135,11 +137,11 @@ class CrossTowerOps(abc.ABC):
     def _reduce(
         self, aggregation: Aggregation, per_device_value: DistributedValues, destinations: Destinations
     ) -> Mirrored:
-        """Reduce one value; the arguments were checked."""
+        """Reduce one value; the arguments are valid."""
 
     @abc.abstractmethod
     def _batch_reduce(self, aggregation: Aggregation, value_destination_pairs: ValueDestinationPairs) -> list[Mirrored]:
-        """Reduce several values; the arguments were checked."""
+        """Reduce several values; the arguments are valid."""
 
     def _broadcast(self, tensor: PlainValue, destinations: Destinations) -> Mirrored:
         return Mirrored({device: copy_to_device(tensor, device) for device in get_devices_from(destinations)})
@@ -147,16 +149,16 @@ class CrossTowerOps(abc.ABC):
 
 @check_arguments
 class ReductionToOneDeviceCrossTowerOps(CrossTowerOps):
-    """Reduce to one device first and copy the result from there; several values one after the other.
+    """Algorithm that reduces on one device and copies the result; several values one after the other.
 
     Args:
-        reduce_to_device: where to reduce; by default on the first device of each value's destinations.
-        accumulation_fn: sums a list of dense tensors; by default they are added in a fixed order, those of 16 bits in
-            float32. ``IndexedSlices`` are concatenated and never given to it.
+        reduce_to_device: the device; by default the first one of each value's destinations.
+        accumulation_fn: sums a list of dense tensors; by default they are added in a fixed order, 16-bit ones in
+            float32. ``IndexedSlices`` are concatenated without it.
 
     Raises:
-        ConfigError: The name of the device cannot be read.
-        DeviceError: The machine has GPUs, and not this one.
+        ConfigError: The name of the device is malformed.
+        DeviceError: The machine has GPUs, but not this one.
 
     Source:
         The class of this name in the seed's ``cross_tower_ops``.
@@ -187,22 +189,22 @@ class ReductionToOneDeviceCrossTowerOps(CrossTowerOps):
 def reduce_on_device(
     contributions: "Contributions", op: ReduceOp, device: str, accumulation_fn: AccumulationFn | None = None
 ) -> TensorOrSlices:
-    """Reduce what several devices brought, on one device.
+    """Reduce the contributions of several devices, on one device.
 
     Args:
         contributions: the summands. A mean is over the values that they were made of.
         op: sum or mean.
-        device: where.
+        device: the device.
         accumulation_fn: as for `ReductionToOneDeviceCrossTowerOps`.
 
     Returns:
         A tensor, or ``IndexedSlices`` if the summands are.
 
     Shapes:
-        As those of the summands, which are alike; the rows of ``IndexedSlices`` are those of all devices.
+        The shape of the summands; the rows of ``IndexedSlices`` are those of all devices.
 
     Raises:
-        ReductionError: The summands differ, or integers are to be averaged.
+        ReductionError: The summands differ, or integers are averaged.
 
     Source:
         ``_simple_reduce`` of the seed's ``cross_tower_ops``.
@@ -219,13 +221,13 @@ def reduce_on_device(
 
 
 def check_destinations(destinations: Destinations) -> bool:
-    """Tell whether a destination names any device.
+    """Return whether a destination names a device.
 
     Args:
-        destinations: what is asked about, of a kind that `validate_destinations` accepts.
+        destinations: a kind that `validate_destinations` accepts.
 
     Returns:
-        Whether there is a device; false for an empty list or name, and for a variable that nobody placed.
+        False for an empty list or name, and for a variable without a device.
 
     Source:
         The function of this name in the seed's ``cross_tower_ops``.
@@ -240,11 +242,11 @@ def check_destinations(destinations: Destinations) -> bool:
 
 
 def validate_destinations(destinations: Destinations) -> None:
-    """Check that something is a destination.
+    """Check that a value is a destination.
 
     Args:
-        destinations: a device, a list of devices, a variable, a tensor, or a `DistributedValues`, mirrored variables
-            among them.
+        destinations: a device, a list of devices, a variable, a tensor, or a `DistributedValues`, such as a mirrored
+            variable.
 
     Raises:
         ConfigError: It is of another kind, or names no device.
@@ -257,8 +259,8 @@ def validate_destinations(destinations: Destinations) -> None:
         isinstance(name, str) for name in names
     ):
         raise ConfigError(
-            "expected a device, a list of devices, a variable, a tensor or a value of several devices as the "
-            f"destinations, got {destinations!r}"
+            f"destinations got {destinations!r}: expected a device, a list of devices, a variable, a tensor or a value "
+            "of several devices"
         )
     if not check_destinations(destinations):
         hint = ": it has no device, create it under tf.device" if isinstance(destinations, _PLACED) else ""
@@ -266,18 +268,18 @@ def validate_destinations(destinations: Destinations) -> None:
 
 
 def get_devices_from(destinations: Destinations) -> list[str]:
-    """Return the devices that a destination stands for.
+    """Return the devices of a destination.
 
     Args:
-        destinations: what `validate_destinations` accepts.
+        destinations: a kind that `validate_destinations` accepts.
 
     Returns:
-        Their names as `device_key` spells them, in the order of the destination, each once. Names of GPUs become
-        logical CPU devices on a machine without GPUs.
+        Their names in the spelling of `device_key`, in the order of the destination, each once. GPUs become logical CPU
+        devices on a machine without GPUs.
 
     Raises:
-        ConfigError: A name cannot be read.
-        DeviceError: The machine has GPUs, and not one that is named.
+        ConfigError: A name is malformed.
+        DeviceError: The machine has GPUs, but not one of these.
 
     Source:
         The function of this name in the seed's ``cross_tower_ops``.
@@ -291,14 +293,14 @@ def get_devices_from(destinations: Destinations) -> list[str]:
 
 
 def devices_for(colocate_with: Destinations | None, devices: Sequence[str]) -> list[str]:
-    """Return the devices of a variable that is created.
+    """Return the devices of a new variable.
 
     Args:
-        colocate_with: what `colocate_vars_with` was given; None for nothing.
-        devices: those of a variable that is not to be anywhere else.
+        colocate_with: the argument of `colocate_vars_with`; None outside of it.
+        devices: the default devices.
 
     Raises:
-        ConfigError: It is something else.
+        ConfigError: ``colocate_with`` is something else.
     """
     if colocate_with is None:
         return list(devices)
@@ -307,25 +309,25 @@ def devices_for(colocate_with: Destinations | None, devices: Sequence[str]) -> l
 
 
 class Contributions(NamedTuple):
-    """The summands of a reduction by device, and the number of values that they were made of."""
+    """Summands of a reduction by device, and the number of values that they were made of."""
 
     by_device: dict[str, TensorOrSlices]
     num_values: int
 
     @property
     def is_plain(self) -> bool:
-        """Whether each device brings one value, so that the mean over devices is that over the values."""
+        """Whether each device contributes one value, so that the mean over devices is that over values."""
         return self.num_values == len(self.by_device)
 
 
 def gather_contributions(value: DistributedValues) -> Contributions:
-    """Return what each device brings; a device with an empty list brings nothing.
+    """Return the contribution of each device; a device with an empty list contributes nothing.
 
     Args:
-        value: what is to be reduced.
+        value: the value to reduce.
 
     Raises:
-        ConfigError: No device brings anything.
+        ConfigError: No device contributes.
     """
     by_device: dict[str, TensorOrSlices] = {}
     num_values = 0
@@ -336,7 +338,7 @@ def gather_contributions(value: DistributedValues) -> Contributions:
             num_values += len(parts)
             by_device[device_key(device)] = _sum_on_device(parts, device_key(device))
     if not by_device:
-        raise ConfigError(f"expected a value to reduce, got {value!r}, which is empty on every device")
+        raise ConfigError(f"reduce got {value!r}: expected a value that is not empty on every device")
     return Contributions(by_device, num_values)
 
 
@@ -345,7 +347,7 @@ def copy_to_device(value: PlainValue, device: str) -> TensorOrSlices:
 
     Args:
         value: a tensor, ``IndexedSlices``, a variable, or a number or array.
-        device: its name as `device_key` spells it; empty where nothing is asked for.
+        device: its name in the spelling of `device_key`; empty for any.
 
     Returns:
         A tensor, or ``IndexedSlices``.
@@ -361,10 +363,10 @@ def copy_to_device(value: PlainValue, device: str) -> TensorOrSlices:
 
 
 def as_dense_or_slices(value: PlainValue) -> TensorOrSlices:
-    """Return a tensor or ``IndexedSlices`` of tensors as they are, and a variable, number or array as a tensor.
+    """Return a variable, number or array as a tensor, and others as they are.
 
     Raises:
-        ConfigError: It is something else.
+        ConfigError: It is not a tensor, ``IndexedSlices``, variable, number or array.
     """
     if isinstance(value, tf.Tensor):
         return value
@@ -392,7 +394,7 @@ def _unique(names: Iterable[str]) -> list[str]:
 
 
 def _of_tensors(slices: tf.IndexedSlices) -> tf.IndexedSlices:
-    """Return slices whose indices and shape, which users write as lists, are tensors."""
+    """Convert the indices and shape of slices, which users may write as lists, to tensors."""
     if all(isinstance(part, tf.Tensor) for part in gradient_parts(slices)):
         return slices
     return map_gradient_parts(tf.convert_to_tensor, slices)

@@ -17,7 +17,7 @@ from tpack.distribute.contexts import (
     strategy_of,
 )
 from tpack.distribute.multi_step import MultiStepContext, run_steps
-from tpack.distribute.strategy import DatasetFn, DistributionStrategy, StepFn, VariableCreator
+from tpack.distribute.strategy import DatasetFn, DistributionStrategy, StepFn
 from tpack.distribute.values import (
     Aggregation,
     Destinations,
@@ -32,9 +32,9 @@ from tpack.tower.context import current_frame
 
 
 class DefaultStrategy(DistributionStrategy):
-    """Changes nothing about how anything is built. There is one, with one tower context: see `DEFAULT_STRATEGY`.
+    """Strategy that changes nothing; its one instance is `DEFAULT_STRATEGY`, with one tower context.
 
-    What another strategy made for several devices stays whole: it is updated on all of them.
+    Values that another strategy made for several devices stay whole: they are updated on all of them.
 
     Source:
         The default strategy of the seed ``distribute``.
@@ -55,7 +55,7 @@ class DefaultStrategy(DistributionStrategy):
             raise StrategyError(
                 f"must not nest scopes of distribution strategies: {current or frame.tower!r} is current"
             )
-        with current_strategy(self, _create_as_it_is):
+        with current_strategy(self, lambda next_creator, **kwargs: next_creator(**kwargs)):
             yield self
 
     def read_var(self, v: Variable) -> tf.Tensor:
@@ -114,24 +114,20 @@ class DefaultStrategy(DistributionStrategy):
 
     @property
     def worker_devices(self) -> list[str]:
-        """Refused with a `StrategyError`: the tower is wherever its code puts it."""
+        """Refused with a `StrategyError`: the tower is wherever its code is placed."""
         raise _has_no("worker_devices")
 
     @property
     def parameter_devices(self) -> list[str]:
-        """Refused with a `StrategyError`: variables are wherever their code puts them."""
+        """Refused with a `StrategyError`: variables are wherever their code is placed."""
         raise _has_no("parameter_devices")
 
     def non_slot_devices(self, var_list: Sequence[Variable]) -> Variable:
-        """Return the variable whose name comes first, so that it is the same one in every build."""
+        """Return the variable with the first name, so that it is the same one in every build."""
         return min(var_list, key=lambda variable: variable.name)
 
     def _worker_device_index(self) -> NoReturn:
         raise _has_no("worker_device_index")
-
-
-def _create_as_it_is(next_creator: VariableCreator, **kwargs: object) -> Variable:
-    return next_creator(**kwargs)
 
 
 def _has_no(name: str) -> StrategyError:

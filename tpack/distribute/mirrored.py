@@ -1,9 +1,9 @@
-"""Mirror every variable on all devices, and keep the mirrors the same by reducing what the towers bring.
+"""Strategies that mirror every variable on all devices, and keep the mirrors equal by reducing the towers' values.
 
-An optimizer keeps slots for each variable and may count its steps. Where variables are mirrored, so is that state:
-every device has a clone of the optimizer, which sees the mirrors of its device only. The first one makes each slot and
-counter as one mirrored variable, under the name that TensorFlow 1 gave it, and the others take it; so it is saved once,
-and restored on all devices. All clones apply the same gradients, so the mirrors stay equal.
+An optimizer's slots and counters are mirrored with its variables: every device has a clone of the optimizer, for the
+mirrors of its device. The first one makes each slot and counter as one mirrored variable, under its name in TensorFlow
+1, and the others share it; so it is saved once, and restored on all devices. All clones apply the same gradients, so
+the mirrors stay equal.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,21 +42,21 @@ from tpack.utils.validation import check_arguments, check_count
 class MirroredStrategy(MultiDeviceStrategy):
     """Synchronous training on the devices of one machine, with a mirror of each variable on each device.
 
-    Towers are built one after the other, in one order, also where they meet: see `tpack.tower.tower_threads`.
+    Towers are built one after the other, in a fixed order, also where they meet: see `tpack.tower.tower_threads`.
 
     Args:
         devices: names of devices, each once. None for the GPUs of the machine, or its CPU if it has none.
-        num_gpus: in place of ``devices``, how many GPUs; 0 for the CPU.
-        cross_tower_ops: reduces and broadcasts values; by default what `choose_the_best` chooses, with the session
-            config that `configure` was given.
-        prefetch_on_device: how many elements of a dataset wait on each device; see `PerDeviceDataset`.
+        num_gpus: in place of ``devices``, the number of GPUs; 0 for the CPU.
+        cross_tower_ops: reduces and broadcasts values; by default the result of `choose_the_best`, with the session
+            config of `configure`.
+        prefetch_on_device: the elements of a dataset that wait on each device; see `PerDeviceDataset`.
         num_gpus_per_worker: another name of ``num_gpus``.
-        tower_building: how the third tower and all that follow come about; see `call_in_replicated_towers`.
+        tower_building: see `call_in_replicated_towers`.
 
     Raises:
         ConfigError: More than one of ``devices``, ``num_gpus`` and ``num_gpus_per_worker`` is given, or no device, or
             one twice.
-        DeviceError: There are GPUs, and not one that is asked for.
+        DeviceError: The machine has GPUs, but not one of these.
 
     Example:
         strategy = MirroredStrategy(num_gpus=8)
@@ -64,7 +64,7 @@ class MirroredStrategy(MultiDeviceStrategy):
             losses = strategy.call_for_each_tower(tower_fn, inputs)
 
     Source:
-        The mirrored strategy that the seed ``distribute`` describes.
+        The mirrored strategy of the seed ``distribute``.
     """
 
     def __init__(
@@ -117,22 +117,22 @@ class MirroredStrategy(MultiDeviceStrategy):
 class CollectiveAllReduceStrategy(MultiWorkerStrategy, MirroredStrategy):
     """Synchronous training on K devices in each of W workers, with a mirror of each variable on each device.
 
-    With one process, it reduces by collective operations; `MirroredStrategy` does the same and chooses a faster way to
-    reduce between CPU devices. With several, values are reduced inside each worker as there, and exchanged between the
-    workers by queues on their servers. All workers have as many devices. Each has variables of its own, which must
-    begin with the same values: an `Estimator` and a `MultiWorkerStrategyTrainer` see to that.
+    In one process it reduces by collective operations; `MirroredStrategy` chooses a faster reduction between CPU
+    devices. In several, values are reduced inside each worker as there, and exchanged between workers by queues on
+    their servers. All workers have the same number of devices. Each has variables of its own, which must start with
+    equal values, as an `Estimator` and a `MultiWorkerStrategyTrainer` ensure.
 
     Args:
-        num_gpus_per_worker: how many towers, on as many GPUs; 0 for one on the CPU.
+        num_gpus_per_worker: the number of towers, on as many GPUs; 0 for one on the CPU.
         devices: in place of that, the device of each tower.
         all_reduce_merge_scope: see `CollectiveAllReduce`.
-        prefetch_on_device: how many elements of a dataset wait on each device; see `PerDeviceDataset`.
-        tower_building: how the third tower and all that follow come about; see `call_in_replicated_towers`.
+        prefetch_on_device: the elements of a dataset that wait on each device; see `PerDeviceDataset`.
+        tower_building: see `call_in_replicated_towers`.
 
     Raises:
         ConfigError: Both ``num_gpus_per_worker`` and ``devices`` are given, one is out of range, or a device is there
             twice.
-        DeviceError: There are GPUs, and not one that is asked for.
+        DeviceError: The machine has GPUs, but not one of these.
 
     Source:
         The class of the same name in TensorFlow's ``contrib.distribute``.
@@ -166,7 +166,7 @@ class CollectiveAllReduceStrategy(MultiWorkerStrategy, MirroredStrategy):
         self._cross_tower_ops = WorkersCrossTowerOps(inner, group)
 
     def reduce_over_workers(self, aggregation: Aggregation, value: tf.Tensor) -> tf.Tensor:
-        """Return the sum or mean of what each worker has one of; see `WorkersCrossTowerOps.over_workers`."""
+        """Return the sum or mean of a value over workers; see `WorkersCrossTowerOps.over_workers`."""
         value = super().reduce_over_workers(aggregation, value)
         ops = self.cross_tower_ops
         return ops.over_workers(value, aggregation) if isinstance(ops, WorkersCrossTowerOps) else value
@@ -177,9 +177,9 @@ class CollectiveAllReduceStrategy(MultiWorkerStrategy, MirroredStrategy):
 
 
 class _MirroredOptimizers:
-    """The optimizers that apply gradients in place of the user's, by the devices that variables are mirrored on.
+    """Optimizers that apply gradients in place of the user's, by the devices of mirrored variables.
 
-    They are remembered, because an optimizer that is used twice goes on with the same slots.
+    They are kept, so that an optimizer that is used twice continues with the same slots.
     """
 
     def __init__(self) -> None:
@@ -188,7 +188,7 @@ class _MirroredOptimizers:
     def apply_gradients(
         self, optimizer: tf.train.Optimizer, grads_and_vars: GradsAndVars, name: str
     ) -> list[tf.Operation]:
-        """Apply reduced gradients, on every device those of the mirrors there.
+        """Apply reduced gradients to the mirrors of each device.
 
         Args:
             optimizer: the user's. It works on the first device of the first variables; elsewhere there are clones.
@@ -244,17 +244,17 @@ def _apply_on_devices(
     optimizers: Mapping[str, tf.train.Optimizer], pairs: GradsAndVars, name: str
 ) -> list[tf.Operation]:
     around = tf.get_default_graph().get_name_scope()
-    state = _State(list(optimizers))
+    state = _OptimizerVariables(list(optimizers))
     updates: list[tf.Operation] = []
 
     def apply(device: str, own_pairs: GradsAndVars) -> None:
         number = len(updates)
         with ExitStack() as scopes:
-            # What the first one makes, such as its counters, is called as if it were alone.
+            # The variables of the first one, such as its counters, keep their names.
             own_scope = join_scope(around, f"replica_{number}") if number > 0 else around
             scopes.enter_context(tf.name_scope(f"{own_scope}/" if own_scope else None))
             if number > 0:
-                # They would say the same on every device.
+                # Equal on every device.
                 scopes.enter_context(freeze_collection(SUMMARY_KEYS))
             scopes.enter_context(state.made_on(number))
             updates.append(optimizers[device].apply_gradients(own_pairs, name=name))
@@ -263,8 +263,8 @@ def _apply_on_devices(
     return updates
 
 
-class _State:
-    """The variables of an optimizer and its clones: the first one makes each for all devices, the others take it.
+class _OptimizerVariables:
+    """Variables of an optimizer and its clones: the first one makes each for all devices, the others share it.
 
     Args:
         devices: the devices.
@@ -277,10 +277,10 @@ class _State:
 
     @contextmanager
     def made_on(self, number: int) -> Iterator[None]:
-        """Let the optimizer of a device make its variables in this block.
+        """Record the variables that a device's optimizer makes in this block.
 
         Args:
-            number: which of the devices it is, from 0 up.
+            number: the number of the device, from 0.
 
         Raises:
             TowerMismatchError: It makes others than that of the first device.
@@ -293,7 +293,7 @@ class _State:
         with tf.variable_creator_scope(partial(self._take, number, left)):
             yield
         forget_names(self._taken)
-        # ``tf.get_variable`` may have found the others.
+        # ``tf.get_variable`` may have returned the others.
         never_taken = [variable.op.name for _, variable in left if not is_in_variable_store(variable)]
         if never_taken:
             raise self._differ(number, f"created {', '.join(never_taken)}, and", "did not")
@@ -309,7 +309,7 @@ class _State:
     ) -> MirroredVariable:
         path = _path(kwargs)
         same = [made for made in left if _without_replica(made[0], number) == _without_replica(path, number)]
-        # A scope that TensorFlow gave another number on this device leaves the last part of the name.
+        # TensorFlow may number a scope differently on this device, which leaves the last part of the name.
         alike = same or [made for made in left if _last_part(made[0]) == _last_part(path)]
         if not same and len(alike) != 1:
             raise self._differ(number, f"created {', '.join(name for name, _ in left) or 'no more'}, and", f"{path!r}")
@@ -332,7 +332,7 @@ def _path(kwargs: Mapping[str, Any]) -> str:
 
 
 def _last_part(path: str) -> str:
-    # That of a slot ends with a slash.
+    # The name of a slot ends with a slash.
     return path.rstrip("/").rpartition("/")[2]
 
 

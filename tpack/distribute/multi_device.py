@@ -131,11 +131,9 @@ class MultiDeviceStrategy(DistributionStrategy):
         if isinstance(value, PerDevice):
             return self.cross_tower_ops.reduce(aggregation, value, value if destinations is None else destinations)
         if isinstance(value, list | tuple | dict | MapOutput):
-            raise ConfigError(f"expected one value to reduce, got the {type(value).__name__} {value!r}")
+            raise ConfigError(f"reduce got the {type(value).__name__} {value!r}: expected one value")
         if isinstance(value, DistributedValues):
-            raise StrategyError(
-                f"expected a value that differs between towers to reduce, got {value!r}: it is mirrored"
-            )
+            raise StrategyError(f"reduce got the mirrored {value!r}: expected a value that differs between towers")
         is_sum = not takes_first_tower(aggregation) and reduce_op_of(aggregation) is ReduceOp.SUM
         total = _summed(value, self.num_towers) if is_sum else value
         return self.cross_tower_ops.broadcast(total, self._or_workers(destinations))

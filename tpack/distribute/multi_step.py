@@ -1,6 +1,6 @@
-"""Run several steps of a strategy as one operation: a loop in the graph that takes new data in every turn.
+"""Several steps of a strategy as one operation: a loop in the graph that takes new data in each iteration.
 
-A session that runs the operation is asked once for many steps. What a step gives out is seen after the last one.
+One session run makes many steps. The outputs of the last one are visible.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,14 +20,14 @@ _NONE = tf.VariableAggregation.NONE
 
 
 class NextElements(Protocol):
-    """What gives data to steps: an iterator of a dataset, or of one that was distributed."""
+    """Iterator of a dataset, or of a distributed one."""
 
     def get_next(self) -> Structure:
         """Return the next element."""
 
 
 class MultiStepContext:
-    """What the steps of one loop give out; the function that builds a step is called with it.
+    """Outputs of the steps of one loop; an argument of the function that builds a step.
 
     Attributes:
         run_op: the operation that runs the steps; None while they are built.
@@ -43,26 +43,26 @@ class MultiStepContext:
 
     @property
     def last_step_outputs(self) -> dict[str, Value]:
-        """The values of the last step, by their names; while steps are built, those of the step that is built."""
+        """The values of the last step by name; while steps are built, those of the current one."""
         return self._last_step_outputs
 
     @property
     def non_tensor_outputs(self) -> dict[str, object]:
-        """What steps gave out that is no tensor, by its names; of towers, a list with that of each."""
+        """Outputs that are not tensors, by name; in towers, a list of each tower's."""
         return self._non_tensor_outputs
 
     def set_last_step_output(self, name: str, output: Value, aggregation: Aggregation = _NONE) -> None:
-        """Give out a value, which is seen after the last step.
+        """Output a value, which is visible after the last step.
 
         Args:
-            name: how it is called.
+            name: the name.
             output: the value: of locality T across towers, of this tower in one.
-            aggregation: how the towers' values become one, on the CPU. Across towers, without it the value keeps its
-                parts; in a tower it is needed, and all towers give out values of the same names.
+            aggregation: the aggregation of the towers' values, on the CPU. Across towers, without it the value keeps
+                its parts; in a tower it is required, and all towers must output the same names.
 
         Raises:
-            ConfigError: A tower says no aggregation.
-            TowerMismatchError: The towers give out values of different names.
+            ConfigError: A tower gives no aggregation.
+            TowerMismatchError: The towers output different names.
         """
         check_text(self, "name", name)
         context = tower_context_of(current_frame())
@@ -76,14 +76,14 @@ class MultiStepContext:
             self._merge_output(current_frame().strategy, name, output, aggregation)
 
     def set_non_tensor_output(self, name: str, output: object) -> None:
-        """Give out something that is no tensor and is known while steps are built.
+        """Output an object that is not a tensor, while steps are built.
 
         Args:
-            name: how it is called.
-            output: what it is. Of towers, it becomes a list with that of each.
+            name: the name.
+            output: the object. Of towers, it becomes a list of each tower's.
 
         Raises:
-            TowerMismatchError: The towers give out things of different names.
+            TowerMismatchError: The towers output different names.
         """
         check_text(self, "name", name)
         context = tower_context_of(current_frame())
@@ -112,18 +112,17 @@ def run_steps(
 
     Args:
         strategy: the strategy.
-        fn: builds one step: takes a `MultiStepContext` and the parts of an element; returns what is to be run.
-        iterator: gives each step its data.
-        iterations: how many steps.
-        initial_loop_values: for each value that steps give out, something of its dtype and shape; what has a part for
-            each of several devices as a list.
+        fn: builds one step from a `MultiStepContext` and the parts of an element; returns what to run.
+        iterator: the data of the steps.
+        iterations: the number of steps.
+        initial_loop_values: for each output, a value of its dtype and shape; one with parts on several devices as a
+            list.
 
     Returns:
-        What the steps give out, and the operation that runs them.
+        The outputs, and the operation that runs the steps.
 
     Raises:
-        ConfigError: An argument is of the wrong kind, or the values that are given out are not those of
-            ``initial_loop_values``.
+        ConfigError: An argument is of the wrong kind, or the outputs are not those of ``initial_loop_values``.
     """
     check_function("run_steps_on_dataset", "fn", fn)
     check_count("run_steps_on_dataset", "iterations", iterations)
@@ -147,7 +146,7 @@ def run_steps(
 
 
 def _same(strategy: Any, brought: Value) -> Any:
-    """Return what all towers brought, which has to be the same."""
+    """Return the value of all towers, which must be equal."""
     first, *others = strategy.unwrap(brought)
     if any(other != first for other in others):
         raise TowerMismatchError(f"expected the same name and aggregation in all towers, got {shown([first, *others])}")
@@ -155,12 +154,12 @@ def _same(strategy: Any, brought: Value) -> Any:
 
 
 def _parts(value: Value) -> list[Any]:
-    """Return what a value holds for its devices, or the one thing that it is."""
+    """Return the parts of a value by device, or the value as the only one."""
     return list(value.index.values()) if isinstance(value, DistributedValues) else [value]
 
 
 def _like(example: Value, parts: Sequence[tf.Tensor]) -> Value:
-    """Return parts as a value of the devices of another one, or the one part that there is."""
+    """Return parts as a value of the devices of another one, or the only part."""
     if isinstance(example, DistributedValues):
         return PerDevice(dict(zip(example.devices, parts, strict=True)))
     return parts[0]

@@ -13,8 +13,9 @@ from tpack.distribute.strategy import DistributionStrategy
 from tpack.distribute.values import Aggregation, Destinations, DistributedValues, Mirrored, reduce_op_of
 from tpack.errors import ConfigError
 from tpack.multi_worker.all_reduce import Exchange, WorkerGroup, all_reduce_between_workers
-from tpack.multi_worker.cluster.cluster_spec import ClusterMember, ClusterTask
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.tower.per_graph import PerGraph
+from tpack.utils.launch_env import ClusterTask
 from tpack.utils.validation import check_arguments, check_count, check_text, shown
 
 
@@ -130,7 +131,7 @@ class MultiWorkerStrategy(DistributionStrategy):
             ConfigError: The process does not train, or the towers are in tasks of a cluster already.
         """
         if member.rank is None:
-            raise ConfigError(f"{type(self).__name__} is for those that train, and {member}")
+            raise ConfigError(f"{type(self).__name__} got {member}: expected a process that trains")
         elsewhere = [device for device in self.worker_devices if tf.DeviceSpec.from_string(device).job is not None]
         if elsewhere:
             raise ConfigError(
@@ -178,7 +179,7 @@ def member_of(cluster_spec: Any, task_type: str | None, task_id: int | None) -> 
     if not cluster_spec:
         if task_type or task_id:
             raise ConfigError(
-                f"there is a task, {shown(task_type)} {shown(task_id)}, and no cluster_spec: expected both"
+                f"configure got the task {shown(task_type)} {shown(task_id)} without cluster_spec: expected both"
             )
         return None
     jobs = cluster_spec if isinstance(cluster_spec, dict) else tf.train.ClusterSpec(cluster_spec).as_dict()

@@ -1,4 +1,4 @@
-"""Everything on one device: the strategy to find out whether a program works before it is spread over more."""
+"""Everything on one device, to test a program before it is distributed."""
 
 from typing import Any
 
@@ -14,18 +14,18 @@ from tpack.utils.validation import check_arguments, check_text
 
 @check_arguments
 class OneDeviceStrategy(MultiDeviceStrategy):
-    """One tower, with its variables, on one device. Variables are plain ones, and values are not wrapped.
+    """One tower, with its variables, on one device. Variables are plain, and values are not wrapped.
 
     Args:
         device: the name of the device.
-        prefetch_on_device: how many elements of a dataset wait on the device; see `PerDeviceDataset`.
+        prefetch_on_device: the elements of a dataset that wait on the device; see `PerDeviceDataset`.
 
     Raises:
-        ConfigError: The name cannot be read.
-        DeviceError: There are GPUs, and not this one.
+        ConfigError: The name is malformed.
+        DeviceError: The machine has GPUs, but not this one.
 
     Source:
-        The one-device strategy that belongs to the seed ``distribute``.
+        The one-device strategy of the seed ``distribute``.
     """
 
     def __init__(self, device: str, *, prefetch_on_device: bool | int | None = None) -> None:
@@ -57,6 +57,6 @@ class OneDeviceStrategy(MultiDeviceStrategy):
 
 
 def _plain(value: Value) -> Value:
-    """Return the part of a value that is on one device only."""
+    """Return the part of a value of one device."""
     parts = list(value.index.values()) if isinstance(value, Mirrored) else []
     return parts[0] if len(parts) == 1 else value

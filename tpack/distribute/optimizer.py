@@ -21,14 +21,13 @@ from tpack.utils.validation import check_arguments, shown
 
 @check_arguments
 class DistributedOptimizer(ProxyOptimizer):
-    """Reduce gradients over the towers and update every mirror, in ``apply_gradients`` and ``minimize``.
+    """Optimizer whose ``apply_gradients`` and ``minimize`` reduce gradients over towers and update every mirror.
 
-    An optimizer of TensorFlow does so by itself in a tower. This one does it across towers as well, and around
-    optimizers that wrap others, which then get the reduced gradients, where by itself an optimizer inside of them would
-    be the one to reduce. Outside of every strategy it does what the optimizer inside does. Each tower makes its own,
-    and that of the first tower does the work. In ``compute_gradients``, gradients are those of the tower alone. Where a
-    strategy updates variables with reduced gradients already, it does what the optimizer inside does, so it can be
-    wrapped or be given to `StrategyTrainer` without harm.
+    A TensorFlow optimizer does so in a tower. This one does it across towers too, and around optimizers that wrap
+    others, which then get reduced gradients; otherwise the innermost optimizer would reduce. Outside of all strategies
+    it acts as the inner optimizer. Each tower makes its own, and that of the first tower does the work.
+    ``compute_gradients`` returns gradients of the tower alone. Where a strategy applies reduced gradients, it acts as
+    the inner optimizer, so it can be wrapped or be given to `StrategyTrainer`.
 
     Args:
         optimizer: any ``tf.train.Optimizer``.
@@ -63,21 +62,21 @@ class DistributedOptimizer(ProxyOptimizer):
         return get_distribution_strategy().apply_gradients(self._opt, grads_and_vars, global_step, name)
 
     def get_slot(self, var: Variable, name: str) -> Variable | None:
-        """Return a slot, of all devices that the variable is on."""
+        """Return a slot, on all devices of the variable."""
         return whole_variable(super().get_slot(whole_variable(var), name))
 
     def variables(self) -> list[Variable]:
-        """Return slots and counters, each of all devices that it is on: what is to be initialised or saved."""
+        """Return slots and counters with all their devices, to initialise or save them."""
         return list(map(whole_variable, super().variables()))
 
 
 @check_arguments
 def increment_var(v: Variable, amount: PlainValue = 1) -> tf.Operation:
-    """Add to a variable once, however many towers do it.
+    """Add to a variable once, from any number of towers.
 
     Args:
         v: a variable, such as the global step: mirrored or not.
-        amount: what to add.
+        amount: the summand.
 
     Returns:
         The operation, the same in all towers.
@@ -108,16 +107,15 @@ def increment_var(v: Variable, amount: PlainValue = 1) -> tf.Operation:
 
 @check_arguments
 class DistributedMovingAverage(tf.train.ExponentialMovingAverage):
-    """Do for mirrored variables what ``tf.train.ExponentialMovingAverage`` does for plain ones.
+    """``tf.train.ExponentialMovingAverage`` for mirrored variables.
 
     TensorFlow's own takes them for tensors, whose averages start from zero. Under a strategy the averages are mirrored
-    too. Everything else is as in TensorFlow, and so is all of it for plain variables. In a trainer, use the callback
-    `EMA` instead.
+    too. For plain variables, and in everything else, it is TensorFlow's. In a trainer, use the callback `EMA` instead.
 
     Args:
-        decay: how much of the average stays at each update.
-        num_updates: a count of updates by which the decay is smaller at the beginning, or None.
-        name: what the averages are called: ``<variable>/<name>``.
+        decay: the part of the average that stays at each update.
+        num_updates: the number of updates, which reduces the decay at the beginning, or None.
+        name: the suffix of averages: ``<variable>/<name>``.
 
     Creates:
         A global variable for each variable that is averaged; none of them is trained.
@@ -142,20 +140,19 @@ class DistributedMovingAverage(tf.train.ExponentialMovingAverage):
         super().__init__(decay, num_updates=num_updates, name=name)
 
     def apply(self, var_list: Iterable[Variable | tf.Tensor] | None = None) -> tf.Operation:
-        """Return the operation that updates the averages, which are made when they are first asked for.
+        """Return the operation that updates the averages, which are created on first use.
 
         Args:
             var_list: the variables; by default the trainable ones. Outside of towers, tensors as well.
 
         Returns:
-            The operation, the same one in all towers; where each made an object of its own, the first one's is
-            updated.
+            The operation, the same one in all towers; of the towers' own objects, the first one's is updated.
 
         Shapes:
             The averages have those of the variables.
 
         Raises:
-            ConfigError: In a strategy's tower, something else than a variable is to be averaged.
+            ConfigError: In a strategy's tower, an element is not a variable.
 
         Source:
             The method of TensorFlow's class.

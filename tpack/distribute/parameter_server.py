@@ -1,4 +1,4 @@
-"""One copy of each variable, that all towers read and whose gradients are reduced where it is."""
+"""Strategy with one copy of each variable, which all towers read and whose gradients are reduced on its device."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -43,16 +43,16 @@ class ParameterServerStrategy(MultiWorkerStrategy, MultiDeviceStrategy):
     faster.
 
     Args:
-        num_gpus_per_worker: how many towers, on as many GPUs; 0 for one on the CPU.
+        num_gpus_per_worker: the number of towers, on as many GPUs; 0 for one on the CPU.
         devices: in place of that, the device of each tower.
-        parameter_devices: the devices that variables are on; by default that of a single tower, else the CPU.
+        parameter_devices: the devices of variables; by default that of a single tower, else the CPU.
         cross_tower_ops: reduces and broadcasts values; by default on one device, that of each variable.
-        prefetch_on_device: how many elements of a dataset wait on each device; see `PerDeviceDataset`.
-        tower_building: how the third tower and all that follow come about; see `call_in_replicated_towers`.
+        prefetch_on_device: the elements of a dataset that wait on each device; see `PerDeviceDataset`.
+        tower_building: see `call_in_replicated_towers`.
 
     Raises:
         ConfigError: Both ``num_gpus_per_worker`` and ``devices`` are given, one is out of range, or a list is empty.
-        DeviceError: There are GPUs, and not one that is asked for.
+        DeviceError: The machine has GPUs, but not one of these.
 
     Source:
         The class of the same name in TensorFlow's ``contrib.distribute``.
@@ -73,7 +73,7 @@ class ParameterServerStrategy(MultiWorkerStrategy, MultiDeviceStrategy):
         if parameter_devices is None:
             parameter_devices = self._worker_devices if len(self._worker_devices) == 1 else [_CPU]
         self._parameter_devices = different_devices(parameter_devices)
-        # One for each graph, so that where variables go depends on nothing outside of it.
+        # One for each graph, so that placement depends on nothing outside of it.
         self._setters = PerGraph(lambda: LeastLoadedDeviceSetter(self._parameter_devices[0], self._parameter_devices))
         self._container = ""
 
@@ -84,24 +84,26 @@ class ParameterServerStrategy(MultiWorkerStrategy, MultiDeviceStrategy):
 
     @property
     def parameter_devices(self) -> list[str]:
-        """The devices that variables are on."""
+        """The devices of the variables."""
         return list(self._parameter_devices)
 
     def non_slot_devices(self, var_list: Sequence[Variable]) -> Variable:
-        """Return the variable whose name comes first, so that it is the same one in every build."""
+        """Return the variable with the first name, so that it is the same one in every build."""
         return min(var_list, key=lambda variable: variable.name)
 
     @property
     def should_init(self) -> bool:
-        """Whether this process gives the shared variables their first values: the chief does."""
+        """Whether this process initialises the shared variables: the chief does."""
         return self.should_checkpoint
 
     def _join(self, member: ClusterMember, run: str) -> None:
         servers = member.cluster.get("ps", ())
         if not servers:
-            raise ConfigError(f"there is no parameter server to keep the variables: {member}. Start one: launch --ps 1")
+            raise ConfigError(
+                f"{type(self).__name__} got no parameter server: expected one; use launch --ps 1 ({member})"
+            )
         self._parameter_devices = [f"/job:ps/task:{index}/device:CPU:0" for index in range(len(servers))]
-        # Graphs mean the same variable where it has the same name in the same container.
+        # Graphs share a variable by its name and container.
         self._container = run
         if self._cross_tower_ops is None:
             self._cross_tower_ops = ReductionToOneDeviceCrossTowerOps(_CPU)
@@ -128,7 +130,7 @@ class ParameterServerStrategy(MultiWorkerStrategy, MultiDeviceStrategy):
         return shared
 
     def _device_of_variable(self, colocate_with: Destinations | None) -> str | LeastLoadedDeviceSetter:
-        """Return the device of a variable, or the device function that chooses one."""
+        """Return the device of a variable, or the device function that chooses it."""
         if colocate_with is not None:
             return devices_for(colocate_with, [])[0]
         return self._setters.here()

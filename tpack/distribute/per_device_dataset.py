@@ -25,16 +25,16 @@ _USUAL_PREFETCH = 2
 
 @check_arguments
 class PerDeviceDataset:
-    """A dataset whose elements are dealt out to K devices.
+    """Dataset whose elements are dealt out to K devices.
 
     Args:
         dataset: the stream.
         devices: the device of each tower.
-        prefetch_on_device: how many elements wait on each device; True for 2 and False for none; None for 2, and for
+        prefetch_on_device: the elements that wait on each device; True for 2 and False for none; None for 2, and for
             none where all devices are CPUs, whose memory is the host's.
 
     Raises:
-        WrongTypeError: An argument is of another type, such as no dataset.
+        WrongTypeError: An argument is of another type.
         ConfigError: There is no device, or the number is negative.
 
     Source:
@@ -60,13 +60,13 @@ class PerDeviceDataset:
 
     @property
     def devices(self) -> list[str]:
-        """The devices that get data, in the order of the towers."""
+        """The devices of the towers, in their order."""
         return list(self._devices)
 
     def make_one_shot_iterator(self) -> "PerDeviceIterator":
         """Return an iterator over the stream, once.
 
-        With elements waiting on the devices it has to be started all the same, by ``tf.tables_initializer()``.
+        With prefetching it must still be started, by ``tf.tables_initializer()``.
         """
         if not self._prefetch:
             with on_device(_HOST):
@@ -76,7 +76,7 @@ class PerDeviceDataset:
         return iterator
 
     def make_initializable_iterator(self) -> "PerDeviceIterator":
-        """Return an iterator whose ``initializer`` starts the stream anew."""
+        """Return an iterator whose ``initializer`` restarts the stream."""
         if not self._prefetch:
             with on_device(_HOST):
                 return _HostIterator(tf.data.make_initializable_iterator(self._dataset), self._devices)
@@ -84,11 +84,11 @@ class PerDeviceDataset:
 
 
 def checked_prefetch(owner: object, prefetch_on_device: bool | int) -> int:
-    """Return how many elements are to wait on each device.
+    """Validate and return the number of prefetched elements.
 
     Args:
-        owner: whose argument it is.
-        prefetch_on_device: the number, or whether there are to be any.
+        owner: the owner of the argument.
+        prefetch_on_device: the number, or a bool.
 
     Raises:
         WrongTypeError: It is something else.
@@ -100,19 +100,18 @@ def checked_prefetch(owner: object, prefetch_on_device: bool | int) -> int:
 
 
 class PerDeviceIterator(abc.ABC):
-    """An iterator that gives all towers their elements."""
+    """Iterator over the elements of all towers."""
 
     @property
     @abc.abstractmethod
     def initializer(self) -> tf.Operation:
-        """The operation that starts the stream anew."""
+        """The operation that restarts the stream."""
 
     @abc.abstractmethod
     def get_next(self) -> Structure:
         """Return the next element of every tower: the structure of an element, with values of all devices.
 
-        Every run of any part of it takes an element for each tower. When there are fewer, it fails with an
-        ``OutOfRangeError``.
+        Every run of any part takes an element for each tower. With fewer left, it fails with an ``OutOfRangeError``.
         """
 
 
@@ -136,7 +135,7 @@ class _HostIterator(PerDeviceIterator):
             for _ in self._devices:
                 with tf.control_dependencies(_components(read[-1:])[:1]):
                     read.append(self._iterator.get_next())
-            # Who takes one tower's element has all of them read: the towers stay in step.
+            # Reading one tower's element reads all, so that towers stay in step.
             with tf.control_dependencies(_components(read[-1:])[:1]):
                 placed = {d: _on_device(element, d) for d, element in zip(self._devices, read, strict=True)}
         return regroup(placed)
@@ -163,7 +162,7 @@ class _DeviceIterator(PerDeviceIterator):
 
 
 def _components(elements: Sequence[Structure]) -> list[tf.Tensor]:
-    """Return the tensors that elements are made of, those of sparse tensors and the like too."""
+    """Return the tensors of elements, with those of sparse tensors and the like."""
     return tf.nest.flatten(elements, expand_composites=True)
 
 

@@ -1,7 +1,7 @@
 """Cross-tower operations that reduce by a `Reducer`, where values end on the devices that they come from.
 
-`ReducerCrossTowerOps` does so with any. The others choose one for the devices of the values: an all-reduce algorithm
-by its name, TensorFlow's collective operations, a spec for the workers of a cluster, or what suits the devices.
+`ReducerCrossTowerOps` does so with any. The others choose one for the devices of the values: an all-reduce algorithm by
+its name, TensorFlow's collective operations, a spec for the workers of a cluster, or what suits the devices.
 """
 
 from collections import Counter
@@ -47,12 +47,11 @@ DEFAULT_SPEC = ("pscpu/pscpu", 2, -1)
 
 @check_arguments
 class ReducerCrossTowerOps(CrossTowerOps):
-    """Reduce with a `Reducer` what ends on the devices that it comes from.
+    """Cross-tower operations by a `Reducer`, for values that end on the devices that they come from.
 
-    Values of the same devices are given to the reducer together, dense ones and ``IndexedSlices``, whatever the
-    destinations of others in the list are. A value whose result goes to other devices is reduced on the first of them
-    and copied, since an all-reduce would bring it to devices that do not want it; so is one that has several parts on a
-    device (`MapOutput`).
+    Values of the same devices are reduced together, dense ones and ``IndexedSlices``. A value with other destinations
+    is reduced on the first of them and copied, since an all-reduce would copy it to needless devices; so is a value
+    with several parts on a device (`MapOutput`).
 
     Args:
         reducer: the algorithm.
@@ -67,7 +66,7 @@ class ReducerCrossTowerOps(CrossTowerOps):
 
     @property
     def name(self) -> str:
-        """What reduces, for logs."""
+        """The reducer, for logs."""
         return self._reducer.name
 
     def _reducer_for(self, devices: Sequence[str]) -> Reducer:
@@ -114,19 +113,19 @@ class ReducerCrossTowerOps(CrossTowerOps):
 
 @check_arguments
 class AllReduceCrossTowerOps(ReducerCrossTowerOps):
-    """Reduce by an all-reduce where values end on the devices that they come from.
+    """Cross-tower operations by an all-reduce, for values that end on the devices that they come from.
 
-    See `ReducerCrossTowerOps` for the others. Of the ways to pack, the first one that is asked for is taken.
+    Other values are reduced as in `ReducerCrossTowerOps`. With several packings, the first one applies.
 
     Args:
-        all_reduce_alg: ``"nccl"``, ``"hierarchical_copy"``, or another name that `make_reducer` knows. An algorithm
-            that cannot serve the devices, as NCCL those that are no GPUs, is an error and not replaced.
-        num_packs: concatenate all tensors and cut them into so many packs; 0 for no such packs.
+        all_reduce_alg: ``"nccl"``, ``"hierarchical_copy"``, or another name of `make_reducer`. An algorithm that does
+            not support the devices, as NCCL on CPUs, is an error and not replaced.
+        num_packs: concatenate all tensors and cut them into this number of packs; 0 for none.
         agg_small_grads_max_bytes: join tensors of up to this size; 0 joins none.
-        agg_small_grads_max_group: how many of them are joined to one at most; 0 joins none.
+        agg_small_grads_max_group: the most tensors that are joined to one; 0 joins none.
 
     Raises:
-        ConfigError: There is no such algorithm, or a number is negative.
+        ConfigError: The algorithm is unknown, or a number is negative.
 
     Source:
         The class of this name in the seed's ``cross_tower_ops``.
@@ -145,7 +144,7 @@ class AllReduceCrossTowerOps(ReducerCrossTowerOps):
 
     @property
     def name(self) -> str:
-        """What reduces, for logs."""
+        """The reducer, for logs."""
         return self._algorithm
 
     def _reducer_for(self, devices: Sequence[str]) -> Reducer:
@@ -154,17 +153,17 @@ class AllReduceCrossTowerOps(ReducerCrossTowerOps):
 
 @check_arguments
 class CollectiveAllReduce(ReducerCrossTowerOps):
-    """Reduce with one collective operation per tower and tensor, where values end on the devices they come from.
+    """Cross-tower operations by one collective operation per tower and tensor.
 
-    See `ReducerCrossTowerOps` for the others. ``IndexedSlices`` are concatenated on one device. Each device of a value
-    is another one.
+    Other values are reduced as in `ReducerCrossTowerOps`. ``IndexedSlices`` are concatenated on one device. The devices
+    of a value differ.
 
     Args:
-        num_workers: how many processes take part; here only 1.
-        num_gpus_per_worker: how many devices values have; 0 if that is not known.
-        all_reduce_merge_scope: so many consecutive tensors are reduced under one name scope, ``allreduce``.
-        collective_keys: hands out the integers by which the operations find each other; by default the process's own.
-            Two that are used in one session must not hand out the same ones.
+        num_workers: the number of processes; here only 1.
+        num_gpus_per_worker: the number of devices of values; 0 if unknown.
+        all_reduce_merge_scope: the number of consecutive tensors under one name scope, ``allreduce``.
+        collective_keys: allocates the integers by which the operations find each other; by default the process's own.
+            Two in one session must not allocate the same ones.
 
     Raises:
         ConfigError: A number is out of range.
@@ -198,7 +197,7 @@ class CollectiveAllReduce(ReducerCrossTowerOps):
     def _reduce_towers(
         self, reducer: Reducer, towers: Sequence[Sequence[TensorOrSlices]], op: ReduceOp
     ) -> Sequence[Sequence[TensorOrSlices]]:
-        # The last ones first, as collective operations are launched in one order from the last tensor on.
+        # The last ones first, since collective operations are launched in order from the last tensor.
         starts = range(0, len(towers[0]), self._merge_scope)
         reduced: list[list[TensorOrSlices]] = [[] for _ in towers]
         for start in reversed(starts):
@@ -211,15 +210,15 @@ class CollectiveAllReduce(ReducerCrossTowerOps):
 
 @check_arguments
 class MultiWorkerAllReduce(ReducerCrossTowerOps):
-    """Reduce inside each worker and across the workers, with another algorithm for each range of sizes.
+    """Cross-tower operations over workers, with another algorithm for each range of sizes.
 
     The workers may have different numbers of towers; a mean counts each tower. The tensors of one range of sizes are
-    packed together, in the ways of `AllReduceCrossTowerOps`. Results are in the order of the values, whatever their
-    sizes; shapes need to be known only where there are several ranges.
+    packed together, as by `AllReduceCrossTowerOps`. Results are in the order of the values; shapes need to be known
+    only with several ranges.
 
     Args:
         worker_devices: the devices of the workers, such as ``"/job:worker/task:1"``.
-        num_gpus_per_worker: how many towers each of them has, or a list with the number of each; 0 for one, on its CPU.
+        num_gpus_per_worker: the number of towers of each worker, or a list of them; 0 for one, on its CPU.
         all_reduce_spec: see `parse_all_reduce_spec`.
         num_packs: as for `AllReduceCrossTowerOps`.
         agg_small_grads_max_bytes: as for `AllReduceCrossTowerOps`.
@@ -227,7 +226,7 @@ class MultiWorkerAllReduce(ReducerCrossTowerOps):
 
     Raises:
         ConfigError: There is no worker or one twice, a number is negative, there are more or fewer numbers than
-            workers, or the spec cannot be read.
+            workers, or the spec is malformed.
 
     Source:
         The class of this name in the seed's ``cross_tower_ops``.
@@ -262,7 +261,7 @@ class MultiWorkerAllReduce(ReducerCrossTowerOps):
 
     @property
     def name(self) -> str:
-        """What reduces, for logs."""
+        """The reducers, for logs."""
         return ":".join(entry.algorithm for entry in self._spec)
 
     def _reducer_for(self, devices: Sequence[str]) -> Reducer:
@@ -283,21 +282,21 @@ class MultiWorkerAllReduce(ReducerCrossTowerOps):
 
 @check_arguments
 def choose_the_best(devices: Sequence[str], session_config: tf.ConfigProto | None = None) -> ReducerCrossTowerOps:
-    """Return the cross-tower operations that suit some devices, and log why.
+    """Return the default cross-tower operations for some devices, and log the reason.
 
-    The function of the same name in `tpack.reduction` returns the reducer and the reason; this one makes what a
-    strategy takes of it. Values that are on other devices than these are reduced by what suits the kind of theirs.
+    The function of the same name in `tpack.reduction` returns the reducer and the reason; this one makes cross-tower
+    operations of it. Values on other devices are reduced by the default for their kind.
 
     Args:
-        devices: the devices of the strategy; names of GPUs become logical CPU devices on a machine without GPUs.
+        devices: the devices of the strategy; GPUs become logical CPU devices on a machine without GPUs.
         session_config: the ``ConfigProto`` of the session that will run, or None.
 
     Returns:
-        Operations on the reducer that `tpack.reduction.choose_the_best` returns.
+        Operations on the reducer of `tpack.reduction.choose_the_best`.
 
     Raises:
         ReductionError: There is no device, or one twice.
-        DeviceError: A GPU that the machine, having GPUs, does not have.
+        DeviceError: The machine has GPUs, but not one of these.
 
     Source:
         The function of this name in the seed's ``cross_tower_ops``, which takes NCCL unchecked.
@@ -308,7 +307,7 @@ def choose_the_best(devices: Sequence[str], session_config: tf.ConfigProto | Non
 
 
 class _ChosenOps(ReducerCrossTowerOps):
-    """Reduces with a reducer that was chosen for some devices, and may not serve others."""
+    """Operations by a reducer that was chosen for some devices, and may not support others."""
 
     def __init__(self, reducer: Reducer, devices: Sequence[str]) -> None:
         super().__init__(reducer)
@@ -323,9 +322,9 @@ class _Packing:
     """How tensors are packed before they are reduced: into packs of one size, or small ones together, or not.
 
     Args:
-        num_packs: concatenate all tensors and cut them into so many packs; with 0, the other two numbers count.
+        num_packs: concatenate all tensors and cut them into this number of packs; with 0, the other two numbers apply.
         small_max_bytes: join tensors of up to this size; 0 joins none.
-        small_max_group: how many of them are joined to one at most; 0 joins none.
+        small_max_group: the most tensors that are joined to one; 0 joins none.
 
     Raises:
         ConfigError: A number is negative.
@@ -341,7 +340,7 @@ class _Packing:
         check_count("the packing", "agg_small_grads_max_group", self.small_max_group, minimum=0)
 
     def wrap(self, reducer: Reducer) -> Reducer:
-        """Return a reducer that packs for another one, or that one itself."""
+        """Return a reducer that packs around another one, or that one itself."""
         if self.num_packs:
             return ConcatAndSplitPackingReducer(reducer, self.num_packs)
         if self.small_max_bytes and self.small_max_group:
@@ -350,6 +349,6 @@ class _Packing:
 
 
 def _task_of(device: str) -> tuple[str, int, int]:
-    """Return the job, replica and task of a device, of which those not named are the process itself."""
+    """Return the job, replica and task of a device; missing ones are those of the process."""
     spec = tf.DeviceSpec.from_string(canonical_device(device))
     return spec.job or "localhost", spec.replica or 0, spec.task or 0

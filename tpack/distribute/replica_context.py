@@ -1,4 +1,4 @@
-"""The towers that a strategy builds, and what any towers that can meet are to a strategy.
+"""Towers of a strategy, and the tower context of any towers that call merge_call.
 
 They are towers of `tpack.tower`. Those of a strategy share its variables, and each updates its own part of them.
 """
@@ -19,12 +19,12 @@ from tpack.graph_copy.towers import TowerBuilding, call_in_replicated_towers, re
 from tpack.tower.context import TrainTowerContext, current_tower_context
 from tpack.tower.devices import Device, device_key, list_gpus, resolve_device
 from tpack.tower.names import join_scope, tower_name
-from tpack.tower.ownership import MirroredOwnership
+from tpack.tower.ownership import MirrorOwnership
 from tpack.types import Strategy
 
 
 class Arrival(NamedTuple):
-    """A tower that meets the others: its device, an operation that its part runs after, or None, and its name scope."""
+    """A tower at merge_call: its device, an operation that its part runs after, or None, and its name scope."""
 
     device: str
     gate: tf.Operation | None
@@ -32,17 +32,18 @@ class Arrival(NamedTuple):
 
 
 class MergeCallContext(TowerContext):
-    """One tower of several, which stop at `merge_call` until all of them have come to it.
+    """One tower of several, which wait in `merge_call` for all of them.
 
     Args:
         distribution_strategy: the strategy.
-        tower_id: which of its towers this is, from 0 up.
-        arrivals: of all towers by their numbers: one dict for all of them, which they fill in when they meet.
-        device: the device of the tower; None for the one that is current when this is asked.
-        variable_scope: that in which towers meet, in the first one's name scope then; None for the root of both.
+        tower_id: the number of the tower, from 0.
+        arrivals: one dict for all towers, by their numbers, which each fills in `merge_call`.
+        device: the device of the tower; None for the current one.
+        variable_scope: the variable scope of merged functions, in the first tower's name scope; None for the root of
+            both.
 
     Source:
-        The towers of the mirrored strategy that the seed ``distribute`` describes.
+        The towers of the mirrored strategy in the seed ``distribute``.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class MergeCallContext(TowerContext):
 
     @property
     def device(self) -> str:
-        """The device of this tower, as a string; of one that nobody placed, the device that TensorFlow prefers.
+        """The device of this tower, as a string; without a device scope, TensorFlow's default.
 
         Raises:
             StrategyError: This is not the current tower context.
@@ -72,7 +73,7 @@ class MergeCallContext(TowerContext):
         return device_key(current_device() or (list_gpus() or [resolve_device(-1)])[0])
 
     def _merge_call(self, merge_fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        # Towers are compared by the function that they call, so this one must not hide it.
+        # Towers are compared by the function that they call, so the wrapper must not hide it.
         @functools.wraps(merge_fn)
         def merge(*values: list[Any]) -> list[Any]:
             return self._merge(merge_fn, values, has_kwargs=bool(kwargs))
@@ -81,11 +82,11 @@ class MergeCallContext(TowerContext):
         return current_tower_context().merge_call(merge, *args, *([kwargs] if kwargs else []))
 
     def _merge(self, merge_fn: Callable[..., Any], values: tuple[list[Any], ...], *, has_kwargs: bool) -> list[Any]:
-        """Call the function with what all towers brought; return a list with each tower's part."""
+        """Call the function with the values of all towers; return a list of each tower's part."""
         arrivals = [self._arrivals[index] for index in sorted(self._arrivals)]
         devices = [arrival.device for arrival in arrivals]
         if len(set(devices)) < len(devices) or not all(devices):
-            raise StrategyError(f"towers can meet on different devices only, and these are on {devices}")
+            raise StrategyError(f"merge_call got towers on {devices}: expected different devices")
         args = [regroup(dict(zip(devices, each, strict=True))) for each in values]
         kwargs = args.pop() if has_kwargs else {}
         gates = [arrival.gate for arrival in arrivals if arrival.gate is not None]
@@ -101,7 +102,7 @@ class MergeCallContext(TowerContext):
 
 @contextmanager
 def _scopes_of_meeting(variable_scope: tf.VariableScope, name_scope: str) -> Iterator[None]:
-    # What a function made in these scopes in an earlier meeting, it finds again.
+    # A function finds the variables that it made in these scopes in an earlier merge_call.
     reuse = variable_scope.reuse or tf.AUTO_REUSE
     with ExitStack() as scopes:
         scopes.enter_context(tf.variable_scope(variable_scope, reuse=reuse, auxiliary_name_scope=False))
@@ -110,24 +111,24 @@ def _scopes_of_meeting(variable_scope: tf.VariableScope, name_scope: str) -> Ite
 
 
 def _gate() -> tf.Operation | None:
-    """Return one operation for all that the tower's part of a meeting has to run after, or None."""
+    """Return one operation for the control dependencies of the tower's part, or None."""
     return tf.no_op(name="tower_meets") if current_control_dependencies() else None
 
 
 class StrategyTower(TrainTowerContext):
     """One of K towers of a strategy.
 
-    The first tower makes the variables, each on all devices, and the others take the same ones. Names of the first
-    tower have no prefix. Update operations are kept from every tower, since each updates its own part of a variable.
+    The first tower makes the variables, each on all devices, and the others share them. Names of the first tower have
+    no prefix. Update operations of every tower are kept, since each updates its own part of a variable.
 
     Args:
-        index: which of the towers this is.
+        index: the number of the tower.
         total: K.
-        device: where it is built.
+        device: its device.
         main: the first tower, for the others.
 
     Source:
-        The towers of the mirrored strategy that the seed ``distribute`` describes.
+        The towers of the mirrored strategy in the seed ``distribute``.
     """
 
     def __init__(self, index: int, total: int, device: Device, main: "StrategyTower | None" = None) -> None:
@@ -139,7 +140,7 @@ class StrategyTower(TrainTowerContext):
             device=device,
             has_own_variables=False,
             reuse=main is not None,
-            ownership=None if main is None else MirroredOwnership(main.recorder),
+            ownership=None if main is None else MirrorOwnership(main.recorder),
         )
 
 
@@ -158,17 +159,17 @@ def call_in_strategy_towers(
         strategy: the strategy, whose cross-tower context is current.
         devices: the devices of the K towers.
         fn: builds one tower.
-        args: its arguments; of values of several devices each tower gets its own.
+        args: its arguments; each tower gets its part of values of several devices.
         kwargs: more of them.
-        tower_building: how the third tower and all that follow come about; see `call_in_replicated_towers`.
+        tower_building: see `call_in_replicated_towers`.
 
     Returns:
-        What `regroup` makes of the K results.
+        The `regroup` of the K results.
 
     Raises:
-        StrategyError: A value of several devices has none for a tower, or one of several towers changes a variable by
-            itself, as optimizers do.
-        TowerMismatchError: The towers differ in how often or for what they meet, in variables or in what they return.
+        StrategyError: A value of several devices has none for a tower, or one of several towers changes a variable
+            alone, as optimizers do.
+        TowerMismatchError: The towers differ in their merge_calls, variables or results.
     """
     main = StrategyTower(0, len(devices), devices[0])
     others = [StrategyTower(k, len(devices), device, main) for k, device in enumerate(devices[1:], start=1)]

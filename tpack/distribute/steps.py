@@ -18,7 +18,7 @@ from tpack.utils.validation import check_arguments, check_count, check_instance
 
 
 class Step(abc.ABC):
-    """One step of training under a strategy: called, it builds the operation.
+    """One training step under a strategy: calling it builds the operation.
 
     Args:
         distribution: the strategy.
@@ -37,14 +37,14 @@ class Step(abc.ABC):
 
     @abc.abstractmethod
     def __call__(self) -> tf.Operation:
-        """Return the operation that makes a step."""
+        """Return the operation of a step."""
 
 
 class StandardInputStep(Step):
-    """A step whose data are those of one dataset, dealt out to the towers.
+    """Step whose data are those of one dataset, dealt out to the towers.
 
     Args:
-        dataset_fn: makes a ``tf.data.Dataset``.
+        dataset_fn: returns a ``tf.data.Dataset``.
         distribution: the strategy.
 
     Source:
@@ -58,19 +58,19 @@ class StandardInputStep(Step):
 
 @check_arguments
 class StandardSingleLossStep(StandardInputStep):
-    """A step that trains the variables of one loss by one optimizer.
+    """Step that trains the variables of one loss by one optimizer.
 
     Args:
-        dataset_fn: makes a ``tf.data.Dataset``.
+        dataset_fn: returns a ``tf.data.Dataset``.
         loss_fn: ``loss_fn(context, *inputs)`` builds the loss of one tower; the elements of a tuple of data are several
             inputs, and the context is a `MultiStepContext`.
         optimizer: any ``tf.train.Optimizer``.
         distribution: the strategy.
-        iterations_per_step: how many times the variables are updated in a step, each time with new data.
+        iterations_per_step: the updates of a step, each with new data.
 
     Raises:
         WrongTypeError: An argument is of the wrong kind.
-        GraphBuildError: The optimizer is no ``tf.train.Optimizer``.
+        GraphBuildError: The optimizer is not a ``tf.train.Optimizer``.
 
     Example:
         step = StandardSingleLossStep(dataset_fn, loss_fn, tf.train.GradientDescentOptimizer(0.1), strategy)
@@ -95,7 +95,7 @@ class StandardSingleLossStep(StandardInputStep):
         super().__init__(dataset_fn, distribution)
 
     def __call__(self) -> tf.Operation:
-        """Return the operation that makes a step."""
+        """Return the operation of a step."""
         with self._distribution.scope() as strategy:
 
             def step(context: MultiStepContext, *inputs: Structure) -> tf.Operation:
@@ -110,7 +110,7 @@ class StandardSingleLossStep(StandardInputStep):
 
 @check_arguments
 class Monitor:
-    """Runs steps in a session, from the first values of all variables on.
+    """Runner of steps in a session, which initialises all variables.
 
     Args:
         step_callable: a `Step`, or any function that builds the operation of a step.
@@ -133,10 +133,10 @@ class Monitor:
         session.run(start)
 
     def run_steps(self, num_steps: int | None = None) -> None:
-        """Run steps until there are so many, or the data end.
+        """Run steps until their number is reached, or the data end.
 
         Args:
-            num_steps: how many; None for all that there are data for.
+            num_steps: the number; None until the data end.
         """
         limit = None if num_steps is None else check_count(self, "num_steps", num_steps)
         done = 0

@@ -40,12 +40,12 @@ from tpack.types import GradsAndVars
 from tpack.utils.validation import check_arguments, check_function, check_instance, shown
 
 VariableCreator: TypeAlias = Callable[..., BaseVariable]
-"""Makes a plain variable of keyword arguments, as the next creator of ``tf.variable_creator_scope`` does."""
+"""Makes a plain variable from keyword arguments, as the next creator of ``tf.variable_creator_scope`` does."""
 
 DatasetFn: TypeAlias = Callable[[], tf.compat.v2.data.Dataset]
 
 StepFn: TypeAlias = Callable[..., Structure]
-"""Builds one step of several: takes a `MultiStepContext` and what the data give; returns what is to be run."""
+"""Builds one step of several from a `MultiStepContext` and its data; returns what to run."""
 
 _is_updating: ContextVar[bool] = ContextVar("tpack_applies_reduced_gradients", default=False)
 
@@ -53,8 +53,8 @@ _is_updating: ContextVar[bool] = ContextVar("tpack_applies_reduced_gradients", d
 class DistributionStrategy:
     """A list of devices and a policy of how state and computation are spread over them.
 
-    Under one, ordinary model code builds K towers, each with its part of the data. Outside of every strategy the
-    default one is current, which changes nothing, so that layers can be written for all cases at once.
+    Under a strategy, ordinary model code builds K towers, each with its part of the data. Outside of all strategies the
+    default one is current, which changes nothing, so that layers can be written once for all cases.
 
     Methods that move values or call functions are for the strategy's cross-tower context, and raise a `StrategyError`
     anywhere else. A subclass implements the properties, `non_slot_devices`, and in place of a public method the one of
@@ -95,7 +95,7 @@ class DistributionStrategy:
 
     @property
     def parameter_devices(self) -> list[str]:
-        """The devices that variables are on and updated on."""
+        """The devices of variables and their updates."""
         raise NotImplementedError
 
     @property
@@ -105,31 +105,31 @@ class DistributionStrategy:
         return self._worker_device_index()
 
     def non_slot_devices(self, var_list: Sequence[Variable]) -> Destinations:
-        """Return where the non-slot variables of an optimizer go, for `colocate_vars_with` and `update_non_slot`.
+        """Return the devices of an optimizer's non-slot variables, for `colocate_vars_with` and `update_non_slot`.
 
         Args:
-            var_list: the variables that are optimized.
+            var_list: the optimized variables.
         """
         raise NotImplementedError
 
     @property
     def between_graph(self) -> bool:
-        """Whether each worker builds a graph of its own: no, one process builds that of all towers."""
+        """Whether each worker builds a graph of its own: not in one process."""
         return False
 
     @property
     def should_init(self) -> bool:
-        """Whether this process gives variables their first values: always, as it is the only one."""
+        """Whether this process initialises variables: the only process does."""
         return True
 
     @property
     def should_checkpoint(self) -> bool:
-        """Whether this process writes checkpoints: always, as it is the only one."""
+        """Whether this process writes checkpoints: the only process does."""
         return True
 
     @property
     def should_save_summary(self) -> bool:
-        """Whether this process writes summaries: always, as it is the only one."""
+        """Whether this process writes summaries: the only process does."""
         return True
 
     def configure(
@@ -139,13 +139,13 @@ class DistributionStrategy:
         task_type: str | None = None,
         task_id: int | None = None,
     ) -> None:
-        """Choose what suits a session.
+        """Adapt to a session.
 
         Args:
             session_config: the session's ``ConfigProto``.
-            cluster_spec: the workers of a cluster; None, as there is one process.
-            task_type: the kind of this task in the cluster.
-            task_id: its number.
+            cluster_spec: None, as there is one process.
+            task_type: None.
+            task_id: None.
 
         Raises:
             WrongTypeError: ``session_config`` is something else.
@@ -160,19 +160,19 @@ class DistributionStrategy:
         self._configure(session_config)
 
     def initialize(self) -> list[tf.Operation]:
-        """Return operations to run before all others; none, as these strategies need no preparation."""
+        """Return operations to run before all others: none."""
         return []
 
     def finalize(self) -> list[tf.Operation]:
-        """Return operations to run after all others; none, as there is nothing to end."""
+        """Return operations to run after all others: none."""
         return []
 
     @contextmanager
     def scope(self) -> Iterator["DistributionStrategy"]:
-        """Make this strategy current in a block: variables are made by it, and the context is cross-tower.
+        """Make this strategy current in a block: it makes variables, and the context is cross-tower.
 
-        A block inside a block of the same strategy does nothing. Variables that ``tf.train.import_meta_graph`` brings
-        into the graph stay the plain ones that they were.
+        A block inside a block of the same strategy does nothing. Variables that ``tf.train.import_meta_graph`` imports
+        stay plain.
 
         Raises:
             StrategyError: Another strategy than the default one is current, or a tower of this one.
@@ -187,17 +187,17 @@ class DistributionStrategy:
             yield self
 
     def read_var(self, v: Variable) -> tf.Tensor:
-        """Return the value of a variable, on the current device; of a tower-local one, the aggregate over towers."""
+        """Return the value of a variable on the current device; of a tower-local one, the aggregate over towers."""
         raise NotImplementedError
 
     @contextmanager
     def colocate_vars_with(self, colocate_with_variable: Destinations) -> Iterator[None]:
         """Make variables in a block on the devices of a variable v, with locality V(v).
 
-        Nothing but variables should be built in the block.
+        The block should build only variables.
 
         Args:
-            colocate_with_variable: a variable, or what `non_slot_devices` returned.
+            colocate_with_variable: a variable, or a result of `non_slot_devices`.
 
         Raises:
             StrategyError: This strategy is not current.
@@ -215,11 +215,11 @@ class DistributionStrategy:
         """Split a dataset over the towers.
 
         Args:
-            dataset_fn: makes a ``tf.data.Dataset``.
+            dataset_fn: returns a ``tf.data.Dataset``.
 
         Returns:
-            An object with ``make_one_shot_iterator`` and ``make_initializable_iterator``, whose elements have
-            locality T.
+            An object with ``make_one_shot_iterator`` and ``make_initializable_iterator``, whose elements have locality
+            T.
 
         Raises:
             StrategyError: This is a tower.
@@ -235,22 +235,21 @@ class DistributionStrategy:
     ) -> Any:
         """Build a loop of steps, which one operation runs.
 
-        When the data end in the middle of the loop, the run fails with an ``OutOfRangeError``, and the steps before are
-        done.
+        When the data end within the loop, the run fails with an ``OutOfRangeError``, and the steps before are done.
 
         Args:
-            fn: builds one step, in the cross-tower context: ``fn(context, *inputs)``. It is called once. Most often it
-                calls `call_for_each_tower`, and returns what is to be run.
-            iterator: gives each step its data; the elements of a tuple are several inputs.
-            iterations: how many steps a run makes.
-            initial_loop_values: for each value that ``fn`` gives out by ``context.set_last_step_output``, something of
-                its dtype and shape, by the same name; what has a part on each device as a list.
+            fn: builds one step, in the cross-tower context: ``fn(context, *inputs)``. It is called once. Usually it
+                calls `call_for_each_tower`; it returns what to run.
+            iterator: the data of the steps; the elements of a tuple are several inputs.
+            iterations: the steps of a run.
+            initial_loop_values: for each name of ``context.set_last_step_output`` in ``fn``, a value of the same dtype
+                and shape; one with parts on several devices as a list.
 
         Returns:
-            A `MultiStepContext`: what the steps give out. Its ``run_op`` runs them.
+            A `MultiStepContext` of the outputs. Its ``run_op`` runs the steps.
 
         Raises:
-            ConfigError: An argument is of the wrong kind, or a value has no initial one.
+            ConfigError: An argument is of the wrong kind, or an output has no initial value.
         """
         require_cross_tower_context(self)
         return self._run_steps_on_dataset(fn, iterator, iterations, initial_loop_values or {})
@@ -272,15 +271,15 @@ class DistributionStrategy:
         """Call a function once for each tower, in a tower context.
 
         Args:
-            fn: builds one tower. It may call ``get_tower_context().merge_call`` to meet the other towers.
-            *args: of locality T or M, or variables: each tower gets its own. Other values are the same for all.
-            **kwargs: more of them. ``run_concurrently`` is taken out: it only means something in eager execution.
+            fn: builds one tower. It may call ``get_tower_context().merge_call``.
+            *args: of locality T or M, or variables: each tower gets its own. Other values are equal for all.
+            **kwargs: more of them. ``run_concurrently``, for eager execution, is ignored.
 
         Returns:
-            What `regroup` makes of the K results.
+            The `regroup` of the K results.
 
         Raises:
-            TowerMismatchError: The towers differ in how often or for what they meet, or in what they return.
+            TowerMismatchError: The towers differ in their merge_calls or results.
         """
         require_cross_tower_context(self)
         kwargs.pop("run_concurrently", None)
@@ -292,14 +291,13 @@ class DistributionStrategy:
         Args:
             aggregation: ``tf.VariableAggregation.SUM``, ``MEAN`` or ``ONLY_FIRST_TOWER``.
             value: of locality T.
-            destinations: where the result goes: a mirrored variable v, a device or a list of devices; None for the
-                devices of the value.
+            destinations: a mirrored variable v, a device or a list of devices; None for the devices of the value.
 
         Returns:
             A value of locality M, or V(v).
 
         Raises:
-            ConfigError: It is another aggregation.
+            ConfigError: The aggregation is another one.
         """
         require_cross_tower_context(self)
         takes_first_tower(aggregation)
@@ -308,7 +306,7 @@ class DistributionStrategy:
     def batch_reduce(
         self, aggregation: Aggregation, value_destination_pairs: Iterable[tuple[Value, Destinations | None]]
     ) -> list[Value]:
-        """Reduce several values over the towers, as `reduce` does one, at once.
+        """Reduce several values over the towers at once, each as `reduce` does.
 
         Args:
             aggregation: ``tf.VariableAggregation.SUM``, ``MEAN`` or ``ONLY_FIRST_TOWER``.
@@ -318,23 +316,23 @@ class DistributionStrategy:
             One value for each pair.
 
         Raises:
-            ConfigError: It is another aggregation.
+            ConfigError: The aggregation is another one.
         """
         require_cross_tower_context(self)
         takes_first_tower(aggregation)
         return self._batch_reduce(aggregation, list(value_destination_pairs))
 
     def update(self, var: Variable, fn: Callable[..., Structure], *args: Structure, **kwargs: Structure) -> Structure:
-        """Call ``fn(v, *args, **kwargs)`` once on each device that a variable is on.
+        """Call ``fn(v, *args, **kwargs)`` once on each device of a variable.
 
         Args:
             var: the variable, mirrored or not.
-            fn: updates it on one device; it gets the variable there.
+            fn: updates the variable of one device.
             *args: of locality V(var); each call gets the part of its device. None may be `PerDevice`.
             **kwargs: more of them.
 
         Returns:
-            What `regroup` makes of the results, with locality V(var).
+            The `regroup` of the results, with locality V(var).
 
         Raises:
             StrategyError: An argument differs between towers.
@@ -345,12 +343,12 @@ class DistributionStrategy:
     def update_non_slot(
         self, colocate_with: Destinations, fn: Callable[..., Structure], *args: Structure, **kwargs: Structure
     ) -> Structure:
-        """Call ``fn(*args, **kwargs)`` once on each device that non-slot variables are on, as `update` does for one.
+        """Call ``fn(*args, **kwargs)`` once on each device of non-slot variables, as `update` does for one.
 
         Args:
-            colocate_with: what `non_slot_devices` returned.
+            colocate_with: a result of `non_slot_devices`.
             fn: updates them on one device.
-            *args: of locality N, as is what this method returns.
+            *args: of locality N, as is the result.
             **kwargs: more of them.
         """
         require_cross_tower_context(self)
@@ -363,16 +361,16 @@ class DistributionStrategy:
         global_step: Variable | None = None,
         name: str | None = None,
     ) -> tf.Operation:
-        """Reduce the gradients of all towers and update the variables, on every device that they are on.
+        """Reduce the gradients of all towers and update the variables on all their devices.
 
-        Of several towers, each calls it, and the first one's optimizer does the work: a mirrored variable is updated by
-        a clone of it on each device, with slots and counters there.
+        Of several towers, each calls it, and the first one's optimizer does the work: a clone of it on each device
+        updates a mirrored variable, with slots and counters there.
 
         Args:
             optimizer: any ``tf.train.Optimizer``.
             grads_and_vars: (gradient, variable) pairs: those of this tower, or in the cross-tower context gradients of
-                locality T. They are summed or averaged as `get_loss_reduction` says.
-            global_step: a variable to add one to, or None.
+                locality T. `get_loss_reduction` selects sum or mean.
+            global_step: a variable to increment, or None.
             name: the name of the operation.
 
         Returns:
@@ -380,7 +378,7 @@ class DistributionStrategy:
 
         Raises:
             StrategyError: This strategy is not current.
-            GraphBuildError: The optimizer is no ``tf.train.Optimizer``, or there is no gradient.
+            GraphBuildError: The optimizer is not a ``tf.train.Optimizer``, or there is no gradient.
             TowerMismatchError: A variable has a gradient in some towers only.
             ReductionError: The gradients of a variable differ in kind, dtype or shape.
         """
@@ -402,17 +400,17 @@ class DistributionStrategy:
             return merged(self, list(grads_and_vars), global_step)
 
     def reduce_over_workers(self, aggregation: Aggregation, value: tf.Tensor) -> tf.Tensor:
-        """Return the sum or mean of what each worker has one of; of one process that is its own.
+        """Return the sum or mean of a value over workers; in one process the value.
 
         Args:
             aggregation: ``tf.VariableAggregation.SUM`` or ``MEAN``.
-            value: that of this worker.
+            value: this worker's.
         """
         reduce_op_of(aggregation)
         return value
 
     def unwrap(self, value: Value) -> list[Any]:
-        """Return the values of all devices, which a value or a variable holds; one alone as a list of one."""
+        """Return the values of all devices of a value or variable; a plain one as a list of one."""
         require_cross_tower_context(self)
         return list(value.index.values()) if isinstance(value, DistributedValues) else [value]
 

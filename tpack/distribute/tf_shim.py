@@ -1,9 +1,9 @@
-"""What TensorFlow's own functions see of a strategy in its towers, so that they meet there as the strategy's do.
+"""Shim for TensorFlow's own functions in the towers of a strategy.
 
 TensorFlow's optimizers, ``init_from_checkpoint``, metrics and moving averages ask TensorFlow for the current strategy
-and tower, and meet the other towers by the ``merge_call`` of what they get. While a tower is built they get what is
-here. So model code that knows of no strategy trains in towers unchanged, and nothing of TensorFlow is replaced. Across
-towers and everywhere else they get TensorFlow's default strategy, as without tpack.
+and tower, and use its ``merge_call``. While a tower is built they get the objects here, so that model code without
+strategies trains in towers unchanged, and nothing of TensorFlow is replaced. Across towers and everywhere else they get
+TensorFlow's default strategy.
 """
 
 import functools
@@ -22,7 +22,7 @@ from tpack.tower.context import current_frame
 
 
 def seen_by_tensorflow(fn: Callable[..., Structure]) -> Callable[..., Structure]:
-    """Return a function that builds a tower as another one does, with TensorFlow seeing the strategy.
+    """Return a function that builds a tower, with the strategy visible to TensorFlow.
 
     Args:
         fn: the function, which is called in the tower context of a strategy.
@@ -38,7 +38,7 @@ def seen_by_tensorflow(fn: Callable[..., Structure]) -> Callable[..., Structure]
 
 
 class TFReplicaShim:
-    """A tower of a strategy, as TensorFlow's functions see it.
+    """A tower of a strategy, for TensorFlow's functions.
 
     Args:
         context: the tower.
@@ -54,12 +54,12 @@ class TFReplicaShim:
         args: Sequence[Structure] = (),
         kwargs: Mapping[str, Structure] | None = None,
     ) -> Structure:
-        """Meet the other towers, as the method of the same name of `TowerContext` does.
+        """Call a function with the values of all towers, as `TowerContext.merge_call` does.
 
-        Optimizers that would apply gradients have the strategy apply them: it has what it needs for any optimizer.
+        Optimizers that apply gradients use the strategy's `apply_gradients`.
 
         Args:
-            merge_fn: called once, with what TensorFlow sees of the strategy and with the values of all towers.
+            merge_fn: called once, with the strategy for TensorFlow and the values of all towers.
             args: this tower's values.
             kwargs: more of them.
         """
@@ -68,7 +68,7 @@ class TFReplicaShim:
         if optimizer is not None:
             return strategy.apply_gradients(optimizer, *args, **(kwargs or {}))
 
-        # Towers are compared by the function that they call, so this one must not hide it.
+        # Towers are compared by the function that they call, so the wrapper must not hide it.
         @functools.wraps(merge_fn)
         def merge(_: object, *values: Structure, **more: Structure) -> Structure:
             with shown_strategy(self.strategy):
@@ -77,12 +77,12 @@ class TFReplicaShim:
         return self._context.merge_call(merge, *args, **(kwargs or {}))
 
     def all_reduce(self, reduce_op: Any, value: Structure, options: object = None) -> Structure:
-        """Sum or average the values of all towers, as layers do that synchronise their statistics.
+        """Sum or average the values of all towers, as for synchronised statistics.
 
         Args:
             reduce_op: a ``tf.distribute.ReduceOp``.
             value: numbers, tensors, or a structure of them.
-            options: hints to TensorFlow's own strategies.
+            options: hints to TensorFlow's own strategies, ignored.
         """
 
         def merge(strategy: Any, values: list[Value]) -> list[Value]:
@@ -97,9 +97,9 @@ class TFReplicaShim:
 
     @property
     def replica_id_in_sync_group(self) -> int:
-        """Which of the towers this is."""
+        """The number of this tower."""
         number = self._context.number
-        # Summaries ask whether it is the first one; any other caller may make each tower another one.
+        # Summaries ask for the first tower; any other caller may make towers differ.
         if not sys._getframe(1).f_globals.get("__name__", "").endswith(".summary_op_util"):
             number = self._context.tower_id
         return number
@@ -108,19 +108,19 @@ class TFReplicaShim:
 
 
 class TFStrategyShim:
-    """A strategy, as TensorFlow's functions see it; with what they use of a strategy, and no more.
+    """The part of a strategy that TensorFlow's functions use.
 
     Args:
         strategy: the strategy.
 
     Attributes:
-        num_replicas_in_sync: by how many towers losses are divided for the sum of their gradients to be a mean: one,
-            since tpack's strategies take the mean of gradients themselves.
+        num_replicas_in_sync: the divisor of losses for the sum of their gradients to be a mean: one, since tpack's
+            strategies average gradients themselves.
     """
 
     num_replicas_in_sync = 1
     _scale_loss_for_estimator = False
-    # A function of ``tf.function`` is built for each tower, since each reads its own components of variables.
+    # A ``tf.function`` is built for each tower, since each reads its own components of variables.
     _retrace_functions_for_each_device = True
 
     def __init__(self, strategy: Any) -> None:
@@ -128,7 +128,7 @@ class TFStrategyShim:
 
     @property
     def extended(self) -> "TFStrategyShim":
-        """The same: TensorFlow divides what a strategy can do among two objects."""
+        """This object: TensorFlow splits a strategy into two objects."""
         return self
 
     def colocate_vars_with(self, colocate_with_variable: Destinations) -> Any:
@@ -157,7 +157,7 @@ class TFStrategyShim:
         kwargs: Mapping[str, Structure] | None = None,
         group: bool = True,
     ) -> Structure:
-        """Call a function on each device that a variable is on."""
+        """Call a function on each device of a variable."""
         return self._grouped(self._strategy.update(var, fn, *args, **(kwargs or {})), group)
 
     def update_non_slot(
@@ -168,14 +168,14 @@ class TFStrategyShim:
         kwargs: Mapping[str, Structure] | None = None,
         group: bool = True,
     ) -> Structure:
-        """Call a function on each device that non-slot variables are on."""
+        """Call a function on each device of non-slot variables."""
         return self._grouped(self._strategy.update_non_slot(colocate_with, fn, *args, **(kwargs or {})), group)
 
     def _grouped(self, updated: Structure, group: bool) -> Structure:
         return tie_together(updated) if group else self._strategy.unwrap(updated)
 
     def non_slot_devices(self, var_list: Sequence[Variable]) -> Destinations:
-        """Return where non-slot variables go."""
+        """Return the devices of non-slot variables."""
         return self._strategy.non_slot_devices(var_list)
 
     def read_var(self, v: Variable) -> tf.Tensor:
@@ -183,11 +183,11 @@ class TFStrategyShim:
         return self._strategy.read_var(v)
 
     def value_container(self, value: Any) -> Any:
-        """Return the variable that a value is one device's part of, or else the value."""
+        """Return the variable of a component, or else the value."""
         return whole_variable(value)
 
     def group(self, value: Structure, name: str | None = None) -> tf.Operation:
-        """Return one operation that runs what a value holds."""
+        """Return one operation that runs a value."""
         return self._strategy.group(value, name)
 
     def experimental_local_results(self, value: Value) -> tuple[Any, ...]:

@@ -16,7 +16,7 @@ from tpack.utils.validation import check_arguments
 
 @check_arguments
 class StrategyTrainer(BuilderTrainer):
-    """Trains a model with one cost under a distribution strategy.
+    """Trainer of a model with one cost under a distribution strategy.
 
     Each tower takes its data from the `InputSource`, as under any other trainer.
 
@@ -45,19 +45,19 @@ class StrategyTrainer(BuilderTrainer):
 
 @check_arguments
 class StrategyBuilder(GraphBuilder):
-    """Builds the towers of a distribution strategy, and lets it reduce gradients and update variables.
+    """Builder of a strategy's towers; the strategy reduces gradients and updates variables.
 
     Args:
-        strategy: the strategy: any but the default one.
+        strategy: any strategy but the default one.
         end_signal: travels with the gradients, where the strategy is one of several workers.
 
     Raises:
-        ConfigError: It is something else.
+        ConfigError: ``strategy`` is something else.
     """
 
     def __init__(self, strategy: DistributionStrategy, end_signal: StopFlag | None = None) -> None:
         if strategy.is_default:
-            raise ConfigError(f"expected a DistributionStrategy with devices, got {strategy!r}")
+            raise ConfigError(f"StrategyBuilder got strategy={strategy!r}: expected one with devices")
         self._strategy = strategy
         self._end_signal = end_signal
 
@@ -85,7 +85,7 @@ class StrategyBuilder(GraphBuilder):
             K x N gradients in, N values applied, each on the devices of its variable.
 
         Creates:
-            The variables, as the strategy makes them; under their names they are saved once, and restored everywhere.
+            The variables of the strategy, which are saved once under their names and restored on all devices.
 
         Raises:
             TowerMismatchError: The towers trained different variables.

@@ -1,7 +1,7 @@
-"""The strategy of towers that a trainer builds: what code meets there that asks for the current one.
+"""The strategy of towers that a trainer builds.
 
-A trainer's builder decides how gradients are reduced and where variables are. This strategy lets code that is written
-for strategies, such as a layer that synchronises its statistics, work in the builder's towers as well.
+A trainer's builder decides the reduction of gradients and the placement of variables. This strategy lets code for
+strategies, such as a layer with synchronised statistics, work in the builder's towers as well.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -25,8 +25,7 @@ from tpack.tower.per_graph import PerGraph
 class TrainerTowersStrategy(MultiDeviceStrategy):
     """The K towers of a trainer, or one for prediction.
 
-    Variables are made as the trainer makes them. Those of which each tower has its own come together as a `PerDevice`
-    of variables, which `update` takes too.
+    The trainer makes the variables. The towers' own variables form a `PerDevice`, which `update` takes too.
 
     Args:
         num_towers: K.
@@ -47,7 +46,7 @@ class TrainerTowersStrategy(MultiDeviceStrategy):
         """The devices of the towers.
 
         Raises:
-            StrategyError: The towers have not met yet, so that not all devices are known.
+            StrategyError: Not all towers have called merge_call, so that not all devices are known.
         """
         if len(self.arrivals) < self._num_towers:
             raise StrategyError("the devices of a trainer's towers are known when they meet: in merge_call")
@@ -60,12 +59,12 @@ class TrainerTowersStrategy(MultiDeviceStrategy):
         global_step: Variable | None = None,
         name: str | None = None,
     ) -> tf.Operation:
-        """Apply gradients as any strategy does; those of one tower alone as the optimizer does by itself.
+        """Apply gradients as any strategy does; those of a single tower by the optimizer alone.
 
         Args:
             optimizer: any ``tf.train.Optimizer``.
             grads_and_vars: (gradient, variable) pairs.
-            global_step: a variable to add one to, or None.
+            global_step: a variable to increment, or None.
             name: the name of the operation.
         """
         if self._num_towers > 1:
@@ -95,27 +94,24 @@ class TrainerTowersStrategy(MultiDeviceStrategy):
 
 
 def context_of_tower(tower: Tower) -> TowerContext:
-    """Return the strategy's context of a trainer's tower, which is made when it is first asked for.
+    """Return the strategy's context of a trainer's tower, created on first use.
 
     Args:
-        tower: the tower, which is current.
+        tower: the current tower.
     """
     context = tower_context_of(Frame(tower))
     if context is None:
         is_alone = tower.total == 1 or not tower.is_training
-        strategy = TrainerTowersStrategy(1) if is_alone else _shared_strategy(tower.total)
+        # All sets of a graph with the same number of towers share a strategy.
+        known = {1: TrainerTowersStrategy(1)} if is_alone else _strategies.here()
+        num_towers = 1 if is_alone else tower.total
+        if num_towers not in known:
+            known[num_towers] = TrainerTowersStrategy(num_towers)
+        strategy = known[num_towers]
         context = MergeCallContext(strategy, 0 if is_alone else tower.index, strategy.arrivals)
         show_tower(tower, context)
     return context
 
 
 _strategies: PerGraph[dict[int, TrainerTowersStrategy]] = PerGraph(dict)
-"""The strategies of a graph's sets of towers, by how many there are in a set."""
-
-
-def _shared_strategy(num_towers: int) -> TrainerTowersStrategy:
-    """Return the strategy of all of a graph's sets of this many towers."""
-    known = _strategies.here()
-    if num_towers not in known:
-        known[num_towers] = TrainerTowersStrategy(num_towers)
-    return known[num_towers]
+"""The strategies of a graph's sets of towers, by their number in a set."""

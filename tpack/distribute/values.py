@@ -1,7 +1,7 @@
-"""Values with one part for each of several devices: different parts (`PerDevice`), or the same (`Mirrored`).
+"""Values with one part for each of several devices: different parts (`PerDevice`), or equal ones (`Mirrored`).
 
-A tower works with its device's part. `regroup` makes values of all devices of what each device has, `select_device`
-takes one device's part back, and `update_on_devices` does both around a function that it calls on each device.
+A tower works with its device's part. `regroup` joins the parts of all devices, `select_device` takes one device's part,
+and `update_on_devices` does both around a function for each device.
 """
 
 import operator
@@ -25,13 +25,13 @@ from tpack.utils.validation import check_arguments
 TensorOrSlices: TypeAlias = tf.Tensor | tf.IndexedSlices
 
 PlainValue: TypeAlias = TensorOrSlices | BaseVariable | np.ndarray | complex
-"""What is on one device, or is a number or an array."""
+"""A value of one device, a number or an array."""
 
 Aggregation: TypeAlias = tf.VariableAggregation | tf.compat.v2.VariableAggregation
-"""How values of towers become one. TensorFlow 1 and 2 have an enumeration each, of the same values."""
+"""An aggregation of towers' values, of the enumeration of TensorFlow 1 or 2, which have equal values."""
 
 Structure: TypeAlias = Any
-"""Values in lists, tuples, named tuples and dicts, nested in any way: what a user's function takes and returns."""
+"""Values in nested lists, tuples, named tuples and dicts, as users' functions take and return them."""
 
 C = TypeVar("C")
 K = TypeVar("K")
@@ -51,7 +51,7 @@ class Variable(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name, with the output of the operation."""
+        """The name, with the output of the operation."""
 
     @property
     def op(self) -> tf.Operation:
@@ -59,11 +59,11 @@ class Variable(Protocol):
 
     @property
     def device(self) -> str:
-        """Where it is, or where it is read here."""
+        """The device of the variable, or of its component here."""
 
     @property
     def dtype(self) -> tf.DType:
-        """What it holds."""
+        """The dtype."""
 
     @property
     def shape(self) -> tf.TensorShape:
@@ -71,9 +71,9 @@ class Variable(Protocol):
 
 
 def with_operators(cls: type[C]) -> type[C]:
-    """Give a class that TensorFlow can convert to a tensor the operators of tensors; to be used as a decorator.
+    """Give a class that TensorFlow can convert to a tensor the operators of tensors; a decorator.
 
-    What has a method ``_operand`` may have the operators of something else: that returns what to calculate with.
+    A class with a method ``_operand`` has the operators of its result.
     """
     for name in _OPERATORS:
         setattr(cls, f"__{name}__", _operator(f"__{name}__"))
@@ -95,7 +95,7 @@ def _operator(name: str) -> Callable[..., object]:
 
 
 class DistributedValues:
-    """A map from devices to values.
+    """Map from devices to values.
 
     Args:
         index: the value of each device, by any of the device's names; the order is kept.
@@ -119,19 +119,19 @@ class DistributedValues:
 
     @property
     def devices(self) -> list[str]:
-        """The devices, in the order in which they were given."""
+        """The devices, in their order."""
         return list(self._index)
 
     def on_device(self, device: str) -> bool:
-        """Tell whether there is a value for a device."""
+        """Return whether there is a value for a device."""
         return self._key(device) is not None
 
     def get(self, device: str | None = None) -> Any:
         """Return the value of one device.
 
         Args:
-            device: any of its names. None means where this is called: the device of the tower or of the update that is
-                built. Across towers, and on a device without a value, it depends on the kind of value what that is.
+            device: any of its names. None means the device of the current tower or update; across towers, and on a
+                device without a value, the result depends on the kind of value.
 
         Raises:
             StrategyError: There is no value for this device.
@@ -151,14 +151,14 @@ class DistributedValues:
         return None if device is None else self._key(device)
 
     def _get_cross_tower(self) -> Any:
-        """Return what the value is to all towers together."""
+        """Return the value for all towers together."""
         raise StrategyError(
             f"{self!r} has another value on each device, and this is none of them: use unwrap() or reduce() of the "
             "strategy"
         )
 
     def _key(self, device: str) -> str | None:
-        """Return the name under which the index has a device, which may be the stand-in for a GPU."""
+        """Return the index's name of a device, which may be the stand-in for a GPU."""
         key = device_key(device)
         if key in self._index:
             return key
@@ -180,14 +180,14 @@ class DistributedValues:
 
 
 Value: TypeAlias = DistributedValues | PlainValue
-"""What a strategy moves: of several devices, or plain."""
+"""A value of a strategy: of several devices, or plain."""
 
 Destinations: TypeAlias = str | Sequence[str] | DistributedValues | BaseVariable | TensorOrSlices
-"""Where a result goes: a device, several of them, or something that lies on devices already."""
+"""A device, several of them, or something that is on devices already."""
 
 
 class PerDevice(DistributedValues):
-    """Values that differ from device to device: of locality T, when the devices are those of the towers.
+    """Values that differ between devices: of locality T, when the devices are those of the towers.
 
     Args:
         index: the value of each device.
@@ -199,9 +199,9 @@ class PerDevice(DistributedValues):
 
 @with_operators
 class Mirrored(DistributedValues):
-    """Values that are the same on all devices: of locality M, V(v) or N.
+    """Values that are equal on all devices: of locality M, V(v) or N.
 
-    It can be used like the value itself, which is taken from the device where it is used.
+    It can be used like the value itself, that of the current device.
 
     Args:
         index: the value of each device.
@@ -214,7 +214,7 @@ class Mirrored(DistributedValues):
         return self._index.get(device_key(current_device()), next(iter(self._index.values())))
 
     def _operand(self) -> Any:
-        """Return what operators calculate with: numbers and arrays are it themselves."""
+        """Return the operand of operators; numbers and arrays are returned as they are."""
         value = self.get()
         return value if isinstance(value, Number | np.ndarray | np.generic) else tf.convert_to_tensor(self)
 
@@ -228,7 +228,7 @@ class Mirrored(DistributedValues):
         return value if convert is None else convert()
 
     def __getattr__(self, name: str) -> Any:
-        # Names with an underscore are how TensorFlow and Python ask what kind of object this is.
+        # TensorFlow and Python inspect objects by names with an underscore.
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self.get(), name)
@@ -245,7 +245,7 @@ tf.register_tensor_conversion_function(Mirrored, _to_tensor)
 
 @check_arguments
 class MapOutput:
-    """Several results of one device, of which there may be none, that are one value to a reduction.
+    """Several results of one device, possibly none, that are one value to a reduction.
 
     Args:
         values: the results.
@@ -269,19 +269,19 @@ def regroup(per_device: Mapping[str, Structure], wrap_class: type[DistributedVal
     """Turn a map from devices to structures into one structure of values of all devices.
 
     Args:
-        per_device: lists, tuples, named tuples and dicts, nested in any way and alike on all devices.
-        wrap_class: what is made of values that differ between devices: `PerDevice` or `Mirrored`.
+        per_device: nested lists, tuples, named tuples and dicts, alike on all devices.
+        wrap_class: the class of values that differ between devices: `PerDevice` or `Mirrored`.
 
     Returns:
-        The structure. An object that is the same one on all devices is itself; what is on each device the part of one
-        variable is that variable.
+        The structure. An object that is the same one on all devices stays; the components of one variable become that
+        variable.
 
     Raises:
         ConfigError: There is no device.
-        TowerMismatchError: The structures differ, or parts of variables are mixed up.
+        TowerMismatchError: The structures differ, or components of variables are mixed up.
 
     Source:
-        The function of the same name that belongs to the seed ``distribute``.
+        The function of the same name in the seed ``distribute``.
     """
     if not per_device:
         raise ConfigError("expected the values of at least one device, got none")
@@ -299,7 +299,7 @@ def regroup(per_device: Mapping[str, Structure], wrap_class: type[DistributedVal
 
 
 def select_device(device: str, structured: Structure) -> Structure:
-    """Take the part of one device out of a structure.
+    """Return the part of one device of a structure.
 
     Args:
         device: the device.
@@ -312,7 +312,7 @@ def select_device(device: str, structured: Structure) -> Structure:
         StrategyError: A value has no part on the device.
 
     Source:
-        The function of the same name that belongs to the seed ``distribute``.
+        The function of the same name in the seed ``distribute``.
     """
 
     def select(value: object) -> object:
@@ -322,7 +322,7 @@ def select_device(device: str, structured: Structure) -> Structure:
 
 
 def select_device_mirrored(device: str, structured: Structure) -> Structure:
-    """Take the part of one device out of a structure that is the same for all devices.
+    """Return the part of one device of a structure that is equal for all devices.
 
     Args:
         device: the device.
@@ -335,7 +335,7 @@ def select_device_mirrored(device: str, structured: Structure) -> Structure:
         StrategyError: A value is not mirrored, or has no part on the device.
 
     Source:
-        The function of the same name that belongs to the seed ``distribute``.
+        The function of the same name in the seed ``distribute``.
     """
 
     def select(value: object) -> object:
@@ -347,7 +347,7 @@ def select_device_mirrored(device: str, structured: Structure) -> Structure:
 
 
 def reduce_op_of(aggregation: Aggregation) -> ReduceOp:
-    """Return the reduction that an aggregation stands for.
+    """Return the reduction of an aggregation.
 
     Args:
         aggregation: ``tf.VariableAggregation.SUM`` or ``tf.VariableAggregation.MEAN``, of TensorFlow 1 or 2.
@@ -357,8 +357,7 @@ def reduce_op_of(aggregation: Aggregation) -> ReduceOp:
     """
     if not isinstance(aggregation, Aggregation) or aggregation.value not in _REDUCE_OPS:
         raise ConfigError(
-            "expected tf.VariableAggregation.SUM or tf.VariableAggregation.MEAN as the aggregation, got "
-            f"{aggregation!r}"
+            f"aggregation got {aggregation!r}: expected tf.VariableAggregation.SUM or tf.VariableAggregation.MEAN"
         )
     return _REDUCE_OPS[aggregation.value]
 
@@ -369,16 +368,16 @@ def update_on_devices(
     args: tuple[Structure, ...],
     kwargs: Mapping[str, Structure],
 ) -> Structure:
-    """Call a function on each device with what it updates there and with the device's part of arguments.
+    """Call a function on each device with its subjects and the device's part of the arguments.
 
     Args:
         fn: the function.
         subjects: the first arguments on each device, such as the component of a variable.
-        args: more arguments, `Mirrored` or the same everywhere.
+        args: more arguments, `Mirrored` or equal everywhere.
         kwargs: more of them.
 
     Returns:
-        What `regroup` makes of the results; those that differ are `Mirrored`.
+        The `regroup` of the results; those that differ are `Mirrored`.
 
     Raises:
         StrategyError: An argument differs between devices, or has no part on one of them.
@@ -392,10 +391,10 @@ def update_on_devices(
 
 
 def tie_together(changed: Structure) -> Structure:
-    """Let each part of a value come after the changes on all devices, so that whoever runs one part runs them all.
+    """Make each part of a value depend on the changes on all devices, so that running one part runs all of them.
 
     Args:
-        changed: what `update_on_devices` returned of a function that returns an operation or a tensor.
+        changed: the result of `update_on_devices` with a function that returns an operation or a tensor.
     """
     if not isinstance(changed, Mirrored):
         return changed
@@ -462,6 +461,6 @@ def _regroup_leaf(per_device: Mapping[str, object], wrap_class: type[Distributed
 
 
 def container_of(value: object) -> DistributedValues | None:
-    """Return the variable of all devices that a variable is a part of, or None."""
+    """Return the variable of all devices with a component, or None."""
     reference = getattr(value, "_distributed_container", None)
     return None if reference is None or isinstance(value, DistributedValues) else reference()

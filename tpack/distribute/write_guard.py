@@ -1,8 +1,8 @@
-"""Refuse changes of one mirror of a variable, where the other mirrors would silently drift away.
+"""Checks against changes of one mirror of a variable, after which the mirrors would silently differ.
 
-An optimizer of TensorFlow 1 that is used as it is, without the strategy, changes the mirror that the variable's handle
-stands for: in a tower that of the tower, by the tower's own gradients, and elsewhere the first one. This is noticed
-when the operation is made, so that the traceback shows which line of code makes it.
+A TensorFlow 1 optimizer that is used without the strategy changes the mirror of the variable's handle: in a tower that
+of the tower, by the tower's own gradients, and elsewhere the first one. The check runs when the operation is made, so
+that the traceback shows the line of code.
 """
 
 import tensorflow.compat.v1 as tf
@@ -10,22 +10,19 @@ import tensorflow.compat.v1 as tf
 from tpack.compat import BaseVariable
 from tpack.distribute.contexts import get_update_device
 from tpack.errors import StrategyError
+from tpack.graph_copy import op_kinds
 from tpack.tower.context import get_current_tower_context
 from tpack.tower.keras_values import gives_value
 from tpack.tower.per_graph import PerGraph
-
-_OPTIMIZERS = ("ResourceApply", "ResourceSparseApply")
-_ASSIGNMENTS = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
-_OTHERS = ("ResourceScatter", "ResourceCountUpTo")
 
 _mirrors: PerGraph[dict[str, int]] = PerGraph(dict)
 """The names of the handles of all mirrors in a graph, each with how many its variable has."""
 
 
 def refuse_lone_change(operation: tf.Operation) -> None:
-    """Refuse an operation that one of several towers makes, if it changes what is the same in all of them.
+    """Reject an operation of one of several towers that changes a value shared by all of them.
 
-    What Keras layers load is no change, but what variables begin with.
+    Values that Keras layers load are initial values, and no change.
 
     Args:
         operation: the operation.
@@ -34,47 +31,50 @@ def refuse_lone_change(operation: tf.Operation) -> None:
         StrategyError: An optimizer changes a variable, or something changes one mirror.
     """
     kind = operation.type
-    if kind.startswith(_OPTIMIZERS):
+    if kind.startswith(op_kinds.OPTIMIZER_PREFIXES):
         raise StrategyError(
             f"an optimizer changes {_name(operation)} in one of several towers, by {kind}: there, use "
             "strategy.apply_gradients(optimizer, grads_and_vars), or wrap it in a DistributedOptimizer"
         )
     if gives_value(operation):
         return
-    if kind.startswith((*_ASSIGNMENTS, *_OTHERS)) and _name(operation) in _mirrors.here():
+    if kind.startswith((*op_kinds.ASSIGNMENTS, *op_kinds.SCATTER_PREFIXES)) and _name(operation) in _mirrors.here():
         raise StrategyError(
-            f"{kind} changes {_name(operation)}, which is to be the same for all towers, in one of several: "
-            "assign to it in merge_call, or make it with an aggregation"
+            f"{kind} changes {_name(operation)}, which all towers share, in one of several: assign to it in "
+            "merge_call, or make it with an aggregation"
         )
 
 
 def refuse_partial_change(operation: tf.Operation) -> None:
-    """Refuse an operation that changes one of several mirrors, outside of an update, which has its turn on each device.
+    """Reject an operation that changes one of several mirrors, outside of an update, which runs on each device.
 
-    Assignments are not refused: the mirrored variable's own are of all mirrors, and one of a mirror names it.
+    Assignments are allowed: the mirrored variable's own change all mirrors, and that of a mirror is explicit.
 
     Args:
         operation: the operation.
 
     Raises:
-        StrategyError: It does.
+        StrategyError: It changes one of several mirrors.
     """
     kind = operation.type
-    if not kind.startswith((*_OPTIMIZERS, *_OTHERS)) or get_update_device() is not None:
+    if (
+        not kind.startswith((*op_kinds.OPTIMIZER_PREFIXES, *op_kinds.SCATTER_PREFIXES))
+        or get_update_device() is not None
+    ):
         return
     if _mirrors.here().get(_name(operation), 1) > 1:
         tower = get_current_tower_context()
         if tower is not None and tower.total > 1:
             refuse_lone_change(operation)
         raise StrategyError(
-            f"{kind} would change {_name(operation)} alone, which is one of several mirrors of a variable: use the "
+            f"{kind} would change {_name(operation)} alone, one of several mirrors of a variable: use the "
             "variable's own methods, and in a scope of its strategy strategy.apply_gradients(optimizer, "
             "grads_and_vars), a DistributedOptimizer or strategy.update"
         )
 
 
 def protect(variable: BaseVariable) -> None:
-    """Let checks know the components of a mirrored variable, or one that towers share, after it was made."""
+    """Register the components of a mirrored variable, or one that towers share, for the checks."""
     components = getattr(variable, "components", [variable])
     _mirrors.here().update({component.op.name: len(components) for component in components})
 
@@ -85,7 +85,7 @@ def _name(operation: tf.Operation) -> str:
 
 
 def _outer(tensor: tf.Tensor) -> tf.Tensor:
-    """Return what a tensor is, in the body of a condition, loop or function, in the graph around it."""
+    """Return a tensor, captured by the body of a condition, loop or function, in the outer graph."""
     for outer, inner in getattr(tensor.graph, "captures", ()):
         if inner is tensor:
             return _outer(outer)

@@ -1,9 +1,9 @@
-"""What the processes of a cluster do together while an Estimator trains.
+"""Training of an Estimator in several processes.
 
-Each worker builds a graph of its own. Where variables lie on parameter servers, all graphs mean the same ones: the
-chief gives them their values, and the others wait for that. Under a `CollectiveAllReduceStrategy` each worker has
-variables of its own, and begins with copies of the chief's. Workers see each other through `Peers`: one that is lost
-ends all, by an error that says who it was.
+Each worker builds a graph of its own. With variables on parameter servers, all graphs refer to the same ones: the chief
+initialises them, and the others wait for that. Under a `CollectiveAllReduceStrategy` each worker has variables of its
+own, and begins with copies of the chief's. Workers are connected by `Peers`: a lost one ends all, by an error that
+names it.
 """
 
 import threading
@@ -22,29 +22,28 @@ from tpack.multi_worker.all_reduce import WorkerGroup, copy_from_worker
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.cluster.consistency import check_consistency, program
 from tpack.multi_worker.cluster.cpu_share import share_of_cores
-from tpack.multi_worker.cluster.peer_failure import ended_by_loss
-from tpack.multi_worker.cluster.peers import Peers, connect_peers
+from tpack.multi_worker.cluster.peers import Peers, connect_peers, ended_by_loss
 from tpack.multi_worker.optimizer_fingerprint import fingerprint_of_updates
 from tpack.multi_worker.parameter_server import ServerPlacement
 from tpack.multi_worker.servers import LOST_CONNECTION, WorkerSessionCreator, let_calls_to_lost_servers_fail
 from tpack.tfutils.sesscreate import get_default_sess_config
 
 _LONG_SECS = 86400.0
-"""How long workers wait for one that saves, evaluates or has more data; one that is lost is noticed long before."""
+"""The timeout for a worker that saves, evaluates or has more data; a lost one is detected long before."""
 _END_SECS = 120.0
-"""How long one whose data have ended waits for others that exchange gradients with it, which cannot go on."""
+"""The timeout of a worker without data for others that exchange gradients with it, which cannot go on."""
 _CLOSE_SECS = 5.0
-"""How long to wait for the end of a session: TensorFlow waits in it for processes that are gone, without a limit."""
+"""The timeout of closing a session: TensorFlow waits in it for lost processes without a limit."""
 
 
 class ClusterRun:
-    """One training in several processes, as one of the workers takes part in it; made by `join_cluster`.
+    """One training in several processes, in one of the workers; made by `join_cluster`.
 
     Args:
-        config: what to do, and under which strategy.
+        config: options and strategy.
         member: the place of this process.
         peers: the workers.
-        run: the name of the run, which all workers have.
+        run: the name of the run, the same in all workers.
 
     Attributes:
         is_chief: whether this process initialises and saves.
@@ -72,11 +71,11 @@ class ClusterRun:
         return nullcontext() if self._placement is None else self._placement.scope()
 
     def follow_chief(self, topic: str, value: Any) -> Any:
-        """Return what the chief says about a topic.
+        """Return the chief's value.
 
         Args:
-            topic: what it is about.
-            value: what the chief says; that of others is left aside.
+            topic: the name of the exchange.
+            value: the chief's; that of others is ignored.
         """
         return self._peers.broadcast(topic, value)
 
@@ -92,10 +91,10 @@ class ClusterRun:
         check_consistency(self._peers, fields)
 
     def prepare(self) -> None:
-        """Compare what the workers are about to train, and add to the current graph how variables get their values.
+        """Compare programs, variables and optimizers of the workers, and add initialisation to the current graph.
 
         Raises:
-            ClusterError: The workers have other variables, updates of other rates, or run other programs.
+            ClusterError: The workers have other variables, other rates of updates, or other programs.
         """
         self._num_cores = share_of_cores(self._peers)
         variables = tf.global_variables()
@@ -116,7 +115,7 @@ class ClusterRun:
             self._copy = copy_from_worker(self._group, parts)
 
     def session_creator(self, config: tf.ConfigProto | None) -> WorkerSessionCreator:
-        """Return what makes the session, on the server of this process.
+        """Return the creator of sessions on the server of this process.
 
         Args:
             config: the settings of the session; None for tpack's own.
@@ -124,7 +123,7 @@ class ClusterRun:
         settings = tf.ConfigProto()
         settings.CopyFrom(get_default_sess_config() if config is None else config)
         if self._is_shared and not settings.device_filters:
-            settings.device_filters.extend(self._shared_filters())
+            settings.device_filters.extend(["/job:ps", f"/job:{self._member.job}/task:{self._member.index}"])
         return WorkerSessionCreator(
             self._member, settings, num_cores=self._num_cores, before_connecting=self._wait_for_servers
         )
@@ -133,12 +132,8 @@ class ClusterRun:
         self._peers.barrier("the start of their servers")
         let_calls_to_lost_servers_fail()
 
-    def _shared_filters(self) -> tuple[str, ...]:
-        """Return the tasks that a worker has to do with: parameter servers, and itself."""
-        return "/job:ps", f"/job:{self._member.job}/task:{self._member.index}"
-
     def initialize(self, session: tf.Session, give_values: Callable[[], None]) -> None:
-        """Give variables their first values, which are those of the chief.
+        """Initialise variables, with the values of the chief.
 
         Args:
             session: the session.
@@ -167,7 +162,7 @@ class ClusterRun:
             yield
 
     def close(self, session: tf.Session) -> None:
-        """Close a session, or leave it to itself where it does not close.
+        """Close a session, or abandon it if that takes too long.
 
         Args:
             session: it is not used any more.
@@ -177,7 +172,7 @@ class ClusterRun:
         closing.join(_CLOSE_SECS)
 
     def begin_step(self, step: int) -> None:
-        """Tell the others, without waiting for them, that a step begins.
+        """Set the current step of the control channel.
 
         Args:
             step: its number.
@@ -204,11 +199,11 @@ def join_cluster(config: RunConfig) -> Iterator[ClusterRun | None]:
     """Train in a block together with the other workers, if there are any.
 
     Args:
-        config: says where this process stands.
+        config: has the place of this process.
 
     Raises:
-        ConfigError: This process does not train, or nothing says how several processes are to train together.
-        ClusterError: The others did not come, or one was lost.
+        ConfigError: This process does not train, or several processes have no strategy.
+        ClusterError: Workers are missing, or one was lost.
     """
     if not config.place.has_others and config.place.task_type != "evaluator":
         yield None
@@ -221,15 +216,15 @@ def join_cluster(config: RunConfig) -> Iterator[ClusterRun | None]:
 
 def _check_trains(config: RunConfig, member: ClusterMember) -> None:
     if member.rank is None:
-        raise ConfigError(f"Estimator.train is for those that train, and {member}: call train_and_evaluate in it")
+        raise ConfigError(f"Estimator.train got {member}: expected a process that trains; use train_and_evaluate")
     strategy = config.train_distribute
     if strategy is not None and not isinstance(strategy, MultiWorkerStrategy):
         raise ConfigError(
-            f"{strategy!r} is of one process, and {member}: expected a CollectiveAllReduceStrategy or a "
-            "ParameterServerStrategy as train_distribute"
+            f"Estimator.train got train_distribute={strategy!r}: expected a CollectiveAllReduceStrategy "
+            f"or a ParameterServerStrategy ({member})"
         )
     if strategy is None and not member.cluster.get("ps"):
         raise ConfigError(
-            f"nothing says how the workers are to train together: {member}. Wanted parameter servers, or a "
-            "CollectiveAllReduceStrategy as train_distribute"
+            f"Estimator.train got several workers without a strategy: expected parameter servers, or a "
+            f"CollectiveAllReduceStrategy as train_distribute ({member})"
         )

@@ -30,11 +30,11 @@ from tpack.estimator.model_fn import ModelFn, check_model_fn
 from tpack.estimator.run_config import RunConfig, number_of_steps
 from tpack.estimator.spec import ModeKeys, checked_hooks
 from tpack.estimator.training import TrainLimits, train_model
-from tpack.multi_worker.cluster.resolver import check_only_process
 from tpack.tfutils.checkpoint import CheckpointReader, latest_checkpoint, resolve_checkpoint
 from tpack.tfutils.graph_lookup import GLOBAL_STEP_NAME
 from tpack.utils import logger
 from tpack.utils.dir_lock import DirectoryClaim
+from tpack.utils.launch_env import check_only_process
 from tpack.utils.validation import check_arguments, check_local_path, check_path, check_text
 
 

@@ -19,6 +19,7 @@ from tpack.errors import ConfigError
 from tpack.estimator.data_adapter import GivenDataset, GivenInput, are_tensors, given_dataset
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import AnyTensor, ModeKeys, Tensors
+from tpack.graph_copy import op_kinds
 from tpack.input_source.data_adapter import is_generator_function
 from tpack.input_source.dataset import StreamElements
 from tpack.utils import logger
@@ -227,7 +228,7 @@ def warn_if_endless(inputs: Inputs, doing: str) -> None:
     """
     has_queues = bool(tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS))
     types = {operation.type for operation in tf.get_default_graph().get_operations()}
-    if inputs.initializer is None and not has_queues and not types & {"IteratorGetNext", "OneShotIterator"}:
+    if inputs.initializer is None and not has_queues and not types & op_kinds.ITERATORS:
         logger.warning(f"The input is neither a Dataset nor a queue, so it does not end, and {doing} goes on for ever.")
 
 

@@ -14,9 +14,10 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, TowerMismatchError
 from tpack.estimator.spec import EstimatorSpec, ModeKeys
+from tpack.graph_copy import op_kinds
 from tpack.graph_copy.towers import TowerBuilding, call_in_replicated_towers
 from tpack.tower.context import TowerContext, get_current_tower_context
-from tpack.tower.devices import VARIABLE_OP_TYPES, list_gpus, resolve_together
+from tpack.tower.devices import list_gpus, resolve_together
 from tpack.utils import logger
 from tpack.utils.validation import check_choice, check_instances
 
@@ -242,7 +243,7 @@ class SharedVariablesSetter:
 
     def __call__(self, op: tf.Operation) -> str:
         """Return the device for ``op``."""
-        device = self.variable_devices.take() if op.type in VARIABLE_OP_TYPES else self.worker_device
+        device = self.variable_devices.take() if op.type in op_kinds.VARIABLES else self.worker_device
         merged = tf.DeviceSpec.from_string(device).make_merged_spec(tf.DeviceSpec.from_string(op.device or ""))
         return str(merged.to_string())
 

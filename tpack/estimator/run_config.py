@@ -10,9 +10,9 @@ import tensorflow.compat.v1 as tf
 
 from tpack.distribute.strategy import DistributeConfig, DistributionStrategy
 from tpack.errors import ConfigError
+from tpack.estimator.cluster_place import ClusterPlace, place_from_environment, place_of_member
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.cluster.resolver import resolve_cluster
-from tpack.multi_worker.cluster.tf_config import ClusterPlace, place_from_environment, place_of_member
 from tpack.utils.validation import (
     check_arguments,
     check_choice,

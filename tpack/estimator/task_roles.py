@@ -1,7 +1,7 @@
-"""What the processes of a cluster do that do not train: parameter servers serve, and the evaluator evaluates.
+"""Tasks of a cluster that do not train: parameter servers serve, and the evaluator evaluates.
 
-The evaluator has no line to the others. What it knows of them are the files in the model's directory: checkpoints, and
-a note that the chief leaves when training is over, since its end may come before the step to end at.
+The evaluator has no connection to the others. It reads files in the model's directory: checkpoints, and a note that the
+chief leaves when training is over, since its end may come before the step to end at.
 """
 
 import hashlib
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpack.errors import CheckpointError, ClusterError
+from tpack.estimator.cluster_place import ClusterPlace
 from tpack.estimator.run_config import RunConfig
-from tpack.multi_worker.cluster.environment import launch_of
 from tpack.multi_worker.cluster.peers import connect_peers
-from tpack.multi_worker.cluster.tf_config import ClusterPlace
 from tpack.multi_worker.servers import start_server
 from tpack.utils import logger
+from tpack.utils.launch_env import launch_token
 
 NOTE_NAME = "training_ended.json"
 _POLL_SECS = 0.5
@@ -29,10 +29,10 @@ def serve_variables(config: RunConfig) -> None:
     """Keep variables for the workers, as a parameter server, until all of them have ended.
 
     Args:
-        config: says where this process stands.
+        config: has the place of this process.
 
     Raises:
-        ClusterError: The port is in use, or the workers did not come.
+        ClusterError: The port is in use, or workers are missing.
         PeerLostError: A worker, or another parameter server, was lost.
     """
     member = config.member()
@@ -43,7 +43,7 @@ def serve_variables(config: RunConfig) -> None:
 
 
 class EndNote:
-    """The chief's note that training is over, which tells of what training.
+    """The chief's note that training is over, with the identity of the training.
 
     Args:
         directory: that of the model.
@@ -57,12 +57,12 @@ class EndNote:
         trains = {
             job: list(addresses) for job, addresses in (task.cluster if task else {}).items() if job != "evaluator"
         }
-        told = json.dumps([launch_of(environment), trains], sort_keys=True)
+        told = json.dumps([launch_token(environment), trains], sort_keys=True)
         self._training = hashlib.sha256(told.encode()).hexdigest()
 
     @contextmanager
     def written_after(self) -> Iterator[None]:
-        """Leave the note after a block that trains; one of an earlier training is taken away before."""
+        """Write the note after a block that trains; that of an earlier training is removed before."""
         with suppress(FileNotFoundError):
             os.remove(self._path)
         try:
@@ -73,7 +73,7 @@ class EndNote:
         self._write("")
 
     def read(self) -> str | None:
-        """Return how training ended: nothing where it ended well, else the error; None if it goes on."""
+        """Return the error that ended training, "" without one; None while it goes on."""
         try:
             with open(self._path, encoding="utf-8") as file:
                 told = json.load(file)
@@ -91,12 +91,12 @@ class EndNote:
 
 @dataclass(frozen=True)
 class Pace:
-    """When an evaluator looks for checkpoints, in seconds.
+    """Timing of an evaluator, in seconds.
 
     Attributes:
-        start_delay_secs: before it looks for the first time, unless training is over before.
-        throttle_secs: from the beginning of an evaluation to that of the next one, at least; not before the last.
-        timeout_secs: how long it waits for a new checkpoint before it gives up.
+        start_delay_secs: before it looks for the first checkpoint, unless training ends earlier.
+        throttle_secs: the minimum between the beginnings of two evaluations; not before the last.
+        timeout_secs: for a new checkpoint.
     """
 
     start_delay_secs: float
@@ -112,17 +112,17 @@ def evaluate_until_end(
     *,
     last_step: int | None,
 ) -> None:
-    """Evaluate each checkpoint that is the newest one when it is looked for, until training is over.
+    """Evaluate the newest checkpoint again and again, until training is over.
 
     Args:
         evaluate: evaluates a checkpoint, given whether training is over; returns its step.
         newest: returns the newest checkpoint, or None.
         note: the chief's.
-        pace: when to look.
+        pace: the timing.
         last_step: the step at which training ends; None for the end of the data.
 
     Raises:
-        ClusterError: Training failed, or no new checkpoint came in time.
+        ClusterError: Training failed, or no new checkpoint appeared in time.
         CheckpointError: A checkpoint does not load.
     """
     begun = time.monotonic()
@@ -155,7 +155,7 @@ def evaluate_until_end(
 def _evaluated(
     evaluate: Callable[[str, bool], int], newest: Callable[[], str | None], found: str, *, is_over: bool
 ) -> int | None:
-    """Evaluate a checkpoint and return its step; None if it was removed meanwhile, since there are newer ones."""
+    """Evaluate a checkpoint and return its step; None if a newer one has replaced it meanwhile."""
     try:
         return evaluate(found, is_over)
     except CheckpointError:

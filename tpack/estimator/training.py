@@ -17,6 +17,7 @@ from tpack.estimator.distributed_run import ClusterRun
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.session import QueueCoordinator, SessionPlan, add_default_saver, model_session
 from tpack.estimator.spec import operation_of
+from tpack.graph_copy import op_kinds
 from tpack.step.hooked_session import HookedSession
 from tpack.step.step_timer import StepTimer
 from tpack.tfutils.checkpoint import CheckpointSeries
@@ -32,8 +33,6 @@ _STUCK_STEPS = 10_000
 _LAST_WORDS_SECS = 5.0
 """How long a queue runner may take to apply what the last step brought."""
 _CHECKPOINT_NAME = "model.ckpt"
-_READING = frozenset({"ReadVariableOp", "VarIsInitializedOp", "VariableShape", "Identity", "IsVariableInitialized"})
-"""What uses a variable, or the reference to one, and does not change it."""
 
 
 class NanLossError(NumericsError, tf.train.NanLossDuringTrainingError):
@@ -357,7 +356,7 @@ def _check_counted(global_step: tf.Variable, saver: tf.train.Saver) -> None:
         setting.add(waiting[-1])
         waiting.extend(op for op in waiting.pop().control_inputs if op not in setting)
     users = [user for op in handles for output in op.outputs for user in output.consumers()]
-    if not any(user.type not in _READING and user not in setting for user in users):
+    if not any(user.type not in op_kinds.READING_VARIABLES and user not in setting for user in users):
         raise GraphBuildError(
             "nothing in the model increments the global step, at which training is to end: the train_op has to, as "
             "optimizers do that are given global_step=tf.train.get_global_step()"

@@ -43,6 +43,8 @@ __getattr__, __dir__, __all__ = attach(
             "allreduce_grads",
             "allreduce_grads_hierarchical",
             "allreduce_grads_naive",
+        ),
+        "tpack.reduction.gradients": (
             "merge_grad_list",
             "split_grad_list",
         ),

@@ -27,8 +27,8 @@ from tpack.reduction.functions import aggregate_grads_colocate as aggregate_grad
 from tpack.reduction.functions import allreduce_grads as allreduce_grads
 from tpack.reduction.functions import allreduce_grads_hierarchical as allreduce_grads_hierarchical
 from tpack.reduction.functions import allreduce_grads_naive as allreduce_grads_naive
-from tpack.reduction.functions import merge_grad_list as merge_grad_list
-from tpack.reduction.functions import split_grad_list as split_grad_list
+from tpack.reduction.gradients import merge_grad_list as merge_grad_list
+from tpack.reduction.gradients import split_grad_list as split_grad_list
 from tpack.reduction.wrappers.gradient_packer import GradientPacker as GradientPacker
 from tpack.tower.devices import LeastLoadedDeviceSetter as LeastLoadedDeviceSetter
 from tpack.tower.getters import OverrideCachingDevice as OverrideCachingDevice

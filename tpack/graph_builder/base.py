@@ -1,7 +1,7 @@
-"""The contract of a graph builder: how one model becomes K towers and one train op.
+"""The contract of a graph builder: one model becomes K towers and one train op.
 
-A builder knows nothing of sessions, data or callbacks. It calls a function in each tower, gets gradients back, reduces
-them and applies an optimizer. What it made is what it returns; nothing is left on the builder.
+A builder knows no sessions, data or callbacks. It calls a function in each tower, reduces the gradients and applies an
+optimizer. It returns everything and keeps nothing.
 """
 
 from abc import ABC, abstractmethod
@@ -24,16 +24,16 @@ OptimizerFn: TypeAlias = Callable[[], tf.train.Optimizer]
 @check_arguments
 @dataclass(frozen=True)
 class SyncOp:
-    """An operation that brings the towers' variables together, and when a trainer runs it.
+    """Operation that synchronises the towers' variables, with its times.
 
     Attributes:
         op: the operation.
-        every_steps: None to run it before each epoch, so that every tower has what callbacks did to the main tower. A
-            number to run it after each step that is a multiple of it, counted over all runs, and after the last step of
-            each epoch, before any callback looks at the weights.
+        every_steps: None to run it before each epoch, so that all towers have the changes that callbacks made to the
+            main tower. A number to run it after each step that is a multiple, counted over all runs, and after the last
+            step of each epoch, before callbacks see the weights.
 
     Raises:
-        GraphBuildError: ``op`` is no operation, or ``every_steps`` no positive whole number.
+        GraphBuildError: ``op`` is not an operation, or ``every_steps`` not a positive integer.
     """
 
     op: tf.Operation
@@ -41,23 +41,23 @@ class SyncOp:
 
     def __post_init__(self) -> None:
         if not isinstance(self.op, tf.Operation):
-            raise GraphBuildError(f"a SyncOp must have an operation, such as tf.group makes, got {self.op!r}")
+            raise GraphBuildError(f"SyncOp got op={self.op!r}: expected an operation, such as tf.group returns")
         steps = self.every_steps
         if steps is not None and (not is_integer(steps) or steps < 1):
-            raise GraphBuildError(f"every_steps of a SyncOp must be an integer of at least 1, or None, got {steps!r}")
+            raise GraphBuildError(f"SyncOp got every_steps={steps!r}: expected an integer of at least 1, or None")
 
 
 @dataclass(frozen=True)
 class BuildResult:
-    """What a builder made.
+    """Result of a builder.
 
     Attributes:
         train_op: one step of training.
         towers: the towers, the main one first.
-        init_op: to be run once after the variables are initialised and restored; None for nothing to do.
-        sync_op: brings the towers' variables together from time to time; several, each with its own times, in a tuple;
-            None where towers share them.
-        copies: the variables that ``init_op`` gives their first values, so that their initialisers need not run.
+        init_op: run once after the variables are initialised and restored; None for nothing.
+        sync_op: synchronises the towers' variables; several with their own times in a tuple; None where towers share
+            them.
+        copies: the variables that ``init_op`` sets, so that their initialisers need not run.
 
     Raises:
         GraphBuildError: ``sync_op`` is something else.
@@ -73,14 +73,14 @@ class BuildResult:
         for sync_op in self.sync_ops:
             if not isinstance(sync_op, SyncOp):
                 raise GraphBuildError(
-                    f"sync_op must be a SyncOp, which says when it is run, a tuple of them or None, got {sync_op!r}"
+                    f"BuildResult got sync_op={sync_op!r}: expected a SyncOp, a tuple of them or None"
                 )
 
     @property
     def variables(self) -> tuple[tuple[tf.Variable, ...], ...]:
-        """The variables that are trained, K x N: entry `[k][n]` is tower k's copy of the main tower's n-th one.
+        """The trained variables, K x N: entry `[k][n]` is tower k's copy of the main tower's n-th one.
 
-        Towers that share their variables have the same ones; under a strategy, each entry is the mirrored variable.
+        Towers that share variables have the same entries; under a strategy, each is the mirrored variable.
         """
         main = self.towers[0].recorder
         trained = [variable for variable in main.variables if variable.trainable]
@@ -93,16 +93,16 @@ class BuildResult:
 
     @property
     def sync_ops(self) -> tuple[SyncOp, ...]:
-        """The one or several of ``sync_op``."""
+        """The contents of ``sync_op``."""
         if self.sync_op is None:
             return ()
         return self.sync_op if isinstance(self.sync_op, tuple) else (self.sync_op,)
 
 
 class GraphBuilder(ABC):
-    """Builds the training graph on some devices.
+    """Builder of the training graph on some devices.
 
-    A builder may be used for several graphs, one call of `build` for each.
+    It may be used for several graphs, with one call of `build` for each.
     """
 
     @property
@@ -115,12 +115,11 @@ class GraphBuilder(ABC):
         """Build the towers and the train op into the current default graph.
 
         Args:
-            grad_fn: called once in each tower; builds the model there and returns its N (gradient, variable) pairs.
-            optimizer_fn: returns the ``tf.train.Optimizer``. It may be called more than once and returns the same one
-                each time.
+            grad_fn: called once in each tower; builds the model and returns its N (gradient, variable) pairs.
+            optimizer_fn: returns the same ``tf.train.Optimizer`` at each call.
 
         Returns:
-            What was built.
+            The result.
 
         Shapes:
             Each gradient has the shape of its variable, or is an ``IndexedSlices`` into it.

@@ -1,12 +1,11 @@
-"""Which operations of a tower XLA compiles, and what is said of those that it cannot compile.
+"""Compilation of towers by XLA: which operations are marked, and a report of those that XLA cannot compile.
 
-TensorFlow compiles the operations of a graph that carry a mark: those that hang together become one function of machine
-code. The graph stays as it was built, with all its names, so whatever is fetched, fed, summarised or saved is found as
-before; what is not marked runs as before.
+TensorFlow compiles marked operations: connected ones become one function. The graph keeps its names, so fetches, feeds,
+summaries and checkpoints work as before.
 
-Marked are the operations on which a tower's outputs depend, in training its cost, gradients and updates. Inputs,
-summaries, reductions and optimizers are not. TensorFlow ignores a mark that it cannot heed without a word, so which
-operations these are is asked of its kernels once a session is there.
+Marked are the operations that a tower's outputs depend on, in training its cost, gradients and updates; inputs,
+summaries, reductions and optimizers are not. TensorFlow silently ignores a mark that it cannot use, so its kernels are
+looked up once there is a session.
 """
 
 from collections import Counter, defaultdict
@@ -20,6 +19,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack import compat
 from tpack.errors import CompilationError, ConfigError
+from tpack.graph_copy import op_kinds
 from tpack.step.compiled_copy import CompiledCopy
 from tpack.tower.context import TowerContext, current_tower_context
 from tpack.tower.devices import list_gpus
@@ -28,38 +28,21 @@ from tpack.utils import logger
 from tpack.utils.validation import check_arguments
 
 _MOST_NAMES = 5
-"""How many operations a message names."""
-
-# What begins or is a loop, a condition or a function. TensorFlow takes those apart before it compiles what is left, or
-# does not compile them at all where they hand on lists of tensors, as loops do for their gradients.
-_CONTROL_FLOW = frozenset(
-    {"While", "StatelessWhile", "If", "StatelessIf", "Case", "StatelessCase", "PartitionedCall", "SymbolicGradient"}
-    | {"StatefulPartitionedCall", "RemoteCall", "Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond"}
-    | {f"Ref{name}" for name in ("Switch", "Merge", "Enter", "Exit", "NextIteration")}
-)
-# What does something besides computing, which XLA leaves out, and what only holds, reads or takes in a value. Reading a
-# variable is often a piece of compiled code by itself, one more to be started.
-_LEFT_ALONE = frozenset(
-    {"Assert", "CheckNumerics", "CheckNumericsV2", "Print", "PrintV2", "StringFormat", "NoOp"}
-    | {"VarHandleOp", "Variable", "VariableV2", "Placeholder", "PlaceholderWithDefault", "PlaceholderV2"}
-    | {"ReadVariableOp"}
-)
-# Operations that draw: XLA would draw other numbers from the same seed.
-_DRAWING = ("Random", "Multinomial", "TruncatedNormal", "StatefulUniform", "Rng")
+"""The most operations that a message names."""
 
 
 @check_arguments
 @dataclass(frozen=True)
 class CompilePolicy:
-    """What of a model is compiled by XLA.
+    """Options of compilation by XLA.
 
     Args:
         mode: ``"xla"``, or ``"auto"``, which makes the first steps of a training both ways and keeps the faster.
-        fall_back: let operations that XLA cannot compile run as they do without it, with a line in the log. Otherwise
-            they are an error that names them; in ``"auto"`` they never are.
+        fall_back: run operations that XLA cannot compile uncompiled, with a line in the log. Otherwise they are an
+            error that names them; in ``"auto"`` they never are.
 
     Raises:
-        ConfigError: The mode is another one.
+        ConfigError: The mode is unknown.
 
     Example:
         SyncMultiGPUTrainerReplicated(8, compile=CompilePolicy(fall_back=True))
@@ -70,7 +53,7 @@ class CompilePolicy:
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
-            raise ConfigError(f"compile must be one of {', '.join(MODES)}, a CompilePolicy or None, got {self.mode!r}")
+            raise ConfigError(f"compile got {self.mode!r}: expected one of {', '.join(MODES)}, a CompilePolicy or None")
 
 
 MODES = ("xla", "auto")
@@ -79,7 +62,7 @@ Compile: TypeAlias = str | CompilePolicy | None
 
 
 def as_compile_policy(compile: Compile) -> CompilePolicy | None:
-    """Return the policy that a name stands for, the policy itself, or None for not compiling anything.
+    """Return the policy of a name or a policy; None compiles nothing.
 
     Raises:
         ConfigError: It is something else.
@@ -88,14 +71,14 @@ def as_compile_policy(compile: Compile) -> CompilePolicy | None:
 
 
 class TowerCompiler:
-    """Marks the operations of one model's towers for XLA, and finds out which of them it cannot compile.
+    """Marks the operations of a model's towers for XLA, and reports those that it cannot compile.
 
     Args:
-        policy: what is compiled.
+        policy: the options.
 
     Attributes:
-        is_on_server: whether the model runs on a server of TensorFlow, as where several workers train; set before
-            anything is marked.
+        is_on_server: whether the model runs on a TensorFlow server, as with several workers; set before anything is
+            marked.
     """
 
     def __init__(self, policy: CompilePolicy) -> None:
@@ -109,14 +92,14 @@ class TowerCompiler:
 
     @property
     def measures(self) -> bool:
-        """Whether steps are to be compared with uncompiled ones: then what trains is compiled in a copy alone."""
+        """Whether steps are compared with uncompiled ones: then only a copy of the step is compiled."""
         return self._policy.mode == "auto"
 
     @contextmanager
     def watching(self, tower: TowerContext) -> Iterator[None]:
-        """Note the operations that a block makes in a tower, for its `mark`.
+        """Record the operations that a block adds to a tower, for `mark`.
 
-        What other towers make meanwhile, and what is made outside of all of them, is left out where towers have names.
+        Operations of other towers, and outside of all towers, are left out where towers have names.
         """
         graph = tf.get_default_graph()
         num_before = len(graph.get_operations())
@@ -126,7 +109,7 @@ class TowerCompiler:
         self._made[tower].extend(op for op in made if op.name.startswith(prefix))
 
     def mark(self, tower: TowerContext, outputs: Iterable[Any]) -> None:
-        """Mark those of a tower's noted operations that the outputs depend on, on the device that most of them have.
+        """Mark the recorded operations of a tower that the outputs depend on, on the device that most of them have.
 
         Args:
             tower: the tower.
@@ -144,7 +127,7 @@ class TowerCompiler:
         self._refused.extend(op for op in needed if _is_refused(op))
         names = {op.name for op in compiled if op.type != "Const"}
         for op in compiled:
-            # A constant of operations that run uncompiled would be a piece of compiled code by itself.
+            # A constant for uncompiled operations would be a compiled function by itself.
             if op.name in names or any(user.name in names for user in op.outputs[0].consumers()):
                 self._mark(op, tower)
                 self._marked.append(op)
@@ -156,10 +139,10 @@ class TowerCompiler:
             compat.mark_for_compilation(op, _scope_of(tower))
 
     def copy_step(self) -> CompiledCopy | None:
-        """Return a compiled copy of all that depends on the marked operations, in the graph, which must be complete.
+        """Add a compiled copy of all that depends on the marked operations to the graph, which must be complete.
 
         Returns:
-            The copy; None, with a line in the log, where there is nothing to compile or it cannot be copied.
+            The copy; None, with a line in the log, where nothing can be compiled or copied.
         """
         reason = "nothing in it can be compiled"
         if self._scopes:
@@ -171,7 +154,7 @@ class TowerCompiler:
         return None
 
     def note_copy(self) -> None:
-        """Take note of the current tower, a copy of the last one whose operations were marked, marks included."""
+        """Record the current tower, a copy of the last marked one, marks included."""
         tower = current_tower_context()
         if self._last is not None:
             last, num_marked, num_refused = self._last
@@ -185,16 +168,16 @@ class TowerCompiler:
                 self._mark(op, tower)
 
     def check(self, session: tf.Session) -> None:
-        """Find out what cannot be compiled, and say it, once ``session`` has its variables.
+        """Find the operations that cannot be compiled, and log or raise, once ``session`` has its variables.
 
         Raises:
-            CompilationError: Some operations cannot be compiled, and the policy is not to fall back. It names them.
+            CompilationError: Some operations cannot be compiled, and the policy does not fall back. It names them.
         """
-        # TensorFlow knows what can be compiled from the first run of any session on.
+        # TensorFlow registers its kernels in the first run of any session.
         session.run(tf.no_op())
         kernels = cache(compat.compiled_kernels)
         missing = [op for op in self._marked if not _has_kernel(op, kernels)]
-        loops = sorted(self._refused, key=lambda op: op.type not in _CONTROL_FLOW)
+        loops = sorted(self._refused, key=lambda op: op.type not in op_kinds.CONTROL_FLOW)
         if (missing or loops) and not (self._policy.fall_back or self.measures):
             raise CompilationError(_explain(missing, loops))
         num_marked = len(self._marked) - len(missing)
@@ -203,12 +186,12 @@ class TowerCompiler:
 
 
 def _scope_of(tower: TowerContext) -> str:
-    """Return what keeps a tower's operations apart: TensorFlow puts those of several CPU devices into one function."""
+    """Return a scope of the tower's own: TensorFlow compiles several CPU devices into one function."""
     return f"tpack_{tower.ns_name}"
 
 
 def watched(compiler: TowerCompiler | None, tower: TowerContext) -> AbstractContextManager[None]:
-    """Return a block whose operations a compiler, if there is one, notes for a tower."""
+    """Return a block whose operations a compiler, if any, records for a tower."""
     return nullcontext() if compiler is None else compiler.watching(tower)
 
 
@@ -220,7 +203,7 @@ def _operations_of(output: Any) -> list[tf.Operation]:
 
 
 def _needed(ends: Sequence[tf.Operation], among: Sequence[tf.Operation]) -> list[tf.Operation]:
-    """Return those of some operations on which others depend, in the order in which they were made."""
+    """Return the operations that others depend on, in their order."""
     known = {op.name for op in among}
     waiting = [op for op in ends if op.name in known]
     found = {op.name for op in waiting}
@@ -234,15 +217,15 @@ def _needed(ends: Sequence[tf.Operation], among: Sequence[tf.Operation]) -> list
 
 
 def _moved_to_host(ops: Sequence[tf.Operation], device: str, *, is_on_server: bool) -> set[str]:
-    """Return the names of those of some operations that TensorFlow would not let other operations be compiled with.
+    """Return the names of operations with which TensorFlow would refuse to compile others.
 
-    Before it compiles them, it computes what only constants go into, and rewrites slices that begin somewhere else each
-    time, as those of the gradient of a concatenation. It puts both on the first CPU device, and then refuses the
-    function if the tower is on another one. For a session on a server, that device is none of the server's.
+    Before compilation it folds constants, and rewrites slices that begin elsewhere each time, as in the gradient of a
+    concatenation. It puts both on the first CPU device, and then refuses the function if the tower is on another one. A
+    session on a server does not have that device.
 
     Args:
-        ops: in the order in which they were made.
-        device: that of the tower.
+        ops: in their order.
+        device: the tower's device.
         is_on_server: whether they run on a server.
     """
     spec = tf.DeviceSpec.from_string(device)
@@ -256,15 +239,15 @@ def _moved_to_host(ops: Sequence[tf.Operation], device: str, *, is_on_server: bo
 
 
 def _is_left_alone(op: tf.Operation) -> bool:
-    return op.type in _LEFT_ALONE or any(word in op.type for word in _DRAWING)
+    return op.type in op_kinds.LEFT_BY_XLA or any(word in op.type for word in op_kinds.DRAWING_WORDS)
 
 
 def _is_refused(op: tf.Operation) -> bool:
-    """Tell whether TensorFlow does not compile an operation though XLA could: loops, and what has a list of tensors."""
+    """Return whether TensorFlow does not compile an operation that XLA could: loops and lists of tensors."""
     tensors = (*op.inputs, *op.outputs)
     return (
-        op.type in _CONTROL_FLOW
-        or op.type.startswith(("TensorArray", "Stack"))
+        op.type in op_kinds.CONTROL_FLOW
+        or op.type.startswith(op_kinds.LIST_PREFIXES)
         or any(tensor.dtype == tf.variant for tensor in tensors)
     )
 
@@ -299,7 +282,7 @@ def _list(ops: Sequence[tf.Operation]) -> str:
 
 
 def _place(op: tf.Operation) -> str:
-    """Return where a program made an operation: the innermost line that is neither TensorFlow's nor tpack's."""
+    """Return the line of the program that made an operation: the innermost outside of TensorFlow and tpack."""
     for frame in reversed(op.traceback or []):
         parts = set(frame.filename.replace("\\", "/").split("/"))
         if not parts & {"tensorflow", "tpack", "keras", "contextlib.py", "threading.py"}:

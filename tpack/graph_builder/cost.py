@@ -1,4 +1,4 @@
-"""From a cost to gradients: what happens inside each training tower of a single-cost model."""
+"""Gradients of a cost, in each training tower of a single-cost model."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import GraphBuildError
 from tpack.graph_builder.base import GradFn, OptimizerFn
 from tpack.graph_builder.compiled import TowerCompiler, watched
+from tpack.graph_copy import op_kinds
 from tpack.graph_copy.towers import replicate_by_copy
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tfutils.summary import scalar_tags
@@ -20,13 +21,13 @@ from tpack.utils import logger
 from tpack.utils.validation import check_arguments
 
 _MOST_NAMES = 5
-"""How many variables a message names."""
+"""The most variables that a message names."""
 
 
 @check_arguments
 @dataclass(frozen=True)
 class GradientOptions:
-    """How ``compute_gradients`` is called; the names are TensorFlow's."""
+    """Arguments of ``compute_gradients``, by TensorFlow's names."""
 
     colocate_gradients_with_ops: bool = True
     gate_gradients: bool = False
@@ -42,23 +43,23 @@ def make_grad_fn(
     *,
     compiler: TowerCompiler | None = None,
 ) -> GradFn:
-    """Return the function that builds one tower of a model with a single cost and returns its gradients.
+    """Return the function that builds one tower of a single-cost model and returns its gradients.
 
     Args:
         get_inputs: returns the input tensors of one tower; called once in each.
         tower_func: the model; returns the cost.
-        optimizer_fn: returns the optimizer, whose ``compute_gradients`` is used.
-        options: how gradients are computed.
-        compiler: marks what XLA is to compile; None for nothing.
+        optimizer_fn: returns the optimizer, for its ``compute_gradients``.
+        options: arguments of ``compute_gradients``.
+        compiler: marks operations for XLA; None for none.
 
     Returns:
-        A function without arguments, to be called inside a training tower.
+        A function without arguments, for a training tower.
 
     Shapes:
         The cost is a scalar; gradients have the shapes of their variables.
 
     Raises:
-        GraphBuildError: From the function returned: the cost is not a scalar floating-point tensor, there is no
+        GraphBuildError: From the returned function: the cost is not a scalar floating-point tensor, there is no
             trainable variable, or the cost depends on none of them.
 
     Source:
@@ -71,7 +72,7 @@ def make_grad_fn(
             cost = check_cost(tower_func(*inputs))
         variables = tower.get_collection_in_tower(tf.GraphKeys.TRAINABLE_VARIABLES)
         if not variables:
-            # What the first tower made once and keeps, a Keras layer for example, has no copies.
+            # Variables that the first tower made once and keeps, as in a Keras layer, have no copies.
             hint = ": the tower function must create its variables anew in each tower" if tower.index else ""
             raise GraphBuildError(f"there is nothing to train: {tower!r} has no trainable variables{hint}")
         _check_all_trained(cost, tower)
@@ -94,24 +95,24 @@ def make_grad_fn(
         return found
 
     def grad_fn() -> GradsAndVars:
-        # How a tower gets its inputs differs from tower to tower; what becomes of them does not.
+        # Only the inputs differ between towers.
         return list(replicate_by_copy(build, *get_inputs()))
 
     return grad_fn
 
 
 def statistics_of_towers(towers: Sequence[TowerHandle]) -> dict[str, tf.Tensor]:
-    """Return what a step reports of itself: the mean over the towers of their costs, and of what else they noted.
+    """Return the statistics of a step: the mean over towers of the cost, and of what else they noted.
 
-    Where there is one tower they are its own tensors. The cost is called ``cost``, or as the model calls it if it notes
-    or summarises it itself.
+    With one tower they are its own tensors. The name of the cost is ``cost``, or the model's name for it if it notes or
+    summarises the cost.
 
     Args:
-        towers: those that train, the main one first; what they return is their cost, and what they note is in the
-            collection `STATISTICS_KEY`.
+        towers: the training towers, the main one first; their output is the cost, and their notes are in the collection
+            `STATISTICS_KEY`.
 
     Returns:
-        Scalars by the names of their statistics, the cost first.
+        Scalars by name, the cost first.
     """
     prefix = join_scope(towers[0].ns_name, "")
     noted = zip(*(tower.get_collection(STATISTICS_KEY) for tower in towers), strict=True)
@@ -119,7 +120,7 @@ def statistics_of_towers(towers: Sequence[TowerHandle]) -> dict[str, tf.Tensor]:
     own_name = towers[0].output.op.name.removeprefix(prefix)
     cost_name = own_name if own_name in {*others, *scalar_tags()} else "cost"
     values = {cost_name: tuple(tower.output for tower in towers), **others}
-    # A step hands them to Python, and to averages that are as good there as anywhere.
+    # A step passes them to Python, and to averages, for which any device is as good.
     with tf.name_scope("mean_of_towers"), tf.device("/device:CPU:0"):
         return {name: _mean(tensors, name) for name, tensors in values.items()}
 
@@ -131,25 +132,25 @@ def _mean(tensors: Sequence[tf.Tensor], name: str) -> tf.Tensor:
 
 
 def check_cost(cost: object) -> tf.Tensor:
-    """Return the cost, what the tower function returned, if it can be minimised.
+    """Return the cost if it can be minimised.
 
     Raises:
         GraphBuildError: It is not a tensor, not a scalar or not of a floating-point dtype.
     """
     if cost is None:
-        raise GraphBuildError("build_graph must return the cost to minimise, a scalar tensor; it returned None")
+        raise GraphBuildError("build_graph returned None: expected the cost to minimise, a scalar tensor")
     if not isinstance(cost, tf.Tensor):
-        raise GraphBuildError(f"build_graph must return the cost, a scalar tensor; it returned {cost!r}")
+        raise GraphBuildError(f"build_graph returned {cost!r}: expected the cost, a scalar tensor")
     if cost.shape.rank != 0 or not cost.dtype.is_floating:
         raise GraphBuildError(
-            f"the cost must be a floating-point scalar, got {cost.name} with shape {cost.shape} and dtype "
-            f"{cost.dtype.name}"
+            f"build_graph returned {cost.name} with shape {cost.shape} and dtype {cost.dtype.name}: expected a "
+            "floating-point scalar, the cost"
         )
     return cost
 
 
 def _check_all_trained(cost: tf.Tensor, tower: TowerContext) -> None:
-    """Check that the cost of a tower with variables of its own depends on no others that are trained elsewhere.
+    """Check that the cost of a tower with variables of its own depends on no trainable variables of others.
 
     Raises:
         GraphBuildError: It does, and the tower would not train them.
@@ -166,11 +167,11 @@ def _check_all_trained(cost: tf.Tensor, tower: TowerContext) -> None:
 
 
 def _trained_by(cost: tf.Tensor) -> set[str]:
-    """Return the names of the variables from which a path of real numbers, as gradients go, leads to the cost."""
+    """Return the names of the variables that gradients of the cost reach."""
     waiting, found = [cost.op], {cost.op}
     while waiting:
         op = waiting.pop()
-        if op.type in ("StopGradient", "PreventGradient"):
+        if op.type in op_kinds.STOPPING_GRADIENTS:
             continue
         for tensor in op.inputs:
             carries = tensor.dtype.is_floating or tensor.dtype.is_complex or tensor.dtype == tf.resource

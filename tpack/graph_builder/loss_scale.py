@@ -1,7 +1,6 @@
-"""Scale the cost up, so that small gradients do not become zero in float16, by as much as overflow allows.
+"""Dynamic scaling of the cost, so that small gradients do not become zero in float16.
 
-Nobody knows the right factor beforehand, and it changes during training. So it grows until gradients overflow, and
-shrinks when they do; updates whose gradients overflowed are left out.
+The factor grows until gradients overflow, and shrinks when they do; updates whose gradients overflowed are skipped.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,14 +21,14 @@ from tpack.utils.validation import check_arguments, check_count
 @check_arguments
 @dataclass(frozen=True)
 class LossScaling:
-    """How the factor of the cost changes.
+    """Options of the factor of the cost.
 
     Args:
         initial: the first factor.
-        growth_steps: after how many steps in a row with finite gradients it grows.
-        factor: by what it is multiplied then, and divided by on overflow. Powers of two change no bit of a gradient.
-        smallest: it shrinks no further.
-        largest: it grows no further.
+        growth_steps: the number of consecutive steps with finite gradients after which it grows.
+        factor: the growth, and the shrinkage on overflow. Powers of two change no bit of a gradient.
+        smallest: the least factor.
+        largest: the greatest factor.
 
     Raises:
         ConfigError: A number is out of its range.
@@ -44,26 +43,24 @@ class LossScaling:
     def __post_init__(self) -> None:
         check_count(self, "growth_steps", self.growth_steps)
         if not self.factor > 1:
-            raise ConfigError(f"factor must be above 1, got {self.factor!r}")
+            raise ConfigError(f"LossScaling got factor={self.factor!r}: expected a number above 1")
         if not 0 < self.smallest <= self.initial <= self.largest < float("inf"):
             raise ConfigError(
-                f"expected 0 < smallest <= initial <= largest, got {self.smallest!r}, {self.initial!r} and "
+                f"LossScaling expected 0 < smallest <= initial <= largest, got {self.smallest!r}, {self.initial!r} and "
                 f"{self.largest!r}"
             )
 
 
 class DynamicLossScale:
-    """The factor and its counters in one graph; all towers use the same.
-
-    To be made outside of towers.
+    """The factor and its counters in one graph, shared by all towers; made outside of them.
 
     Args:
-        scaling: how the factor changes.
+        scaling: the options.
 
     Attributes:
         scale: the factor of the current step, a float32 tensor.
-        variables: the factor, the number of steps with finite gradients in a row, and the number of skipped steps.
-        smallest: the factor shrinks no further.
+        variables: the factor, the number of consecutive steps with finite gradients, and the number of skipped steps.
+        smallest: the least factor.
     """
 
     def __init__(self, scaling: LossScaling) -> None:
@@ -75,19 +72,19 @@ class DynamicLossScale:
                 _counter("finite_steps", tf.int64, 0),
                 _counter("skipped_steps", tf.int64, 0),
             )
-            # One read for all: the whole step must use one factor.
+            # One read: the whole step must use one factor.
             self.scale = self.variables[0].read_value()
         self._all_finite: list[tf.Tensor] = []
 
     def observe(self, is_finite: tf.Tensor) -> None:
-        """Take into account whether the gradients of one update are finite, a boolean scalar tensor."""
+        """Add a boolean scalar, whether the gradients of one update are finite."""
         self._all_finite.append(is_finite)
 
     def update(self) -> tf.Operation:
-        """Return the operation that adapts the factor, and counts the step, once all updates were built.
+        """Return the operation that adapts the factor and counts the step, once all updates are built.
 
         Returns:
-            An operation, to be run with every step.
+            An operation to run with every step.
 
         Raises:
             GraphBuildError: No update was built.
@@ -113,19 +110,19 @@ class DynamicLossScale:
 
 
 class LossScaleOptimizer(ProxyOptimizer):
-    """Scale the cost, and the gradients back, around another optimizer.
+    """Optimizer that scales the cost, and the gradients back, around another one.
 
-    Gradients are reduced while they are scaled, then checked and scaled back. Are they not all finite, the optimizer
-    inside does not run: variables, slots and counters such as Adam's stay as they are. Reduced gradients are the same
-    in every tower, so all towers skip the same steps. In the asynchronous builder each tower's update is checked by
-    itself, and a step counts as skipped if one of them was.
+    Gradients are reduced while they are scaled, then checked and scaled back. If they are not all finite, the inner
+    optimizer does not run: variables, slots and counters such as Adam's stay. Reduced gradients are equal in all
+    towers, so they skip the same steps. The asynchronous builder checks each tower's update, and a step counts as
+    skipped if one of them was.
 
-    A step that is skipped is a step: it used up its data, the global step counts it, and update operations of the
-    model, such as those of moving averages, run.
+    A skipped step used its data, the global step counts it, and update operations of the model, such as moving
+    averages, run.
 
     Args:
-        opt: the optimizer inside.
-        loss_scale: the factor. Clones of this optimizer share it.
+        opt: the inner optimizer.
+        loss_scale: the factor; clones of this optimizer share it.
 
     Raises:
         GraphBuildError: ``opt`` is not a ``tf.compat.v1.train.Optimizer``.
@@ -164,7 +161,7 @@ class LossScaleOptimizer(ProxyOptimizer):
             with tf.name_scope("loss_scale"):
                 factor = 1.0 / self._loss_scale.scale
                 pairs = [(_multiply(gradient, factor), variable) for gradient, variable in pairs]
-            # Outside of the name scope, so that the variables of the optimizer inside are called as without us.
+            # Outside of the name scope, so that the inner optimizer's variables keep their names.
             update = super().apply_gradients(pairs, global_step)
         with tf.name_scope("loss_scale"):
             done = gate.wait_for([update])

@@ -1,4 +1,4 @@
-"""The description of a model, which a user writes once and every trainer, builder and predictor can use."""
+"""Model descriptions, which every trainer, builder and predictor can use."""
 
 from collections.abc import Sequence
 from typing import Any, overload
@@ -16,11 +16,11 @@ from tpack.utils.validation import shown
 __getattr__ = on_unknown_name(__name__)
 
 _optimizers: PerGraph[list[tuple["ModelDesc", tf.train.Optimizer]]] = PerGraph(list)
-"""A graph's optimizers, each with its model."""
+"""The optimizers of a graph, each with its model."""
 
 
 class _IsTraining:
-    """What models have as ``training``. Unlike a property, it leaves the name to those that set it."""
+    """Default of a model's ``training``; unlike a property, it can be set."""
 
     @overload
     def __get__(self, model: None, owner: type) -> "_IsTraining": ...
@@ -33,7 +33,7 @@ class _IsTraining:
 
 
 class ModelDescBase:
-    """Base of model descriptions: what the inputs are, and how the graph is built from them.
+    """Base of model descriptions: the inputs, and the graph that is built from them.
 
     Subclasses override `inputs` and `build_graph`.
     """
@@ -42,7 +42,7 @@ class ModelDescBase:
         on_subclass(cls, MODEL_METHODS)
 
     def inputs(self) -> Sequence[tf.TensorSpec | tf.Tensor]:
-        """Return what the inputs are: ``tf.TensorSpec`` with names, or placeholders.
+        """Return the inputs: ``tf.TensorSpec`` with names, or placeholders.
 
         Raises:
             ConfigError: The subclass does not override it.
@@ -54,7 +54,7 @@ class ModelDescBase:
 
         Args:
             *args: one tensor for each entry of `inputs`.
-            **kwargs: none; with it, type checkers take any parameters in a subclass.
+            **kwargs: none; lets type checkers accept any parameters in a subclass.
 
         Returns:
             For a `ModelDesc`, the cost to minimise.
@@ -73,7 +73,7 @@ class ModelDescBase:
             One ``tf.TensorSpec`` for each input.
 
         Shapes:
-            Those that `inputs` gives; the first dimension usually is None, the batch.
+            Those of `inputs`; the first dimension usually is None, the batch.
 
         Raises:
             ConfigError: `inputs` returns something else, an input without a name, or a name twice.
@@ -83,7 +83,7 @@ class ModelDescBase:
         """
         signature: InputSignature | None = vars(self).get("_input_signature")
         if signature is None:
-            # Placeholders are a way to write a signature; they must not end up in the graph that is trained.
+            # Placeholders are a way to write a signature, and do not belong into the trained graph.
             with tf.Graph().as_default():
                 signature = InputSignature(_as_specs(type(self).__name__, self.inputs()))
             self._input_signature = signature
@@ -95,15 +95,15 @@ class ModelDescBase:
         return self.get_input_signature().names
 
     def callbacks_for_training(self) -> Sequence[Callback]:
-        """Return callbacks that training needs because of the model; none unless a subclass has some."""
+        """Return the callbacks that this model needs in training; none by default."""
         return ()
 
     training = _IsTraining()
-    """Whether the tower that is being built is for training; a model may set an attribute of this name to its own."""
+    """Whether the current tower is for training; a model may set an attribute of this name."""
 
 
 class ModelDesc(ModelDescBase):
-    """A model with a single cost and a single optimizer: `build_graph` returns the cost, `optimizer` the optimizer.
+    """Model with one cost, which `build_graph` returns, and one optimizer, which `optimizer` returns.
 
     Example:
         class Softmax(ModelDesc):
@@ -127,7 +127,7 @@ class ModelDesc(ModelDescBase):
         raise ConfigError(f"{type(self).__name__} must define optimizer(), which returns a tf.train.Optimizer")
 
     def get_optimizer(self) -> tf.train.Optimizer:
-        """Return the optimizer of the current graph: what `optimizer` returned at the first call.
+        """Return the optimizer of the current graph, the first result of `optimizer`.
 
         Raises:
             ConfigError: The subclass does not define `optimizer`.
@@ -135,7 +135,7 @@ class ModelDesc(ModelDescBase):
         Source:
             The method of the same name in tensorpack.
         """
-        # Kept by the graph: an optimizer knows its graph, so a model that kept it would keep all its graphs alive.
+        # The graph keeps it: a model that kept an optimizer would keep its graphs alive.
         known = _optimizers.here()
         for model, optimizer in known:
             if model is self:
@@ -146,7 +146,7 @@ class ModelDesc(ModelDescBase):
 
 
 def _as_specs(model: str, inputs: object) -> list[tf.TensorSpec]:
-    """Return what `inputs` returned as specs."""
+    """Return the result of `inputs` as specs."""
     if not isinstance(inputs, (list, tuple)) or isinstance(inputs, tf.TensorSpec):
         raise WrongTypeError(
             f"{model}.inputs() returned {shown(inputs)}: expected a list of tf.TensorSpec, such as "

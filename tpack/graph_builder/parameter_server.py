@@ -1,4 +1,4 @@
-"""K towers that share one set of variables, which are updated by the mean of their gradients or by each tower's own."""
+"""K towers that share variables, updated by the mean of their gradients or by each tower's own."""
 
 from collections.abc import Sequence
 
@@ -19,23 +19,25 @@ PS_DEVICES = ("cpu", "gpu")
 
 
 class SharedVariablesBuilder(DataParallelBuilder):
-    """Base of builders whose towers share variables that lie on one or several devices.
+    """Base of builders whose towers share variables on one or several devices.
 
     Args:
-        towers: how many towers, or the numbers of their GPUs.
-        ps_device: ``"cpu"`` puts all variables on the CPU, ``"gpu"`` balances them over the towers' devices by bytes.
-        tower_building: as for `DataParallelBuilder`.
+        towers: the number of towers, or the numbers of their GPUs.
+        ps_device: ``"cpu"`` puts all variables on the CPU, ``"gpu"`` balances their bytes over the towers' devices.
+        tower_building: see `DataParallelBuilder`.
 
     Raises:
-        ConfigError: ``ps_device`` is something else, or the towers cannot be understood.
-        DeviceError: A GPU that the machine, having GPUs, does not have.
+        ConfigError: ``ps_device`` or ``towers`` is invalid.
+        DeviceError: The machine has GPUs, but not one of these.
     """
 
     def __init__(
         self, towers: int | Sequence[int], ps_device: str = "gpu", *, tower_building: TowerBuilding = "auto"
     ) -> None:
         if ps_device not in PS_DEVICES:
-            raise ConfigError(f"ps_device must be one of {', '.join(PS_DEVICES)}, got {shown(ps_device)}")
+            raise ConfigError(
+                f"{type(self).__name__} got ps_device={shown(ps_device)}: expected {' or '.join(PS_DEVICES)}"
+            )
         super().__init__(towers, tower_building=tower_building)
         self._ps_device = ps_device
 
@@ -47,15 +49,15 @@ class SharedVariablesBuilder(DataParallelBuilder):
 
 
 class SyncMultiGPUParameterServerBuilder(SharedVariablesBuilder):
-    """Averages the towers' gradients on the device of each variable, and applies them once.
+    """Builder that averages the towers' gradients on the device of each variable, and applies them once.
 
-    Use it where devices have little memory or slow links between them: there is one copy of each variable and of its
-    optimizer state. On GPUs with fast links the replicated builder is usually faster.
+    For devices with little memory or slow links: there is one copy of each variable and its optimizer state. On GPUs
+    with fast links the replicated builder is usually faster.
 
     Args:
-        towers: as for `SharedVariablesBuilder`.
-        ps_device: as for `SharedVariablesBuilder`.
-        tower_building: as for `DataParallelBuilder`.
+        towers: see `SharedVariablesBuilder`.
+        ps_device: see `SharedVariablesBuilder`.
+        tower_building: see `DataParallelBuilder`.
     """
 
     def build(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> BuildResult:
@@ -91,21 +93,21 @@ class SyncMultiGPUParameterServerBuilder(SharedVariablesBuilder):
 
 @check_arguments
 class AsyncMultiGPUBuilder(SharedVariablesBuilder):
-    """Applies each tower's gradients on their own, without reducing them.
+    """Builder whose towers apply their gradients independently.
 
     A step makes K updates. A tower may read a variable before or after another tower's update, so two runs differ; use
-    a synchronous builder where that matters. The updates themselves are made one after the other: at the same time,
-    Adam would lose updates of its beta powers, and mix the averages of different towers.
+    a synchronous builder where that matters. Updates run one after the other: concurrent ones would lose updates of
+    Adam's beta powers, and mix the averages of different towers.
 
     Args:
-        towers: how many towers, or the numbers of their GPUs.
+        towers: the number of towers, or the numbers of their GPUs.
         scale_gradient: multiply gradients by 1/K, so that the K updates of a step together are as large as one.
         ps_device: ``"cpu"`` puts all variables on the CPU, ``"gpu"`` balances them over the towers' devices.
-        tower_building: as for `DataParallelBuilder`.
+        tower_building: see `DataParallelBuilder`.
 
     Raises:
-        ConfigError: The arguments cannot be understood.
-        DeviceError: A GPU that the machine, having GPUs, does not have.
+        ConfigError: An argument is invalid.
+        DeviceError: The machine has GPUs, but not one of these.
     """
 
     def __init__(
@@ -148,7 +150,7 @@ class AsyncMultiGPUBuilder(SharedVariablesBuilder):
             with tf.device(device):
                 scaled = [(_scale(grad, scale), variable) for grad, variable in grads]
             # In its tower, so that only the main one writes summaries; outside the device scope, so that slots and
-            # updates go to their variables.
+            # updates are placed with their variables.
             with context.revisited(), tf.control_dependencies(updates[-1:]):
                 updates.append(optimizer.apply_gradients(scaled, name=f"apply_gradients_{context.index}"))
         return BuildResult(tf.group(*updates, name="train_op"), towers.contexts)

@@ -1,4 +1,4 @@
-"""Build the tower function once more, for prediction, on the variables of a training tower."""
+"""Prediction towers on the variables of a training tower."""
 
 from collections.abc import Callable, Sequence
 
@@ -26,22 +26,21 @@ def build_predict_tower(
     Args:
         tower_func: the model.
         inputs: one tensor for each entry of its signature, or a function that makes them inside the tower.
-        name: the name scope of the tower; no other tower of the model may have it.
-        device: where; a GPU becomes the logical CPU device of its number on a machine without GPUs.
+        name: the name scope of the tower, unique in the model.
+        device: the device; a GPU becomes the logical CPU device of its number on a machine without GPUs.
         vs_name: the variable scope of the training tower whose variables are used; empty for the main one.
-
-        compiler: notes the operations for XLA; what is to be compiled for which outputs, its ``mark`` is told.
+        compiler: records the operations for XLA; call its ``mark`` with the outputs to compile.
 
     Returns:
-        The handle to look tensors up with.
+        The handle of the tower.
 
     Shapes:
-        As the signature of ``tower_func`` says.
+        As in the signature of ``tower_func``.
 
     Raises:
         TowerError: The name is taken, or the number of inputs is wrong.
-        TowerMismatchError: The model uses a variable in prediction that it does not have in training.
-        DeviceError: The machine has GPUs, and not this one.
+        TowerMismatchError: The model uses a variable that training does not have.
+        DeviceError: The machine has GPUs, but not this one.
 
     Source:
         ``SimplePredictBuilder`` of tensorpack.

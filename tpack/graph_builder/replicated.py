@@ -1,7 +1,6 @@
-"""K towers that each have their own variables: gradients are all-reduced, and every tower applies the same update.
+"""K towers with their own variables: gradients are all-reduced, and every tower applies the same update.
 
-The parts are functions, for builders of one's own whose towers have their own variables: `build_replicas`, then
-`apply_in_replicas`, then `copy_to_replicas`.
+Builders of one's own can use the parts: `build_replicas`, then `apply_in_replicas`, then `copy_to_replicas`.
 """
 
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from tpack.graph_builder.towers import BuiltTowers, DataParallelBuilder, align_o
 from tpack.graph_copy.towers import TowerBuilding, update_in_towers
 from tpack.reduction.autotune.heuristic import choose_by_heuristic
 from tpack.reduction.base import Reducer
-from tpack.reduction.functions import merge_grad_list, split_grad_list
+from tpack.reduction.gradients import merge_grad_list, split_grad_list
 from tpack.tfutils.optimizer_clone import check_optimizer, clone_optimizer
 from tpack.tower.context import TowerContext, current_tower_context
 from tpack.tower.grads import ReduceOp
@@ -26,21 +25,20 @@ from tpack.utils.validation import check_arguments
 
 @check_arguments
 class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
-    """Gives each tower its own variables and optimizer, and reduces gradients over all towers.
+    """Builder of towers with their own variables and optimizers, whose gradients are reduced over all towers.
 
     All towers start from the main tower's values and apply the same reduced gradients, so their trainable variables
     stay equal to the last bit. Only the main tower's variables are saved: the copies are local variables.
 
     Args:
-        towers: how many towers, or the numbers of their GPUs.
+        towers: the number of towers, or the numbers of their GPUs.
         average: average the gradients, or sum them.
-        reducer: reduces the gradients; None for one that suits the kinds of the devices. `reducer_for_mode` makes one
-            of text.
-        tower_building: as for `DataParallelBuilder`.
+        reducer: the reducer; None chooses by the kinds of the devices. `reducer_for_mode` parses text.
+        tower_building: see `DataParallelBuilder`.
 
     Raises:
-        ConfigError: ``reducer`` is something else, or the towers cannot be understood.
-        DeviceError: A GPU that the machine, having GPUs, does not have.
+        ConfigError: ``reducer`` or ``towers`` is invalid.
+        DeviceError: The machine has GPUs, but not one of these.
     """
 
     def __init__(
@@ -81,10 +79,10 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
         Raises:
             TowerMismatchError: The towers created or trained different variables.
             GraphBuildError: The optimizer is not a ``tf.train.Optimizer``.
-            ReductionError: The reducer cannot serve these gradients.
+            ReductionError: The reducer does not support these gradients.
 
         Source:
-            tensorpack's builder of the same name, which shares one optimizer between the towers and so gives other
+            tensorpack's builder of the same name, which shares one optimizer between the towers and so computes other
             weights with Adam.
         """
         towers = build_replicas(grad_fn, self.devices, tower_building=self._tower_building, copies_are_set=True)
@@ -104,7 +102,7 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
 
 
 class Copying(NamedTuple):
-    """The operation that copies the main tower's variables to the other towers, and what it copies to."""
+    """Operation that copies the main tower's variables to the other towers, and its targets."""
 
     op: tf.Operation
     copies: tuple[tf.Variable, ...]
@@ -118,16 +116,16 @@ def build_replicas(
     tower_building: TowerBuilding = "auto",
     copies_are_set: bool = False,
 ) -> BuiltTowers[GradsAndVars]:
-    """Call ``grad_fn`` in one tower with variables of its own on each of K devices.
+    """Call ``grad_fn`` in K towers with their own variables.
 
     Args:
         grad_fn: builds one tower.
         devices: K names.
-        tower_building: how the third tower and all that follow come about; see `call_in_replicated_towers`.
-        copies_are_set: whether `copy_to_replicas` is run before the variables are used; see `call_in_replicated_towers`.
+        tower_building: see `call_in_replicated_towers`.
+        copies_are_set: whether `copy_to_replicas` runs before the variables are used; see `call_in_replicated_towers`.
 
     Returns:
-        The towers. The n-th pairs of all of them are of copies of one variable, whatever order a tower has made.
+        The towers. The n-th pairs of all towers are of copies of one variable.
 
     Raises:
         TowerMismatchError: The towers created or trained different variables.
@@ -153,18 +151,18 @@ def apply_in_replicas(
         contexts: the K towers.
         tower_grads: K lists of N (gradient, variable) pairs.
         optimizer: the main tower's; the others get clones.
-        tower_building: how the updates of the third tower and all that follow come about; see `call_in_replicated_towers`.
+        tower_building: see `call_in_replicated_towers`.
         copies_are_set: as for `build_replicas`.
 
     Creates:
         The slots of each optimizer, beside their variables.
 
     Raises:
-        GraphBuildError: Copies are wanted, and cannot be made.
+        GraphBuildError: ``tower_building`` requires copies, and they cannot be made.
     """
 
     def apply(pairs: GradsAndVars) -> tf.Operation:
-        # In its tower, so that processors of gradients find every replica's variables under the same names.
+        # Called in its tower, so that gradient processors find every replica's variables under the same names.
         is_main = current_tower_context().is_main_tower
         own_optimizer = optimizer if is_main else clone_optimizer(optimizer)
         return own_optimizer.apply_gradients(pairs, name="apply_gradients")
@@ -175,7 +173,7 @@ def apply_in_replicas(
 
 @check_arguments
 def copy_to_replicas(contexts: Sequence[TowerContext]) -> Copying:
-    """Return the op that copies every variable of the main tower, optimizer state included, to the other towers."""
+    """Return the op that copies all variables of the main tower, optimizer state included, to the other towers."""
     main, *others = (context.recorder for context in contexts)
     pairs = [pair for other in others for pair in pair_variables(main, other)]
     with tf.name_scope("sync_variables") as scope:
@@ -185,7 +183,7 @@ def copy_to_replicas(contexts: Sequence[TowerContext]) -> Copying:
 
 
 def _add_assignments(pairs: Sequence[tuple[tf.Variable, tf.Variable]], scope: str) -> list[tf.Operation]:
-    """Add the operations that set each copy to its main variable: thousands, so all at once and not one by one."""
+    """Add the thousands of assignments of copies in one import of nodes."""
     graph = tf.get_default_graph()
     values = {id(main): graph.as_graph_element(main) for main, _ in pairs}
     inputs: dict[str, tf.Tensor] = {}

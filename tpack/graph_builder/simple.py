@@ -1,4 +1,4 @@
-"""One tower on one device, without a name scope: the plain training graph."""
+"""The plain training graph: one tower on one device, without a name scope."""
 
 from tpack.graph_builder.base import BuildResult, GradFn, GraphBuilder, OptimizerFn
 from tpack.tfutils.optimizer_clone import check_optimizer
@@ -9,14 +9,14 @@ from tpack.utils.validation import check_arguments
 
 @check_arguments
 class SimpleBuilder(GraphBuilder):
-    """Builds one tower; the neutral member of the family.
+    """Builder of one tower.
 
     Args:
-        device: where; empty leaves placement to TensorFlow and the user.
+        device: the device; empty leaves placement to TensorFlow and the user.
 
     Raises:
-        ConfigError: The name of the device cannot be read.
-        DeviceError: The machine has GPUs, and not this one.
+        ConfigError: The name of the device is malformed.
+        DeviceError: The machine has GPUs, but not this one.
     """
 
     def __init__(self, device: str = "") -> None:

@@ -1,9 +1,9 @@
-"""What the builders of several towers have in common: calling one function in each, and checking that they agree.
+"""Base of the builders of several towers: a call of one function in each, and checks that the towers agree.
 
-The towers are built one after the other, or together from the first `TowerContext.merge_call` on, in every builder.
+Towers are built one after the other, or together from the first `TowerContext.merge_call` on.
 
-Gradients are reduced by position, so they are brought into one order first: towers that go over their variables in
-different orders would be summed into nonsense without any error from TensorFlow.
+Gradients are reduced by position, so they are ordered first: TensorFlow would silently add gradients of different
+variables of towers that create them in different orders.
 """
 
 from abc import abstractmethod
@@ -31,12 +31,13 @@ class DataParallelBuilder(GraphBuilder):
     """Base of builders that run the model once on each of K devices.
 
     Args:
-        towers: how many towers, or the numbers of their GPUs.
-        tower_building: how the third tower and all that follow come about; see `call_in_replicated_towers`.
+        towers: the number of towers, or the numbers of their GPUs.
+        tower_building: how towers 2 to K-1 are built, copied from tower 1 or by calling the function; see
+            `call_in_replicated_towers`.
 
     Raises:
-        ConfigError: No tower, or a GPU number that is negative or there twice, or another ``tower_building``.
-        DeviceError: A GPU that the machine, having GPUs, does not have.
+        ConfigError: There is no tower, a GPU number is negative or there twice, or ``tower_building`` is unknown.
+        DeviceError: The machine has GPUs, but not one of these.
     """
 
     def __init__(self, towers: int | Sequence[int], *, tower_building: TowerBuilding = "auto") -> None:
@@ -59,13 +60,13 @@ class DataParallelBuilder(GraphBuilder):
         devices: Sequence[Device] | None = None,
         use_vs: Sequence[bool] | None = None,
     ) -> list[T]:
-        """Call a function once in each tower and return what it returned.
+        """Call a function once in each tower and return its results.
 
         Args:
             towers: the GPU numbers of the K towers.
             func: builds one tower.
-            devices: K device names or device functions, in place of the GPUs. Names of GPUs become logical CPU devices
-                on a machine without GPUs.
+            devices: K device names or device functions, in place of the GPUs. GPUs become logical CPU devices on a
+                machine without GPUs.
             use_vs: K flags: whether a tower has its own variables, in a variable scope of its name. None means that all
                 towers share the first one's.
 
@@ -73,11 +74,11 @@ class DataParallelBuilder(GraphBuilder):
             K outputs of ``func``.
 
         Shapes:
-            K outputs, whatever ``func`` returns.
+            Those of ``func``.
 
         Raises:
             ConfigError: The lists differ in length.
-            TowerMismatchError: A tower asks for a variable that it shares and the first tower did not create.
+            TowerMismatchError: A tower uses a shared variable that the first tower did not create.
 
         Source:
             The static method of the same name in tensorpack.
@@ -85,7 +86,10 @@ class DataParallelBuilder(GraphBuilder):
         where = list(towers if devices is None else devices)
         own = [False] * len(towers) if use_vs is None else list(use_vs)
         if not len(towers) == len(where) == len(own):
-            raise ConfigError(f"got {len(towers)} towers, {len(where)} devices and {len(own)} use_vs flags")
+            raise ConfigError(
+                f"call_for_each_tower got {len(towers)} towers, {len(where)} devices and {len(own)} use_vs flags: "
+                "expected as many of each"
+            )
         resolved = [device if callable(device) else resolve_device(device) for device in where]
         return build_towers(func, resolved, own).outputs
 
@@ -94,7 +98,7 @@ class DataParallelBuilder(GraphBuilder):
 
 @dataclass(frozen=True)
 class BuiltTowers(Generic[T]):
-    """K towers and what the function returned in each."""
+    """K towers with the results of the function in them."""
 
     outputs: list[T]
     contexts: tuple[TowerContext, ...]
@@ -115,24 +119,27 @@ def build_towers(
         func: builds one tower.
         devices: K device names or device functions.
         own_variables: K flags: whether the tower has variables of its own. The first tower's variables are the main
-            ones, without a prefix, whatever its flag says; a tower without its own takes those.
-        tower_building: how the third tower and all that follow come about; see `call_in_replicated_towers`.
-        copies_are_set: whether all variables are given the main tower's values before they are used, as
-            `copy_to_replicas` does; see `call_in_replicated_towers`.
+            ones, without a prefix, whatever its flag; towers without their own share them.
+        tower_building: see `call_in_replicated_towers`.
+        copies_are_set: whether all variables get the main tower's values before they are used, as by
+            `copy_to_replicas`; see `call_in_replicated_towers`.
 
     Returns:
         The towers, in the order of the devices.
 
     Raises:
         ConfigError: There is no device, or the two lists differ in length.
-        TowerMismatchError: A tower without its own variables asks for one that the first tower did not create, or the
-            towers call `TowerContext.merge_call` a different number of times or for different things.
+        TowerMismatchError: A tower uses a shared variable that the first tower did not create, or the towers call
+            `TowerContext.merge_call` a different number of times or for different things.
 
     Source:
         ``DataParallelBuilder.call_for_each_tower`` of tensorpack.
     """
     if not devices or len(devices) != len(own_variables):
-        raise ConfigError(f"expected as many devices as flags, and at least one, got {devices} and {own_variables}")
+        raise ConfigError(
+            f"build_towers got devices={devices} and own_variables={own_variables}: expected as many devices as flags, "
+            "and at least one"
+        )
     contexts = [
         TrainTowerContext(
             tower_name(index),
@@ -150,35 +157,35 @@ def build_towers(
 
 
 def align_shared_gradients(tower_grads: Sequence[GradsAndVars]) -> list[GradsAndVars]:
-    """Bring the gradients of all towers, of variables that they share, into the order of the first tower.
+    """Order the gradients of shared variables as the first tower's are.
 
     Args:
         tower_grads: K lists of N (gradient, variable) pairs.
 
     Returns:
-        The same, in one order of variables.
+        The same pairs, in one order of variables.
 
     Shapes:
         K x N x 2; returned: K x N x 2.
 
     Raises:
-        TowerMismatchError: The towers return gradients of different variables, which the message names.
+        TowerMismatchError: The towers return gradients of different variables.
 
     Source:
-        The check in tensorpack's builders, which compares names.
+        The check by names in tensorpack's builders.
     """
     return _aligned(tower_grads, [{} for _ in tower_grads])
 
 
 def align_own_gradients(tower_grads: Sequence[GradsAndVars], towers: Sequence[TowerContext]) -> list[GradsAndVars]:
-    """Bring the gradients of all towers, each of its own variables, into the order of the first tower.
+    """Order the gradients of each tower's own variables as the first tower's are.
 
     Args:
         tower_grads: K lists of N (gradient, variable) pairs.
-        towers: the K towers; their records say which variable is a copy of which.
+        towers: the K towers, which record their variables.
 
     Returns:
-        The same. The n-th variables of all towers are copies of one.
+        The same pairs. The n-th variables of all towers are copies of one.
 
     Shapes:
         K x N x 2; returned: K x N x 2.
@@ -195,7 +202,7 @@ def align_own_gradients(tower_grads: Sequence[GradsAndVars], towers: Sequence[To
 
 
 def _aligned(tower_grads: Sequence[GradsAndVars], mains: Sequence[Mapping[int, tf.Variable]]) -> list[GradsAndVars]:
-    """Order pairs as the first tower's are, by the main variables, which are told for the ids of copies."""
+    """Order pairs as the first tower's are, by main variables, which `mains` has by the ids of copies."""
     towers = []
     for index, (grads, main_of) in enumerate(zip(tower_grads, mains, strict=True)):
         pairs = {id(main_of.get(id(variable), variable)): (grad, variable) for grad, variable in grads}

@@ -1,7 +1,7 @@
-"""What one call of a function built in a tower: operations, variables, names and items of collections."""
+"""The results of one call of a function in a tower: operations, variables, names and items of collections."""
 
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -10,9 +10,10 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import BaseVariable, RandomSeeds, current_device, names_in_use, variables_by_name
+from tpack.graph_copy import op_kinds
+from tpack.graph_copy.nodes import op_of_input
 from tpack.tower.collections import CollectionSnapshot
 from tpack.tower.context import TowerContext
-from tpack.tower.devices import VARIABLE_OP_TYPES
 from tpack.tower.names import Scope
 
 COMPOSITE = (tf.IndexedSlices, tf.SparseTensor, tf.RaggedTensor)
@@ -32,18 +33,18 @@ class Region:
     """A finished call.
 
     Attributes:
-        tower: the tower in which it was called.
-        device: the device on which operations are that ask for none.
+        tower: its tower.
+        device: the device of operations without one of their own.
         args: its arguments.
-        output: what it returned.
-        ops: the operations that it made, in their order.
-        nodes: how TensorFlow describes them when the call is over, by their names.
+        output: its result.
+        ops: the operations that it made, in order.
+        nodes: their definitions at the end of the call, by name.
         seeds: the seeds that the graph gave to random operations meanwhile.
-        collections: what it added to collections.
-        variables: what the tower's recorder was given: paths and variables.
-        stored: the variables that ``get_variable`` knows since then, by their names.
-        names: the names that were asked for, each with how often by now.
-        repeated: what is to be called for each copy.
+        collections: the items that it added to collections.
+        variables: paths and variables that the tower's recorder got.
+        stored: the variables that ``get_variable`` knows since then, by name.
+        names: the names that were asked for, and how often by now.
+        repeated: the calls to repeat for each copy.
     """
 
     tower: TowerContext
@@ -80,7 +81,7 @@ class Region:
 
 
 class RegionRecorder:
-    """Records what is built in a tower from now on, until `finish`.
+    """Records what is built in the current tower until `finish`.
 
     Args:
         tower: the current tower.
@@ -136,10 +137,10 @@ class RegionRecorder:
 
 
 def device_here(tower: TowerContext) -> str:
-    """Return the device on which the operations of a tower, which is the current one, are that ask for none.
+    """Return the device of the current tower's operations that have none of their own.
 
     Raises:
-        NotReplicable: It is chosen by a function that does not tell.
+        NotReplicable: A function chooses it, without an attribute ``worker_device``.
     """
     if not callable(tower.device):
         return current_device()
@@ -155,10 +156,10 @@ def chooses_devices(tower: TowerContext) -> bool:
 
 
 def without_first_values(region: Region) -> Region:
-    """Return what was built, less what gives its variables their first values and tells whether they have one.
+    """Return a region without the operations that only initialise variables and check whether they are initialised.
 
-    That is a third of the operations of a convolutional network with its updates. A first value that something else
-    uses, too, stays.
+    These are a third of the operations of a convolutional network with its updates. A first value with another use
+    stays.
     """
     variables = {node.name for node in region.nodes.values() if is_variable(node)}
     assignments = {f"{name}/Assign" for name in variables}
@@ -181,18 +182,7 @@ def _serves_first_values(node: tf.NodeDef, variables: Container[str]) -> bool:
 
 def is_variable(node: tf.NodeDef) -> bool:
     """Tell whether a node is a variable."""
-    return node.op in VARIABLE_OP_TYPES
-
-
-def external_inputs(nodes: Mapping[str, tf.NodeDef]) -> list[str]:
-    """Return the inputs and control inputs of nodes that are not among them, each once."""
-    names = (name for node in nodes.values() for name in node.input)
-    return list(dict.fromkeys(name for name in names if op_of_input(name) not in nodes))
-
-
-def op_of_input(name: str) -> str:
-    """Return the operation that an input of a node is of."""
-    return name.lstrip("^").partition(":")[0]
+    return node.op in op_kinds.VARIABLES
 
 
 def tensor_leaves(structure: Any) -> list[tf.Tensor]:
@@ -236,14 +226,14 @@ def _is_alike(leaf: Any, other: Any) -> bool:
 
 
 def check_copyable(structure: Any, what: str) -> None:
-    """Refuse a structure that holds something which cannot be told from one tower to another.
+    """Refuse a structure with something that has no known counterpart in another tower.
 
     Args:
         structure: of the second tower.
-        what: what is done with it; for the message.
+        what: its use, for the message.
 
     Raises:
-        NotReplicable: It does.
+        NotReplicable: There is something like that.
     """
     for leaf in tf.nest.flatten(structure):
         if not (isinstance(leaf, (*_COPYABLE, *COMPOSITE)) or hasattr(leaf, "components")):

@@ -1,16 +1,13 @@
-"""Towers that are copies of the second one: its operations under other names and on another device.
-
-What Python knows of a tower is made anew from what it knows of the second one: variables, and the items of collections.
-"""
+"""Copies of the second tower: its operations under other names and on another device, and its Python objects."""
 
 import copy
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import BaseVariable, RandomSeeds, add_nodes, names_in_use, variables_by_name
+from tpack.compat import BaseVariable, RandomSeeds, names_in_use, variables_by_name
 from tpack.graph_copy.capture import (
     COMPOSITE,
     NotReplicable,
@@ -18,19 +15,17 @@ from tpack.graph_copy.capture import (
     are_replicable,
     check_copyable,
     device_here,
-    external_inputs,
     is_variable,
-    op_of_input,
     tensor_leaves,
     variable_leaves,
     without_first_values,
 )
 from tpack.graph_copy.diff import GraphDiff
+from tpack.graph_copy.nodes import NodeCopier, add_to_graph, external_inputs
 from tpack.tower.context import TowerContext
 from tpack.tower.keras_values import gives_value, is_keras_loaded
 from tpack.tower.names import Scope
 
-_COLOCATED = b"loc:@"
 # Most attributes of variables are of these; it takes much longer to see that they are no tensors.
 _NEVER_OF_A_TOWER = frozenset({bool, int, tf.DType, tf.TensorShape, type(None)})
 _OF_TF_KERAS = ("_assign_placeholder", "_keras_initialized")
@@ -40,10 +35,10 @@ class Copier:
     """Copies the second of several towers.
 
     Args:
-        region: what was built in it.
+        region: its operations and records.
         likeness: how the copies differ from it.
-        with_first_values: whether the variables of a copy get operations that give them their first values. Without,
-            an initialiser, where one is run all the same, sets a copy to the first value of the second tower's.
+        with_first_values: whether variables of a copy have operations for their first values. Without, their
+            initialisers set them to the first values of the second tower.
 
     Raises:
         NotReplicable: It returned, collected or made something that cannot be copied.
@@ -55,8 +50,7 @@ class Copier:
             region = without_first_values(region)
         self._region = region
         self._like = likeness
-        self._external = external_inputs(region.nodes)
-        self._versions = tf.get_default_graph().graph_def_versions
+        self._external = external_inputs([*region.nodes.values()])
         self._texts: defaultdict[str, list[str]] = defaultdict(list)
         for name, key in sorted(likeness.texts):
             self._texts[name].append(key)
@@ -67,7 +61,7 @@ class Copier:
         return self._region.output
 
     def takes(self, tower: TowerContext, args: Any) -> bool:
-        """Tell whether another tower's arguments are such as the second one's, its variables also in name and place.
+        """Tell whether another tower's arguments are like the second one's, and its variables in name and place too.
 
         Args:
             tower: the other tower, which is the current one.
@@ -88,34 +82,18 @@ class Copier:
 
         Args:
             tower: the tower.
-            args: the arguments of the call that is spared.
+            args: the arguments of the call that the copy replaces.
         """
-        graph, region = tf.get_default_graph(), self._region
-        given = tensor_leaves(args)
-        seeds = RandomSeeds(graph)
+        region, given = self._region, tensor_leaves(args)
+        seeds = RandomSeeds(tf.get_default_graph())
         varying = {name: tensor_of(tower.index, given) for name, tensor_of in self._like.varying.items()}
-        nodes = _Nodes(region, self._like, tower, seeds.num_given - region.seeds.start, self._texts)
-        nodes.given = {name: tensor.op.name for name, tensor in varying.items()}
-        ops = add_nodes(graph, nodes.graph_def(self._versions), *self._inputs(graph, varying))
+        nodes = _Nodes(region, self._like, tower, varying, seeds.num_given - region.seeds.start)
+        nodes.describe(self._texts)
+        ops = add_to_graph(nodes.graph_def, self._external, varying)
         seeds.skip(len(region.seeds))
         made = TowerCopy(region, tower, ops, self._given(args, given))
         made.register()
         return made
-
-    def _inputs(
-        self, graph: tf.Graph, varying: Mapping[str, tf.Tensor]
-    ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Operation]]:
-        """Return what the inputs and control inputs from outside are in another tower."""
-        tensors, operations = {}, {}
-        for name in self._external:
-            plain = name.lstrip("^")
-            tensor = varying.get(plain)
-            if name.startswith("^"):
-                operations[plain] = graph.get_operation_by_name(plain) if tensor is None else tensor.op
-            else:
-                by_name = plain if ":" in plain else f"{plain}:0"
-                tensors[name] = graph.get_tensor_by_name(by_name) if tensor is None else tensor
-        return tensors, operations
 
     def _given(self, args: Any, tensors: list[tf.Tensor]) -> dict[int, tf.Tensor | tf.Variable]:
         """Return what another tower is given, by the ids of what the second one was given."""
@@ -123,52 +101,51 @@ class Copier:
         return dict(zip(map(id, ours), (*tensors, *variable_leaves(args)), strict=True))
 
 
-class _Nodes:
+class _Nodes(NodeCopier):
     """The nodes of a copy.
 
-    Attributes:
-        given: the operations of what the tower is given, by those of what the second tower was given.
+    Args:
+        region: the second tower.
+        like: how the copies differ from it.
+        tower: the tower of the copy.
+        varying: this tower's own tensors, by the inputs of the second one.
+        more_seeds: the difference of its seeds to those of the second one.
     """
 
     def __init__(
-        self, region: Region, like: GraphDiff, tower: TowerContext, more_seeds: int, texts: dict[str, list[str]]
+        self, region: Region, like: GraphDiff, tower: TowerContext, varying: Mapping[str, tf.Tensor], more_seeds: int
     ) -> None:
+        other = Scope(tower.name)
+        places = {name: tensor.op.name for name, tensor in varying.items()}
+        super().__init__(
+            region.nodes, lambda name: region.scope.renamed(name, other), lambda name: places.get(name, name)
+        )
         self._region = region
         self._like = like
         self._tower = tower
-        self._scopes = (region.scope, Scope(tower.name))
+        self._scopes = (region.scope, other)
         self._device = device_here(tower)
         self._more_seeds = more_seeds
-        self._texts = texts
-        self._inputs: dict[str, str] = {}
-        self.given: dict[str, str] = {}
 
-    def graph_def(self, versions: Any) -> tf.GraphDef:
-        """Return them, with the functions that are the tower's own."""
-        graph_def = tf.GraphDef(versions=versions)
+    def describe(self, texts: Mapping[str, Sequence[str]]) -> None:
+        """Add all nodes, with the functions that are the tower's own.
+
+        Args:
+            texts: by the names of nodes, the attributes whose text holds the tower's name.
+        """
         for node in self._region.nodes.values():
-            other = graph_def.node.add()
-            other.CopyFrom(node)
-            self._rename(other)
+            other = self.add(node)
+            self._rename_functions(other)
             self._adapt(other, node.name)
+            self._adapt_constant(other, node.name, texts.get(node.name, ()))
         for definition in self._like.functions.values():
-            function = graph_def.library.function.add()
+            function = self.graph_def.library.function.add()
             function.CopyFrom(definition)
             function.signature.name = self._renamed_function(definition.signature.name)
             for node in function.node_def:
                 self._rename_functions(node)
                 if node.device == self._region.device:
                     node.device = self._device
-        return graph_def
-
-    def _rename(self, node: tf.NodeDef) -> None:
-        node.name = self._renamed(node.name)
-        node.input[:] = [self._input(name) for name in node.input]
-        if "_class" in node.attr:
-            groups = node.attr["_class"].list.s
-            names = [group.removeprefix(_COLOCATED).decode() for group in groups]
-            groups[:] = [_COLOCATED + self.given.get(name, self._input(name)).encode() for name in names]
-        self._rename_functions(node)
 
     def _rename_functions(self, node: tf.NodeDef) -> None:
         for value in node.attr.values() if self._like.functions else ():
@@ -188,50 +165,34 @@ class _Nodes:
         if "_gradient_op_type" in node.attr:
             # The function of this name knows the second tower's tensors: a gradient through the copy must not use it.
             node.attr["_gradient_op_type"].s += b" of a tower that is a copy"
-        self._adapt_constant(node, name)
 
-    def _adapt_constant(self, node: tf.NodeDef, name: str) -> None:
+    def _adapt_constant(self, node: tf.NodeDef, name: str, texts: Sequence[str]) -> None:
         own = self._region.tower.own_constants.get(name)
         if own is not None:
             node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(own(self._tower)))
-        for key in () if own is not None else self._texts.get(name, ()):
-            self._rename_text(node.attr[key])
-
-    def _rename_text(self, value: Any) -> None:
-        if value.WhichOneof("value") == "s":
-            value.s = self._renamed_text(value.s)
-        else:
-            value.tensor.string_val[:] = map(self._renamed_text, value.tensor.string_val)
+        for value in () if own is not None else (node.attr[key] for key in texts):
+            if value.WhichOneof("value") == "s":
+                value.s = self._renamed_text(value.s)
+            else:
+                value.tensor.string_val[:] = map(self._renamed_text, value.tensor.string_val)
 
     def _renamed_text(self, text: bytes) -> bytes:
         # A name may be anywhere in a text, which was found to be that of the first tower but for this.
         ours, other = (f"{scope.name}/".encode() for scope in self._scopes)
         return text.replace(ours, other)
 
-    def _renamed(self, name: str) -> str:
-        return self._scopes[0].renamed(name, self._scopes[1])
-
-    def _input(self, name: str) -> str:
-        """Return what an input of a node is called, each looked up once: most are those of several nodes."""
-        renamed = self._inputs.get(name)
-        if renamed is None:
-            is_inside, mark = op_of_input(name) in self._region.nodes, "^" if name.startswith("^") else ""
-            renamed = mark + self._renamed(name.removeprefix("^")) if is_inside else name
-            self._inputs[name] = renamed
-        return renamed
-
     def _renamed_function(self, name: str) -> str:
         return f"{name}_{self._scopes[1].name.replace('/', '_')}" if name in self._like.functions else name
 
 
 class TowerCopy:
-    """One copy, and what of the second tower is what in it.
+    """A copy, and the counterparts in it of the second tower's objects.
 
     Args:
-        region: what was built in the second tower.
+        region: the second tower.
         tower: the tower of the copy.
         ops: the operations of the copy.
-        given: the tensors and variables that this tower is given, by the ids of those that the second one was given.
+        given: this tower's own tensors and variables, by the ids of the second one's.
     """
 
     def __init__(

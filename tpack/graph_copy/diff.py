@@ -1,12 +1,11 @@
-"""Whether the second tower is the first one over again, and how a copy of it differs from it.
+"""Compare the second tower with the first, and describe how copies of it differ from it.
 
-Each operation of the second tower must have its counterpart in the first one: of the same type, with the same
-attributes, and with the counterparts of its inputs as inputs. The first tower may have more: it makes the variables
-that towers share, and what is written once a run. Where two counterparts differ, it has to be known how such things
-differ from tower to tower: names, devices, seeds that the graph gives, text that holds names.
+Each operation of the second tower must have a counterpart in the first one: of the same type, with the same attributes,
+and with the counterparts of its inputs. The first tower may have more: shared variables, and what is written once a
+run. Counterparts may differ only as towers are known to: in names, devices, seeds of the graph, and text that holds
+names.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,19 +14,19 @@ from typing import Any, TypeAlias
 
 import tensorflow.compat.v1 as tf
 
+from tpack.graph_copy import op_kinds
 from tpack.graph_copy.capture import (
     NotReplicable,
     Region,
     are_replicable,
     chooses_devices,
     is_variable,
-    op_of_input,
     tensor_leaves,
 )
+from tpack.graph_copy.nodes import colocations, op_of_input
 from tpack.tower.collections import VARIABLE_KEYS
 from tpack.tower.names import Scope
 
-_COLOCATED = b"loc:@"
 _SEEDS = ("seed", "seed2")
 # These are compared by what they say, not by their text. The mark of what others wait for changes nothing, and there is
 # more to wait for it in the first tower, such as summaries.
@@ -35,17 +34,6 @@ _MARK_OF_WAITING = "_has_manual_control_dependencies"
 _SPECIAL = frozenset(
     {"_class", "_gradient_op_type", "_output_shapes", "debug_name", "shared_name", _MARK_OF_WAITING, *_SEEDS}
 )
-# What TensorFlow calls stateful, and keeps nothing from one run to the next, or keeps it in a variable or in what was
-# made outside of the tower, or keeps nothing but where its random numbers are.
-_WITHOUT_STATE = re.compile(
-    r"VarHandleOp|ReadVariableOp|.*VariableOp|VarIsInitializedOp|ResourceGather(Nd)?|ResourceScatter.*|Resource.*Apply.*"
-    r"|Assert|Print(V2)?|Timestamp|CheckNumerics(V2)?|.*Summary(V2)?|Placeholder"
-    r"|Random(Uniform|UniformInt|StandardNormal|Shuffle|Gamma|GammaGrad|Poisson(V2)?|Crop)|TruncatedNormal"
-    r"|ParameterizedTruncatedNormal|Multinomial|StatelessRandom.*|StatelessTruncatedNormal.*|SampleDistortedBoundingBox"
-    r"(V2)?|.*CandidateSampler|.*UnigramSampler|RandomShuffle|TensorArray\w*V3|TensorArrayV3|StatefulPartitionedCall|While"
-    r"|If|Case|QueueDequeue.*|LookupTable(Find|Size)V2|IteratorGetNext.*|StackPushV2|StackPopV2"
-)
-
 Images: TypeAlias = dict[str, str]
 """The counterparts in the first tower, by the names in the second one."""
 
@@ -55,12 +43,12 @@ class GraphDiff:
     """How copies of the second tower differ from it.
 
     Attributes:
-        own_device: the operations that are on the tower's device.
-        seeds: the operations whose seed the graph gave.
-        texts: the constants and attributes whose text holds the tower's name: names of operations and attributes.
-        functions: the definitions of the functions of which each tower has its own.
-        varying: what each tower is given from outside: inputs of the second tower, with the functions that tell the
-            tensor of another tower from that tower's arguments.
+        own_device: the operations on the tower's device.
+        seeds: the operations with a seed from the graph.
+        texts: constants and attributes whose text holds the tower's name.
+        functions: the definitions of functions that each tower has of its own.
+        varying: inputs from outside that each tower has of its own, with functions that return the tensor of another
+            tower, given that tower's arguments.
     """
 
     images: Images
@@ -75,7 +63,7 @@ def compare(first: Region, second: Region) -> GraphDiff:
     """Return how copies of ``second`` will differ from it.
 
     Raises:
-        NotReplicable: It is not sure that a third tower would be built like the second one.
+        NotReplicable: A third tower might not be built like the second one.
     """
     return _Comparison(first, second).run()
 
@@ -217,7 +205,7 @@ class _Comparison:
         self._like.seeds.add(other.name)
 
     def _compare_colocations(self, one: tf.NodeDef, other: tf.NodeDef) -> None:
-        groups = [_colocations(node) for node in (one, other)]
+        groups = [colocations(node) for node in (one, other)]
         mapped = [self._like.images.get(name, self._given.get(name, name)) for name in groups[1]]
         if sorted(groups[0]) != sorted(mapped):
             raise NotReplicable(f"{other.name} is colocated with {groups[1]}, in the first tower with {groups[0]}")
@@ -295,24 +283,19 @@ def _handle(parts: Sequence[tf.Variable], index: int, _: list[tf.Tensor]) -> tf.
 
 
 def check_state(node: tf.NodeDef) -> None:
-    """Refuse an operation that keeps something by itself.
+    """Refuse an operation with a state of its own.
 
     Raises:
-        NotReplicable: It does.
+        NotReplicable: It has one.
     """
     definition = tf.get_default_graph().op_def_for_type(node.op)
-    if definition.is_stateful and not _WITHOUT_STATE.fullmatch(node.op):
+    if definition.is_stateful and not op_kinds.WITHOUT_STATE.fullmatch(node.op):
         raise NotReplicable(f"it makes {node.name}, a {node.op}, which has a state of its own")
 
 
 def _value(node: tf.NodeDef, key: str) -> Any:
     """Return an attribute, or None; to ask the node for one that it lacks would add it."""
     return node.attr.get(key)
-
-
-def _colocations(node: tf.NodeDef) -> list[str]:
-    texts = node.attr["_class"].list.s if "_class" in node.attr else ()
-    return [text.removeprefix(_COLOCATED).decode() for text in texts]
 
 
 def _input_name(tensor: tf.Tensor) -> str:

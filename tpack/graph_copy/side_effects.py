@@ -1,13 +1,11 @@
-"""What a tower function keeps in Python: attributes of its objects, and lists and dicts that it fills.
+"""Side effects of a tower function in Python: attributes of its objects, and lists and dicts that it fills.
 
-A model may put the cost into ``self.cost``, or each tower's accuracy into a list. It does so as long as its code runs,
-which it does not for a copy. So what can be found from the function, through its closure, the object that it is a
-method of and the globals that it names, is looked at before and after the second tower; what has changed is done again
-for the copies, where it is known what that is, and else there are none.
+A model may put the cost into ``self.cost``, or each tower's accuracy into a list. A copy does not run its code. So the
+objects that can be found from the function (its closure, the object of a method, the globals that it names) are
+compared before and after the second tower. Known changes are repeated for each copy; others prevent copies.
 
-What tpack itself keeps is looked at in the same way, so that nothing of it is forgotten for copies. Left out are the
-towers' own records, which copies make anew, and what functions keep that repeat themselves for copies, see
-`TowerContext.repeat_in_copies`.
+State of tpack itself is included. Exceptions are the towers' own records, which copies have too, and state of functions
+that are repeated for copies, see `TowerContext.repeat_in_copies`.
 """
 
 import functools
@@ -34,10 +32,10 @@ _MISSING = object()
 
 
 class PythonState:
-    """What is kept now.
+    """A snapshot of the containers that a function can change.
 
     Args:
-        func: the function that builds a tower.
+        func: builds a tower.
     """
 
     def __init__(self, func: Callable[..., Any]) -> None:
@@ -46,13 +44,13 @@ class PythonState:
         self._appended: list[tuple[list[Any], list[Any]]] = []
 
     def note_changes(self, repeated: Iterable[Callable[..., None]] = ()) -> None:
-        """Learn what was changed since.
+        """Find the changes since.
 
         Args:
-            repeated: functions that will be called for the other tower, too: what they keep is up to them.
+            repeated: functions that will be called for the other tower too; their own state is left out.
 
         Raises:
-            NotReplicable: A change cannot be made again for another tower.
+            NotReplicable: A change cannot be repeated for another tower.
         """
         known = {id(container) for func in repeated for container in _kept_by(func)}
         for place in self._places:
@@ -64,10 +62,10 @@ class PythonState:
                 self._note_mapping(place, place.container)
 
     def replay(self, of: Callable[[Any], Any]) -> None:
-        """Make the changes for another tower.
+        """Repeat the changes for another tower.
 
         Args:
-            of: returns what something of the second tower is in that one.
+            of: returns the counterpart in that tower of something in the second one.
         """
         for mapping, key, value in self._set:
             mapping[key] = of(value)

@@ -1,12 +1,11 @@
-"""Build the third of several towers, and all that follow, as copies of the second.
+"""Build towers 2 to K-1 as copies of tower 1.
 
-A graph is built operation by operation, in Python, and most of a tower's are the same as in the tower before. The
-first tower is built by the function, and the second one, too. Then it is known how the towers differ, and the others
-are copied: in a quarter of the time, under the names and on the devices, with the variables, seeds and collections that
-they would have if they had been built.
+Most operations of a tower are the same as in the one before. A function builds the first two towers; these show how
+towers differ, and the others are copied in a quarter of the time, with the names, devices, variables, seeds and
+collections that they would have if they had been built.
 
-That is done only where it is sure to be the same; see `replicate_by_copy`. Else the towers are built, and the log says
-why.
+Towers are copied only where the result is sure to be the same, see `replicate_by_copy`. Otherwise they are built, and the
+log has the reason.
 """
 
 from collections import Counter
@@ -35,10 +34,10 @@ refused, or built."""
 
 
 def check_tower_building(owner: object, tower_building: TowerBuilding) -> TowerBuilding:
-    """Return a choice of `TowerBuilding`.
+    """Return a `TowerBuilding`.
 
     Raises:
-        ConfigError: It is none.
+        ConfigError: It is another value.
     """
     choice: TowerBuilding = check_choice(owner, "tower_building", tower_building, get_args(TowerBuilding))
     return choice
@@ -46,25 +45,25 @@ def check_tower_building(owner: object, tower_building: TowerBuilding) -> TowerB
 
 @check_arguments
 def replicate_by_copy(func: Callable[..., Any], *args: Any) -> Any:
-    """Call a function that builds the same in each tower, or copy what it has built in the second one.
+    """Call a function that builds the same in each tower, or copy what it has built in tower 1.
 
-    Trainers call the model in this way, strategies and ``replicate_model_fn`` their functions. Copied is what a
-    function builds that asks its tower for nothing that differs after the first tower, does not meet the other towers,
-    makes no operation with a state of its own, such as a queue or a Python function, and keeps nothing in Python but
-    what can be copied, too. What it has built in the second tower must be what it has built in the first one, but for
-    what the first one alone builds. Where it calls this function again, that inner call alone is copied.
+    Trainers call the model in this way, strategies and ``replicate_model_fn`` their functions. A call is copied if the
+    function reads nothing of its tower that differs after the first one, makes no merge call, makes no operation with a
+    state of its own, such as a queue or a Python function, and has no side effects in Python but those that can be
+    repeated; and if tower 1 is like tower 0, apart from what the first tower alone builds. If it calls this function
+    again, only the inner call is copied.
 
     Args:
         func: the function.
         *args: its arguments: structures of tensors, which each tower has of its own.
 
     Returns:
-        What the function returns.
+        The result of the function.
 
     Raises:
-        WrongTypeError: ``func`` is no function.
-        GraphBuildError: Copies are wanted, and cannot be made.
-        Exception: What the function raises.
+        WrongTypeError: ``func`` cannot be called.
+        GraphBuildError: Copies are required, and impossible.
+        Exception: An error of the function.
     """
     tower = get_current_tower_context()
     copying = None if tower is None else tower.copying
@@ -81,25 +80,25 @@ def call_in_replicated_towers(
     *,
     copies_are_set: bool = False,
 ) -> list[T]:
-    """Call a function once in each of K towers, or copy what it has built in the second one into those that follow.
+    """Call a function in each of K towers, or copy what it has built in tower 1 into those that follow.
 
     Args:
         contexts: the K towers, as for `call_in_towers`.
         func: builds one tower.
-        tower_building: how the third tower and all that follow come about: ``"auto"`` copies what the second one is
-            where that is sure to be the same, see `replicate_by_copy`, ``"copy"`` raises where it is not, and ``"build"``
-            calls the function for each.
-        copies_are_set: whether something else gives the variables of copied towers their first values, so that what
-            would give them these, and would never run, is left out.
+        tower_building: how towers 2 to K-1 are built: ``"auto"`` copies tower 1 where the result is sure to be the
+            same, see `replicate_by_copy`; ``"copy"`` is an error where it is not; ``"build"`` calls the function for
+            each.
+        copies_are_set: whether variables of copies get their first values elsewhere, so that operations for these are
+            left out.
 
     Returns:
-        What the function returned in each tower, or would have returned.
+        The result of the function in each tower.
 
     Raises:
-        WrongTypeError: One of the arguments is of another kind.
-        ConfigError: These are not all the towers that each of them knows of, or ``tower_building`` is something else.
-        GraphBuildError: Copies are wanted, and cannot be made.
-        Exception: What `call_in_towers` raises.
+        WrongTypeError: An argument has the wrong type.
+        ConfigError: These are not all the towers of the group, or ``tower_building`` is another value.
+        GraphBuildError: Copies are required, and impossible.
+        Exception: An error of `call_in_towers`.
     """
     building = check_tower_building("call_in_replicated_towers", tower_building)
     copies = TowerCopies(contexts, building, copies_are_set=copies_are_set)
@@ -118,25 +117,26 @@ def update_in_towers(
     *,
     copies_are_set: bool = False,
 ) -> list[T]:
-    """Call a function that updates towers once for each of K, or copy what it has built for the second one.
+    """Call a function that updates towers once for each of K, or copy what it has built for tower 1.
 
-    Each call is in its tower again, see `TowerContext.revisited`, on its device, in its name scope, and recorded by it.
+    Each call is in its tower again (see `TowerContext.revisited`), on its device, in its name scope, and recorded by
+    it.
 
     Args:
         contexts: the K towers, which were built and left.
-        func: is called with the arguments of one tower.
+        func: takes the arguments of one tower.
         tower_args: K structures of tensors and variables, of one tower each.
         tower_building: as for `call_in_replicated_towers`.
         copies_are_set: as for `call_in_replicated_towers`.
 
     Returns:
-        What the function returned for each tower, or would have returned.
+        The result of the function for each tower.
 
     Raises:
-        WrongTypeError: One of the arguments is of another kind.
-        ConfigError: ``tower_building`` is something else.
-        GraphBuildError: Copies are wanted, and cannot be made.
-        Exception: What the function raises.
+        WrongTypeError: An argument has the wrong type.
+        ConfigError: ``tower_building`` is another value.
+        GraphBuildError: Copies are required, and impossible.
+        Exception: An error of the function.
     """
     building = check_tower_building("update_in_towers", tower_building)
     copies = TowerCopies(contexts, building, what="what updates a tower", copies_are_set=copies_are_set)
@@ -156,12 +156,12 @@ def update_in_towers(
 
 
 class TowerCopies:
-    """What K towers that are built together know of their copies.
+    """The copies of K towers that are built together.
 
     Args:
         contexts: the towers.
-        building: whether they are copied.
-        what: what is copied, for messages.
+        building: how they are built.
+        what: the thing that is copied, for messages.
         copies_are_set: as for `call_in_replicated_towers`.
     """
 

@@ -1,8 +1,7 @@
-"""The contract of how data reaches the graph.
+"""The contract of input sources.
 
-An input source gives each tower its input tensors, and callbacks that keep those tensors supplied: a thread that
-fills a queue, a feed with each step, or nothing at all. Where the data comes from and how it travels is one choice,
-apart from the model and the trainer. `tensors.PlaceholderInput` is the source that supplies nothing.
+An input source gives each tower its input tensors, and callbacks that supply them: a thread that fills a queue, a feed
+with each step, or nothing. It is independent of model and trainer. `tensors.PlaceholderInput` supplies nothing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +20,7 @@ from tpack.tower.tower_func import InputSignature
 
 
 class InputSource:
-    """Where the towers' input tensors come from.
+    """Origin of the towers' input tensors.
 
     A trainer calls `setup`, then `get_input_tensors` once in each tower, and registers the callbacks. Subclasses
     override the methods that start with an underscore. One object serves one graph.
@@ -31,16 +30,16 @@ class InputSource:
     _callbacks: Sequence[Callback] | None = None
     _scope: str | None = None
 
-    # What a trainer calls.
+    # Called by a trainer.
 
     def setup(self, signature: Sequence[tf.TensorSpec]) -> list[Callback]:
-        """Prepare for a graph, the current one.
+        """Prepare for the current graph.
 
         Args:
-            signature: what a tower takes: ``tf.TensorSpec`` each, with different names.
+            signature: the inputs of a tower: a ``tf.TensorSpec`` each, with different names.
 
         Returns:
-            The callbacks that the input needs.
+            The callbacks of the input.
 
         Raises:
             ConfigError: The signature is malformed.
@@ -49,7 +48,7 @@ class InputSource:
         if self.setup_done():
             raise InputError(f"{self} was set up before: one input source serves one graph, create a new one")
         specs = InputSignature(signature)
-        # Opened here for the first time, so that it lies in no tower.
+        # Opened here first, so that it is in no tower.
         with self.cached_name_scope():
             pass
         self._setup(specs)
@@ -57,15 +56,15 @@ class InputSource:
         return self.get_callbacks()
 
     def setup_done(self) -> bool:
-        """Tell whether `setup` was called."""
+        """Return whether `setup` was called."""
         return self._signature is not None
 
     def get_input_tensors(self) -> list[tf.Tensor]:
-        """Make the input tensors of one tower; to be called once in each tower.
+        """Make the input tensors of one tower; called once in each tower.
 
         Returns:
-            One tensor for each entry of the signature. K towers that run in one step take K successive data points,
-            the first tower the first, unless the source says otherwise.
+            One tensor for each entry of the signature. K towers that run in one step take K successive data points, in
+            their order, unless the source documents another rule.
 
         Raises:
             InputError: The source was not set up.
@@ -74,11 +73,11 @@ class InputSource:
         signature = self._require_setup()
         tower = get_current_tower_context()
         if tower is not None:
-            # Sources know the tensors of each tower, and give each its own.
+            # Each tower gets tensors of its own.
             tower.note_asked("get_input_tensors")
         tensors = self._get_input_tensors()
         if len(tensors) != len(signature):
-            raise DataPointError(f"{self} gives {len(tensors)} tensors, the signature wants {len(signature)}")
+            raise DataPointError(f"{self} gives {len(tensors)} tensors, the signature expects {len(signature)}")
         try:
             for position, (tensor, spec) in enumerate(zip(tensors, signature, strict=True)):
                 Component(position, spec).check_tensor(tensor)
@@ -87,7 +86,7 @@ class InputSource:
         return list(tensors)
 
     def get_callbacks(self) -> list[Callback]:
-        """Return the callbacks that the input needs, the same objects at each call.
+        """Return the callbacks of the input, the same objects at each call.
 
         Raises:
             InputError: The source was not set up.
@@ -98,9 +97,9 @@ class InputSource:
         return list(self._callbacks)
 
     def reset_state(self) -> None:
-        """Go back to the first data point: called before training, and before each round of inference.
+        """Return to the first data point, before training and before each round of inference.
 
-        A session must be the default one, and no step may be running.
+        There must be a default session and no running step.
 
         Raises:
             InputError: The source was not set up, or has failed.
@@ -112,63 +111,63 @@ class InputSource:
         """Return the number of data points in one epoch.
 
         Raises:
-            NotImplementedError: It is not known.
+            NotImplementedError: It is unknown.
         """
         return self._size()
 
     def steps_of_pass(self, num_towers: int) -> int:
-        """Return how many steps go through the data once, as nearly as whole steps do; at least one.
+        """Return the number of steps of one pass over the data, rounded; at least one.
 
-        Each tower takes a data point of its own. A source that gives all of them the same one overrides this.
+        Each tower takes a data point of its own; a source that gives all of them the same overrides this.
 
         Args:
             num_towers: K.
 
         Raises:
-            NotImplementedError: The size is not known.
+            NotImplementedError: The size is unknown.
         """
         size = self.size()
         return max(1, size // num_towers) if size else 0
 
     def samples(self) -> tuple[int | None, int | None]:
-        """Return how many samples a tower takes at a time and how many a pass has; None for what is not known."""
+        """Return the samples of a tower's step and of a pass; None for what is unknown."""
         return None, None
 
     def data_state(self) -> dict[str, Any] | None:
-        """Return the position right after the last data point that a finished step used; no step may be running.
+        """Return the position after the last data point that a finished step used; no step may be running.
 
         Returns:
-            What `tpack.utils.serialize` takes; None where there is no position, as in a source that computes its
-            data in the graph.
+            A value for `tpack.utils.serialize`; None where there is no position, as in a source that computes its data
+            in the graph.
 
         Raises:
-            StatelessError: There is a position, and the source cannot tell it.
+            StatelessError: The position is unknown.
         """
         return None
 
     def load_data_state(self, state: dict[str, Any]) -> None:
-        """Let the data begin at a position; to be called before `setup`.
+        """Start the data at a position; called before `setup`.
 
         Args:
-            state: what `data_state` returned.
+            state: a result of `data_state`.
 
         Raises:
             StatelessError: The data of this source have no position.
-            InputError: It is no such state, or the source was set up before.
+            InputError: The state is invalid, or the source was set up before.
         """
         raise StatelessError(f"the data of {self} have no position to go to")
 
     def deal_data_states(self, states: Sequence[dict[str, Any]], rank: int, size: int) -> None:
-        """Let the data begin where former workers stopped, one of new ones here; to be called before `setup`.
+        """Start one worker's data where all former workers stopped; called before `setup`.
 
         Args:
-            states: what `data_state` returned in each of them, by rank.
-            rank: the number of this worker.
-            size: how many there are now.
+            states: results of `data_state` by former rank.
+            rank: this worker.
+            size: the present number of workers.
 
         Raises:
-            StatelessError: The data of this source have no position, or cannot be dealt out anew.
-            InputError: These are no such states, or the source was set up before.
+            StatelessError: The data of this source have no position, or cannot be resharded.
+            InputError: A state is invalid, or the source was set up before.
         """
         if len(states) != size:
             raise StatelessError(f"the data of {self} cannot be dealt out anew")
@@ -176,28 +175,28 @@ class InputSource:
 
     @property
     def dataflow(self) -> DataFlow | None:
-        """The dataflow that the data come from, if they come from one."""
+        """The dataflow of the data, if they have one."""
         return None
 
     def mark_prefetched(self, num_times: int) -> None:
-        """Count the last data that were taken out of this source as prefetched: no step has used them yet.
+        """Count the last data taken from this source as prefetched: no step has used them.
 
         Args:
-            num_times: how many times a tower's data were taken out.
+            num_times: the number of times that a tower's data were taken.
         """
 
     @contextmanager
     def cached_name_scope(self) -> Iterator[str]:
-        """Open the name scope of the source's own operations, the same one each time."""
-        # A name that ends in a slash is taken as it is, whatever scope is open around it.
+        """Open the name scope of the source's operations, the same one each time."""
+        # A name that ends in a slash is absolute.
         with tf.name_scope(self._scope or type(self).__name__.lstrip("_")) as scope:
             self._scope = scope
             yield scope
 
-    # What a subclass overrides.
+    # Overridden by subclasses.
 
     def _setup(self, signature: Sequence[tf.TensorSpec]) -> None:
-        """Add to the graph what all towers share."""
+        """Add the operations that all towers share."""
 
     def _get_input_tensors(self) -> Sequence[tf.Tensor]:
         """Make one tower's tensors, in the order of the signature."""
@@ -208,12 +207,12 @@ class InputSource:
         return []
 
     def _reset_state(self) -> None:
-        """Go back to the first data point."""
+        """Return to the first data point."""
 
     def _size(self) -> int:
         raise NotImplementedError(f"the size of {self} is not known")
 
-    # For the family alone.
+    # Internal to the package.
 
     def _require_session(self) -> tf.Session:
         session = tf.get_default_session()
@@ -237,4 +236,4 @@ class InputSource:
 
 
 class FeedfreeInput(InputSource):
-    """An input source whose tensors have their values in the graph: a step needs no feed to run."""
+    """Input source whose tensors have their values in the graph: steps need no feed."""

@@ -1,4 +1,4 @@
-"""What people have as data, as an input source: arrays, lists, datasets and loaders of other libraries, functions."""
+"""Adapters of users' data to input sources: arrays, lists, datasets and loaders of other libraries, functions."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -31,69 +31,68 @@ _WANTED = (
 
 @check_arguments
 class GivenData:
-    """Data as they were given, and the input source that takes them to the graph.
+    """Data of any supported kind, with their input source.
 
-    Arrays and lists come in a new random order on each pass; everything else in the order that it has. All of it is
-    repeated for ever.
+    Arrays and lists are shuffled on each pass; everything else keeps its order. The data are repeated without end.
 
     Args:
         data: a DataFlow; arrays of one length, in a tuple or by name in a dict; a list of data points; a
-            ``tf.data.Dataset``, or a function that makes one; a generator function; or what `AdaptedData` takes, such
-            as a Hugging Face ``Dataset``, a PyTorch ``DataLoader`` or a grain loader.
-        batch_size: how many examples a step takes, over all towers, where the data are examples. None where each is
-            what one tower takes in a step.
-        is_once: the data are gone over once and in their own order, all of them, as for an evaluation.
+            ``tf.data.Dataset``, or a function that returns one; a generator function; or an argument of `AdaptedData`,
+            such as a Hugging Face ``Dataset``, a PyTorch ``DataLoader`` or a grain loader.
+        batch_size: the examples of a step, over all towers, where the data are examples. None where each data point is
+            a tower's batch.
+        is_once: make one pass in the order of the data, as for an evaluation.
 
     Attributes:
         source: the input source.
-        flow: the batches that it takes; None where it takes those of a ``tf.data.Dataset``.
-        name: what the data are, in a few words.
+        flow: the batches; None for a ``tf.data.Dataset``.
+        name: the kind of the data.
 
     Raises:
         WrongTypeError: The data are something else.
-        ConfigError: They are arrays, and there is no batch size; some are arrays and some are lists; or they make
-            batches themselves, and there is one.
+        ConfigError: Arrays have no batch size; some data are arrays and some are lists; or there is a batch size, and
+            the data make batches themselves.
     """
 
     def __init__(self, data: Any, batch_size: int | None = None, *, is_once: bool = False) -> None:
         self._is_once = is_once
         self._batch_size = None if batch_size is None else check_count(self, "batch_size", batch_size)
-        # What makes the batches of a tower, if something here does.
+        # Makes the batches of a tower, where they are made here.
         self._batches: BatchData | TFDatasetInput | None = None
         self.flow: DataFlow | None = None
         self.name = type(data).__name__
         self.source = self._source_of(data)
 
     def fit_to_towers(self, num_towers: int) -> None:
-        """Deal the examples of a step out to the towers; before the source is set up.
+        """Divide the batch size by the number of towers, before the source is set up.
 
         Args:
             num_towers: K.
 
         Raises:
-            ConfigError: They cannot be dealt out evenly.
+            ConfigError: It is not a multiple of K.
         """
         if self._batches is None or self._batch_size is None:
             return
         share, rest = divmod(self._batch_size, num_towers)
         if rest:
             raise ConfigError(
-                f"batch_size={self._batch_size} is how many examples a step takes over all towers, and {num_towers} "
-                f"towers cannot share them evenly: expected a multiple of {num_towers}"
+                f"batch_size got {self._batch_size}, the examples of a step over all towers: expected a multiple of "
+                f"{num_towers}, the number of towers"
             )
         self._batches.batch_size = share
 
     def share_arrays(self, peers: Peers, seed: int) -> bool:
-        """Let each of several workers take its share of arrays that all were given; before the source is set up.
+        """Share arrays that all of several workers were given, before the source is set up.
 
-        Where they were given different ones, the script has dealt them out.
+        Workers with different arrays keep theirs, which the script has shared.
 
         Args:
             peers: the workers.
-            seed: what the order is drawn from, the same in all of them.
+            seed: the seed of the order, equal in all of them.
 
         Returns:
-            Whether they are shared.
+            Whether each takes its share.
         """
         batches = self._batches if isinstance(self._batches, BatchData) else None
         arrays = batches.ds if batches is not None else None

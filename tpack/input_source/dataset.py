@@ -1,14 +1,14 @@
-"""Data that TensorFlow's own pipeline produces.
+"""Data of TensorFlow's own pipeline.
 
-All towers share one iterator, so that the stream is split over them and no element is used twice.
+All towers share one iterator, so that each element is used once.
 
-A pipeline that passes through Python knows nothing of shapes. A wrong one would surface as the error of whatever
-operation of the model meets it first; and a model that asks for the number of channels would get no answer. So elements
-whose shapes are not known before are held against the signature one by one.
+A pipeline through Python has no static shapes: a wrong one would fail in some operation of the model, and a model that
+reads the number of channels would get None. So elements with unknown shapes are checked against the signature one by
+one.
 
-Where a DataFlow gives the elements, a thread of TensorFlow takes them, and keeps the iterator for as long as it likes.
-So the owner must be able to end it, and what the dataflow has started with it. Of an error TensorFlow passes on only
-the text; the owner keeps it.
+The elements of a DataFlow are taken by a thread of TensorFlow, which keeps the iterator for an unknown time. So the
+owner can end it, and what the dataflow has started with it. TensorFlow passes on only the text of an error; the owner
+keeps the error.
 """
 
 from __future__ import annotations
@@ -34,37 +34,36 @@ from tpack.input_source.stream import DataPointStream, check_dataflow, describe,
 from tpack.utils import logger
 from tpack.utils.validation import check_arguments, check_count, shown
 
-# How many elements wait for the step where a DataFlow gives them; and more than ever do so with all staging areas.
+# The elements of a DataFlow that wait for a step; and more than ever wait, all staging areas included.
 _NUM_AHEAD = 8
 
 
 _MAX_UNDER_WAY = 1000
 
-# As `tf.raw_ops.DatasetToGraphV2` numbers what it can do about state outside of a dataset: warn, ignore it or fail.
+# A policy for state outside of a dataset in `tf.raw_ops.DatasetToGraphV2`, which can warn, ignore it or fail.
 _IGNORES_STATE = 1
 
 # The position or the key of a part of an element; None is all of it.
 _Part: TypeAlias = int | str | None
 
-# How long the end of training waits for the dataflow to give the data point that it is working on.
+# The time that the end of training waits for the current data point of the dataflow.
 JOIN_TIMEOUT_SECS = 5.0
 
 
 @check_arguments
 class TFDatasetInput(ResumableInput, FeedfreeInput):
-    """Take the elements of a ``tf.data.Dataset``; each tower takes the next one.
+    """Source of the elements of a ``tf.data.Dataset``; each tower takes the next one.
 
-    A step that finds the dataset at its end fails: call its ``repeat()`` to train for several epochs. Elements whose
-    shapes TensorFlow does not know in advance are held against the signature one by one. The position of a DataFlow is
-    saved with checkpoints; that of a dataset is not.
+    A step at the end of the dataset fails: use its ``repeat()`` to train for several epochs. Elements with unknown
+    shapes are checked against the signature. The position of a DataFlow is saved with checkpoints; that of a dataset is
+    not.
 
     Args:
-        dataset: a dataset of the current graph or of eager mode, a function that makes one, or a DataFlow, which is
-            repeated for ever. An element is a tuple in the order of the signature, a dict with its names as keys, or a
-            single tensor.
-        batch_size: how many elements of a dataset to put into a batch for a tower; None where they are batches. The
-            last batch may be smaller, and is left out where the dataset is repeated.
-        repeat: whether a dataset begins again when it ends.
+        dataset: a dataset of the current graph or of eager mode, a function that returns one, or a DataFlow, which is
+            repeated without end. An element is a tuple in the order of the signature, a dict by its names, or a tensor.
+        batch_size: the elements of a dataset in a tower's batch; None where they are batches. The last batch may be
+            smaller, and is left out where the dataset is repeated.
+        repeat: whether a dataset starts again at its end.
 
     Attributes:
         batch_size: may be changed before `setup`.
@@ -72,7 +71,7 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
     Raises:
         WrongTypeError: It is something else.
         ConfigError: ``batch_size`` is less than 1, or is given with a DataFlow; in `setup`, the function returned
-            something else, or the dataset is of another graph, or it is of eager mode and cannot be brought into one.
+            something else, or the dataset is of another graph, or of eager mode and cannot be moved into a graph.
         DataPointError: In `setup`, the elements do not fit the signature.
     """
 
@@ -96,20 +95,20 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
 
     @staticmethod
     def dataflow_to_dataset(df: DataFlow, types: Sequence[tf.DType]) -> tf.data.Dataset:
-        """Make a dataset of one pass over a DataFlow.
+        """Return a dataset of one pass over a DataFlow.
 
-        Its elements pass through Python one by one, in a thread of TensorFlow: `QueueInput` is much faster, unless
-        the dataset has more to do.
+        Its elements pass through Python one by one, in a thread of TensorFlow: `QueueInput` is much faster, unless the
+        dataset does more.
 
         Args:
             df: the dataflow; its state is reset at the first iteration.
             types: the dtype of each component.
 
         Returns:
-            A dataset of tuples of tensors whose shapes are unknown.
+            A dataset of tuples of tensors with unknown shapes.
 
         Raises:
-            ConfigError: `df` is no DataFlow.
+            ConfigError: `df` is not a DataFlow.
         """
         check_dataflow(df, "dataflow_to_dataset")
         specs = [tf.TensorSpec(None, dtype, f"component{position}") for position, dtype in enumerate(types)]
@@ -122,13 +121,13 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
         return self._source if isinstance(self._source, DataFlow) else None
 
     def samples(self) -> tuple[int | None, int | None]:
-        """Return what a DataFlow says, if it makes batches; of a dataset what is put into batches here."""
+        """Return the samples of a DataFlow's batches, or of the batches made here."""
         if isinstance(self._source, DataFlow):
             return samples_of(self._source)
         return self.batch_size, None if self.batch_size is None else _cardinality(self._source)
 
     def load_data_state(self, state: dict[str, Any]) -> None:
-        """Let a DataFlow begin at a position; see `ResumableInput`.
+        """Start a DataFlow at a position; see `ResumableInput`.
 
         Raises:
             StatelessError: The data are a ``tf.data.Dataset``.
@@ -145,22 +144,20 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
                 self._iterator = tf.data.make_initializable_iterator(dataset)
             except ValueError as error:
                 raise ConfigError(
-                    f"{self} got a dataset that was made in another graph: give it a function that makes the dataset, "
-                    "which is called in the right graph"
+                    f"{self} got a dataset of another graph: use a function that returns the dataset, which is called "
+                    "in the right graph"
                 ) from error
 
     def _make_dataset(self, signature: Sequence[tf.TensorSpec]) -> tf.data.Dataset:
         source = self._source
         if isinstance(source, DataFlow):
-            # A thread of TensorFlow iterates: to run something in the session there would block its end.
+            # A thread of TensorFlow iterates: running the session there would block its end.
             stream = self._open_stream(source, signature, max_under_way=_MAX_UNDER_WAY)
             self._elements = StreamElements(stream, describe(source))
             return dataset_of_elements(self._elements, signature).prefetch(_NUM_AHEAD)
         dataset = source() if callable(source) else source
         if not isinstance(dataset, tf.compat.v2.data.Dataset):
-            raise ConfigError(
-                f"{self} got a dataset function that returned {shown(dataset)}: expected a tf.data.Dataset"
-            )
+            raise ConfigError(f"the dataset function of {self} returned {shown(dataset)}: expected a tf.data.Dataset")
         if is_eager(dataset):
             dataset = brought_into_graph(dataset, str(self))
         if self.batch_size is not None:
@@ -173,11 +170,10 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
     def _get_input_tensors(self) -> Sequence[tf.Tensor]:
         names = [spec.name for spec in self._require_setup()]
         with self.cached_name_scope():
-            parts = self._taker.take(self._next_parts, 1, timed=not self._num_prefetched)
+            parts = self._taker.take(
+                lambda: tf.nest.flatten(self._iterator.get_next()), 1, timed=not self._num_prefetched
+            )
         return _in_order(tf.nest.pack_sequence_as(self._iterator.element_spec, parts), names)
-
-    def _next_parts(self) -> list[tf.Tensor]:
-        return tf.nest.flatten(self._iterator.get_next())
 
     def _get_callbacks(self) -> Sequence[Callback]:
         report = DataWaitReport(str(self), self._waited)
@@ -206,7 +202,7 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
 
 
 def _cardinality(source: tf.data.Dataset | Callable[[], tf.data.Dataset]) -> int | None:
-    """Return how many elements a dataset has before it ends; None where that is not known, or it has no end."""
+    """Return the number of elements of a dataset; None where it is unknown or endless."""
     with tf.Graph().as_default() if callable(source) else eager_mode() if is_eager(source) else nullcontext():
         size = tf.data.experimental.cardinality(source() if callable(source) else source)
         if hasattr(size, "numpy"):
@@ -216,35 +212,35 @@ def _cardinality(source: tf.data.Dataset | Callable[[], tf.data.Dataset]) -> int
                 with tf.Session(graph=size.graph) as session:
                     size = session.run(size)
             except tf.errors.OpError:
-                # It depends on what only the training will feed or initialise.
+                # It depends on values that only the training feeds or initialises.
                 return None
     return int(size) if size >= 0 else None
 
 
 def is_eager(dataset: tf.data.Dataset) -> bool:
-    """Tell whether a dataset was made in eager mode, and belongs to no graph."""
+    """Return whether a dataset was made in eager mode, and belongs to no graph."""
     return hasattr(tf.data.experimental.to_variant(dataset), "numpy")
 
 
 def brought_into_graph(dataset: tf.data.Dataset, owner: str) -> tf.data.Dataset:
-    """Make in the current graph what a dataset of eager mode was made of, with the functions that it calls.
+    """Copy a dataset of eager mode, with the functions that it calls, into the current graph.
 
     Args:
-        dataset: the dataset. What it holds on to, such as a table, it must still have when the session runs.
-        owner: whose it is, for the message.
+        dataset: the dataset. Its resources, such as tables, must exist when the session runs.
+        owner: the owner, for the message.
 
     Raises:
-        ConfigError: TensorFlow cannot write it down.
+        ConfigError: TensorFlow cannot serialise it.
     """
     try:
         with eager_mode():
             variant = tf.data.experimental.to_variant(dataset)
-            # State outside of it, such as a generator in Python, is that of this process, where it will run.
+            # External state, such as a Python generator, belongs to this process, which will run it.
             written = tf.raw_ops.DatasetToGraphV2(input_dataset=variant, external_state_policy=_IGNORES_STATE)
     except tf.errors.OpError as error:
         raise ConfigError(
-            f"{owner} got a dataset of eager mode that cannot be brought into a graph: {error.message}; give it a "
-            "function that makes the dataset, which is called in the right graph"
+            f"{owner} got a dataset of eager mode that cannot be brought into a graph: {error.message}; use a "
+            "function that returns the dataset, which is called in the right graph"
         ) from error
     definition = tf.GraphDef.FromString(written.numpy())
     (result,) = [node for node in definition.node if node.op == "_Retval"]
@@ -256,11 +252,11 @@ def brought_into_graph(dataset: tf.data.Dataset, owner: str) -> tf.data.Dataset:
 
 
 class StreamElements(Callback):
-    """Makes iterators over a stream, as a function without arguments; ends them with training.
+    """Factory of iterators over a stream, called without arguments; ends them with training.
 
     Args:
         stream: the data points.
-        name: what to call the stream in messages.
+        name: the name of the stream in messages.
     """
 
     _chief_only = False
@@ -272,7 +268,7 @@ class StreamElements(Callback):
         self._error: BaseException | None = None
 
     def __call__(self) -> _Elements:
-        """Begin an iteration from the first data point on."""
+        """Start an iteration at the first data point."""
         self._iterators = [elements for elements in self._iterators if not elements.is_over]
         self._iterators.append(_Elements(self._stream, self))
         return self._iterators[-1]
@@ -289,14 +285,14 @@ class StreamElements(Callback):
         self.close()
 
     def close(self) -> None:
-        """End all iterations, and what the dataflow has started for them."""
+        """End all iterations, and the workers of the dataflow."""
         iterators, self._iterators = self._iterators, []
         for elements in iterators:
             elements.is_over = True
         self._stream.interrupt()
         waiting = [elements for elements in iterators if not elements.close(JOIN_TIMEOUT_SECS)]
         self._stream.close()
-        # One that waited for workers waits no more.
+        # An iteration that waited for workers has ended.
         if not all([elements.close(JOIN_TIMEOUT_SECS) for elements in waiting]):
             logger.warning(f"A thread of TensorFlow still waits for {self._name} and is left alone.")
 
@@ -324,7 +320,7 @@ class _Elements:
                 self.is_over = True
                 raise
             except Exception as error:
-                # What comes of ending the dataflow is no error.
+                # An error caused by ending the dataflow is ignored.
                 if self.is_over:
                     raise StopIteration from error
                 self.is_over = True
@@ -333,7 +329,7 @@ class _Elements:
         return tuple(array.astype(dtype, copy=False) for array, dtype in zip(point, self._dtypes, strict=True))
 
     def close(self, timeout_secs: float) -> bool:
-        """Close the iteration over the stream; return whether it was no more waited for within some time."""
+        """Close the iteration over the stream; return whether that succeeded within the timeout."""
         if not self._lock.acquire(timeout=timeout_secs):
             return False
         try:
@@ -344,13 +340,13 @@ class _Elements:
 
 
 def dataset_of_elements(elements: StreamElements, specs: Sequence[tf.TensorSpec]) -> tf.data.Dataset:
-    """Make a dataset in the current graph that iterates over a stream, whose elements are tuples in its order."""
+    """Return a dataset in the current graph of the data points of a stream, as tuples."""
     signature = tuple(tf.TensorSpec(spec.shape, spec.dtype) for spec in specs)
     return tf.data.Dataset.from_generator(elements, output_signature=signature)
 
 
 def _parts(element: object, names: Sequence[str]) -> Sequence[_Part] | None:
-    """Return the positions or keys of an element's parts, in the order of the signature; None if they do not fit it."""
+    """Return the positions or keys of an element's parts in the order of the signature; None if they do not fit."""
     if isinstance(element, dict):
         return list(names) if set(element) == set(names) else None
     if isinstance(element, (list, tuple)):
@@ -373,13 +369,12 @@ def _with_checked_shapes(
 
     Args:
         dataset: any ``tf.data.Dataset``.
-        components: the positions or keys of an element's parts, in the order of the signature; empty for a single
-            tensor.
-        signature: ``tf.TensorSpec`` each.
+        components: the positions or keys of an element's parts, in the order of the signature; empty for a tensor.
+        signature: a ``tf.TensorSpec`` each.
 
     Returns:
-        A dataset of the same elements, whose iteration fails at one of a wrong shape with a message that names the
-        element and the component; the same dataset if TensorFlow knows all shapes, or that one of them is wrong.
+        A dataset of the same elements, which fails at one of a wrong shape with a message that names the element and
+        the component; the same dataset if all static shapes are known, or one of them is wrong.
     """
     wanted: dict[_Part, tf.TensorSpec] = dict(zip(components, signature, strict=False)) or {None: signature[0]}
     open_ones = {part: spec for part, spec in wanted.items() if _adds_to(_part(dataset.element_spec, part), spec)}
@@ -406,7 +401,7 @@ def _part(element: Any, part: _Part) -> Any:
 
 
 def _adds_to(known: tf.TypeSpec, wanted: tf.TensorSpec) -> bool:
-    """Tell whether the wanted shape says more than the known one, and does not contradict it."""
+    """Return whether a shape refines a known one."""
     if not isinstance(known, tf.TensorSpec) or not known.shape.is_compatible_with(wanted.shape):
         return False
     return str(known.shape.merge_with(wanted.shape)) != str(known.shape)
@@ -420,7 +415,7 @@ def _checked(index: tf.Tensor, tensor: tf.Tensor, label: str, spec: tf.TensorSpe
         lambda: tf.reduce_all(tf.equal(came, wanted) | tf.equal(wanted, -1)),
         lambda: tf.constant(False),
     )
-    # Without quotes, which an assertion would show with backslashes.
+    # Without quotes, which an assertion would escape.
     message = tf.strings.format(
         f"element {{}} of the dataset: {label} has shape {{}}, expected {spec.shape}", (index, came)
     )

@@ -1,14 +1,13 @@
-"""How the towers of one source take their data: in the order of the towers, counted, and timed.
+"""Dequeueing of the towers' data: in the order of the towers, counted, and timed.
 
-How many data points were put into a queue is known where that is done, and how many of them are still in it only the
-queue knows, a moment later. So who takes them counts them, in the same run.
+How many data points are still in a queue is known only to the queue, a moment later. So the run that takes them counts
+them.
 
-The size of a queue tells badly how long steps waited: a queue that is often empty need not have kept a step waiting for
-long. So time is taken where steps take their data: in the graph, right before and right after. It includes the time
-that taking data needs in any case, a few microseconds, and with `BatchQueueInput` that of making a batch. Towers take
-their data one after the other, so their waits add up to the time until the last of them has data. Where data are
-staged, they are taken while a step computes, and a step waits only if it is finished before the data are staged. That
-is the time taken there.
+The size of a queue is a poor measure of waiting: an often empty queue need not delay steps. So the graph takes the time
+right before and after dequeueing. It includes the few microseconds of dequeueing itself, and with `BatchQueueInput` the
+time of making a batch. Towers dequeue one after the other, so their waits add up to the time until the last of them has
+data. Staged data are dequeued while a step computes, which waits only if it is finished before the data are staged;
+that time is taken there.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ from tpack.compat import make_callable
 
 
 class TimedDequeue:
-    """Makes the operations that take data; to be made outside of towers.
+    """Maker of the operations that dequeue data; constructed outside of towers.
 
     Creates:
-        The variables of two sums: of the data points that were taken, and of the seconds that steps have waited.
+        The variables of two sums: the dequeued data points, and the seconds that steps have waited.
     """
 
     def __init__(self) -> None:
@@ -37,12 +36,12 @@ class TimedDequeue:
         self._waited_secs = GraphSum(tf.float64, "waited")
 
     def take(self, make: Callable[[], Sequence[tf.Tensor]], num_points: int, *, timed: bool) -> list[tf.Tensor]:
-        """Take the data of one tower.
+        """Dequeue the data of one tower.
 
         Args:
-            make: makes an operation that takes data, and returns its outputs.
-            num_points: how many data points it takes.
-            timed: whether the step waits for them, and not something that runs beside it.
+            make: makes an operation that dequeues, and returns its outputs.
+            num_points: the data points that it dequeues.
+            timed: whether the step waits for them, and not a run beside it.
 
         Returns:
             The outputs, on the CPU.
@@ -54,49 +53,49 @@ class TimedDequeue:
             ops = [tensor.op for tensor in tensors[:1] if isinstance(tensor, tf.Tensor)]
             with tf.control_dependencies(ops):
                 end = now() if timed else tf.no_op()
-            # The next tower begins to wait when this one has ended.
+            # The wait of the next tower begins at the end of this one.
             self._chain.append(end.op if timed else end)
             if not timed or not all(isinstance(tensor, tf.Tensor) for tensor in tensors):
                 return tensors
             waited = self._waited_secs.add(end - begin)
-            # Whoever uses the data makes the time be taken; nothing has to be fetched for it.
+            # The data depend on the timer, so it needs no fetch.
             with tf.control_dependencies([waited]):
                 return list(tf.identity_n(tensors))
 
     @contextmanager
     def _counting(self, num_points: int) -> Iterator[None]:
-        """Make each run of what is built in this block count data points."""
+        """Count data points in each run of this block's operations."""
         with tf.device("/device:CPU:0"):
             count = self._num_points.add(tf.constant(num_points, tf.int64))
         with tf.control_dependencies([count]):
             yield
 
     def connect(self, session: tf.Session) -> None:
-        """Count in a session, from now on."""
+        """Count in a session from now on."""
         self._num_points.connect(session)
         self._waited_secs.connect(session)
         self.restart()
 
     def restart(self) -> None:
-        """Count from 0 again; no step may be running."""
+        """Reset the count to 0; no step may be running."""
         self._num_points.restart()
 
     def num_taken(self) -> int:
-        """Return how many data points were taken since `connect` or `restart`."""
+        """Return the number of data points dequeued since `connect` or `restart`."""
         return int(self._num_points.value())
 
     def waited(self) -> float:
-        """Return for how many seconds steps have waited."""
+        """Return the seconds that steps have waited."""
         return self._waited_secs.value()
 
 
 class DataWaitReport(Callback):
-    """Reports after each epoch what part of it steps spent on waiting for data, as ``<name>/data_wait_ratio``.
+    """Reports the part of each epoch that steps waited for data, as ``<name>/data_wait_ratio``.
 
-    What happens between the epochs does not count.
+    Time between the epochs does not count.
 
     Args:
-        name: of the source.
+        name: the name of the source.
         waited: returns the seconds so far; None where steps do not wait here.
     """
 
@@ -110,7 +109,7 @@ class DataWaitReport(Callback):
         self._ratio: float | None = None
 
     def waited_secs(self) -> float | None:
-        """Return for how many seconds steps have waited so far; None where they do not wait here."""
+        """Return the seconds that steps have waited so far; None where they do not wait here."""
         return self._waited()
 
     def _before_epoch(self) -> None:
@@ -127,11 +126,11 @@ class DataWaitReport(Callback):
 
 
 class GraphSum:
-    """A sum that operations of the graph add to, and Python reads; to be made outside of towers.
+    """Sum that operations of the graph add to and Python reads; constructed outside of towers.
 
     Args:
-        dtype: of the sum.
-        name: of the variable.
+        dtype: the dtype.
+        name: the name of its variable.
 
     Creates:
         A variable on the CPU, in LOCAL_VARIABLES: a sum belongs to one run.
@@ -157,11 +156,11 @@ class GraphSum:
 
     def connect(self, session: tf.Session) -> None:
         """Read the sum in a session from now on."""
-        # It is called between steps and by threads of our own, which have nothing else to do.
+        # Called between steps and by idle threads of our own.
         self._read = make_callable(session, fetches=[self._value], in_caller_thread=True)
 
     def restart(self) -> None:
-        """Begin at 0 again; nothing that adds may be running. Nothing before `connect`."""
+        """Reset the sum to 0, after `connect`; nothing that adds may be running."""
         if self._read is not None:
             self._base = self._read()[0].item()
 
@@ -171,17 +170,17 @@ class GraphSum:
 
 
 def now() -> tf.Tensor:
-    """Return a tensor of the time at which it is run, in seconds."""
+    """Return a tensor of the time of its run, in seconds."""
     with tf.device("/device:CPU:0"):
         return tf.timestamp()
 
 
 class _DequeueChain:
-    """Makes each operation wait for the one before.
+    """Chain of operations in which each waits for the one before.
 
-    TensorFlow runs what does not depend on one another in any order. Towers that take from one queue or iterator in the
-    same step would each get some data point; with the order fixed, tower k always gets the k-th, and a run can be
-    repeated to the last bit. A run that takes the data of tower k therefore takes that of the towers before it too.
+    TensorFlow runs independent operations in any order, so towers that dequeue in the same step would get arbitrary
+    data points. In a chain tower k always gets the k-th, and a run can be repeated to the last bit. A run that dequeues
+    for tower k therefore dequeues for the towers before it too.
     """
 
     def __init__(self) -> None:
@@ -189,10 +188,10 @@ class _DequeueChain:
 
     @contextmanager
     def link(self) -> Iterator[None]:
-        """Make what is built in this block run after what was last given to `append`."""
+        """Make the operations of this block wait for the last `append`."""
         with tf.control_dependencies([] if self._last is None else [self._last]):
             yield
 
     def append(self, op: tf.Operation) -> None:
-        """Let the next block wait for ``op``."""
+        """Make the next block wait for ``op``."""
         self._last = op

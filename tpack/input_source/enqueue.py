@@ -1,12 +1,12 @@
 """The thread that moves data points from a stream into a queue, and the callback that owns it.
 
-The thread starts and ends with training. It knows no graph: it calls functions that were made for it. When it fails, it
-keeps the reason before it closes the queue, so that whoever finds the queue closed can already ask why. Its owner can
-stop it or send it back to the first data point at any time, also while it waits for room in the queue.
+The thread starts and ends with training. When it fails, it keeps the reason before it closes the queue, so that the
+reason is known wherever the closed queue is found. Its owner can stop it or return it to the first data point at any
+time, also while it waits for room in the queue.
 
-TensorFlow takes a fed array without copying it when its memory is aligned to 64 bytes. The tensor in a queue is then
-the array itself, and changing the array changes what comes out of the queue. So the thread feeds an aligned copy that
-nobody else holds: it is safe, and the only copy on the way.
+TensorFlow uses a fed array without a copy when its memory is aligned to 64 bytes. The tensor in a queue is then the
+array itself, and changing the array changes the queue. So the thread feeds an aligned copy that nothing else refers to:
+it is safe, and the only copy on the way.
 """
 
 import ctypes
@@ -29,28 +29,28 @@ from tpack.input_source.stream import DataPointStream
 from tpack.utils import logger
 from tpack.utils.concurrency import StoppableThread
 
-# How long the end of training waits for the dataflow to give the data point that it is working on.
+# The time that the end of training waits for the current data point of the dataflow.
 JOIN_TIMEOUT_SECS = 5.0
-# How long it waits after a signal; and for a thread that has just been given room in its queue.
+# The same after a signal, and for a thread whose queue was just emptied.
 HURRIED_JOIN_SECS = 1.0
 
 _POLL_SECS = 0.01
 _ALIGNMENT_BYTES = 64
-# Less is taken from what the process has already.
+# Smaller arrays come from memory that the process has already.
 _LEAST_TO_KEEP_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
 class QueueOps:
-    """The operations on a queue that its thread and the thread's owner run.
+    """Operations on a queue for its thread and the thread's owner.
 
     Attributes:
-        placeholders: what ``enqueue`` puts into the queue.
+        placeholders: the arguments of ``enqueue``.
         enqueue: waits for room.
         dequeue: takes one data point out.
         size: a tensor.
-        close: wakes who waits.
-        can_be_emptied: the queue gives its last data point too, without waiting for others to come.
+        close: wakes all waiting runs.
+        can_be_emptied: whether the queue gives its last data point without waiting for others.
     """
 
     placeholders: Sequence[tf.Tensor]
@@ -65,9 +65,9 @@ class EnqueueCallback(Callback):
     """Fills a queue from a stream, in a thread, during training.
 
     Args:
-        stream: the data points, without an end.
+        stream: the endless data points.
         ops: the operations on the queue.
-        taker: what steps take data out of the queue with.
+        taker: dequeues data for steps.
         name: the name of the thread.
     """
 
@@ -82,26 +82,26 @@ class EnqueueCallback(Callback):
 
     @property
     def is_running(self) -> bool:
-        """Whether the thread was started and not stopped since."""
+        """Whether the thread is started and not stopped."""
         return self._thread is not None
 
     def restart(self) -> None:
-        """Empty the queue and fill it from the first data point on; nothing while there is no thread.
+        """Empty the queue and fill it from the first data point; no effect without a thread.
 
         Raises:
             InputError: The thread has failed.
         """
         if self._thread is not None:
-            # Before the thread begins the data again, which takes down where they were.
+            # Before the thread restarts the data, which records their position.
             self._taker.restart()
             self._thread.restart(self._drain)
 
     def failure(self) -> BaseException | None:
-        """Return what ended the thread."""
+        """Return the error that ended the thread, or None."""
         return None if self._thread is None else self._thread.failure()
 
     def let_go(self) -> None:
-        """Give nothing more, and let steps go that wait for it."""
+        """Stop supplying data, and wake steps that wait for them."""
         if self._thread is not None:
             self._thread.stop()
             self._thread.close_queue()
@@ -112,7 +112,7 @@ class EnqueueCallback(Callback):
         self._get_size = make_callable(session, fetches=[ops.size])
         self._dequeue = make_callable(session, targets=[ops.dequeue])
         self._close = make_callable(session, targets=[ops.close])
-        # The thread that enqueues has nothing else to do, so it runs the kernel itself.
+        # The enqueueing thread is idle otherwise, so it runs the kernel itself.
         enqueue = make_callable(session, feeds=ops.placeholders, targets=[ops.enqueue], in_caller_thread=True)
         self._thread = _EnqueueThread(self._stream, enqueue=enqueue, close=self._close, name=self._name)
         self._thread.start()
@@ -129,7 +129,7 @@ class EnqueueCallback(Callback):
         timeout_secs = HURRIED_JOIN_SECS if self.trainer.interrupted else JOIN_TIMEOUT_SECS
         try:
             if self._ops.can_be_emptied:
-                # A thread that waits for room is let go this way without an error, which TensorFlow would log.
+                # Wakes a thread that waits for room without an error, which TensorFlow would log.
                 self._drain()
                 thread.join(min(timeout_secs, HURRIED_JOIN_SECS))
             self._close()
@@ -137,20 +137,20 @@ class EnqueueCallback(Callback):
             logger.warning(f"The queue of {self._name} cannot be closed, is the session closed already? {error}")
         thread.join(timeout_secs)
         if self._stream.close():
-            # It may have waited for workers of its dataflow, which are gone now.
+            # It may have waited for workers of its dataflow, which are gone.
             thread.join(timeout_secs)
         if thread.is_alive():
             logger.warning(f"The thread of {self._name} still waits for its dataflow and is left alone.")
 
 
 class _EnqueueThread(StoppableThread):
-    """Enqueues the data points of an endless stream until it is stopped.
+    """Thread that enqueues the data points of an endless stream until it is stopped.
 
     Args:
         stream: the data points.
         enqueue: puts the arrays of one data point into the queue, waiting for room.
-        close: closes the queue and wakes who waits on it.
-        name: the name of the thread, which errors mention.
+        close: closes the queue and wakes all waiting runs.
+        name: the name of the thread, for errors.
     """
 
     def __init__(
@@ -170,9 +170,10 @@ class _EnqueueThread(StoppableThread):
         try:
             while not self.stopped():
                 self._run_from_first()
-                self._park()
+                self._parked.set()
+                self._may_go_on.wait()
         except BaseException as error:
-            # Closing the queue is how a waiting thread is woken in order to stop.
+            # Stopping closes the queue to wake this thread.
             if self.stopped():
                 return
             self._cause = self._explain(error)
@@ -180,16 +181,16 @@ class _EnqueueThread(StoppableThread):
             raise self._cause from self._cause.__cause__
 
     def failure(self) -> BaseException | None:
-        """Return why the thread ended by itself; known before the queue is closed."""
+        """Return the error that ended the thread, known before the queue is closed; or None."""
         return self._cause
 
     def restart(self, drain: Callable[[], Any]) -> None:
-        """Empty the queue and fill it from the first data point on.
+        """Empty the queue and fill it from the first data point.
 
-        The data point that the dataflow is about to give is waited for.
+        This waits for the current data point of the dataflow.
 
         Args:
-            drain: takes out of the queue what is there, without waiting for more.
+            drain: empties the queue without waiting for more.
 
         Raises:
             InputError: The thread has failed.
@@ -214,17 +215,13 @@ class _EnqueueThread(StoppableThread):
         self._stream.interrupt()
 
     def _run_from_first(self) -> None:
-        # One for each component, whose arrays are about equally large.
+        # One for each component, whose arrays have about the same size.
         components = [(dtype, AlignedCopies()) for dtype in self._stream.dtypes]
         with closing(iter(self._stream)) as points:
             while not (self.stopped() or self._restart_wanted.is_set()):
                 point = next(points)
                 arrays = zip(point, components, strict=True)
                 self._enqueue(*(copies.copy(array, dtype) for array, (dtype, copies) in arrays))
-
-    def _park(self) -> None:
-        self._parked.set()
-        self._may_go_on.wait()
 
     def _explain(self, error: BaseException) -> BaseException:
         if isinstance(error, InputError):
@@ -234,38 +231,38 @@ class _EnqueueThread(StoppableThread):
         return explained
 
     def close_queue(self) -> None:
-        """Wake who waits on the queue."""
+        """Close the queue and wake all waiting runs."""
         try:
             self._close()
         except Exception as error:
-            # A session that was closed has woken everybody already.
+            # A closed session has woken all of them.
             logger.warning(f"The input thread '{self.name}' could not close its queue: {error}")
 
 
 class AlignedCopies:
-    """Makes aligned copies of arrays that are about equally large, in as much memory as is in use at the same time.
+    """Aligned copies of arrays of about the same size, in reused memory.
 
-    Memory that is fresh from the system costs more than the copy: each of its pages is made when it is first touched.
-    So memory that nobody holds any more is used again.
+    Fresh memory from the system costs more than the copy, since each page is created on first access. So memory without
+    references is used again.
     """
 
     def __init__(self) -> None:
         self._free: deque[np.ndarray] = deque()
 
     def copy(self, array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-        """Copy an array as `aligned_copy` does, into memory of which no array is left that an earlier call returned."""
+        """Copy an array as `aligned_copy` does, into memory whose earlier copies have no references left."""
         size = array.size * dtype.itemsize + _ALIGNMENT_BYTES
         if dtype.kind == "O" or size < _LEAST_TO_KEEP_BYTES:
             return aligned_copy(array, dtype)
         memory = self._take(size)
-        # What the copy holds, and so any view of it and any tensor made of it; nobody else does. It is no array, since
-        # numpy lets an array hold the one that owns the memory, past all between.
+        # All views and tensors of the copy refer to this handle, and nothing else does. It is not an array, since numpy
+        # makes a view refer to the array that owns the memory, past all in between.
         handle = (ctypes.c_uint8 * memory.size).from_buffer(memory)
         weakref.finalize(handle, self._free.append, memory).atexit = False
         return _copy_into(handle, memory.ctypes.data, array, dtype)
 
     def _take(self, size: int) -> Any:
-        """Return free memory of a fitting size; what does not fit is given up."""
+        """Return free memory of a fitting size; other sizes are dropped."""
         while self._free:
             memory = self._free.popleft()
             if size <= memory.size <= 2 * size:

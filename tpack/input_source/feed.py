@@ -1,7 +1,7 @@
-"""Data that is fed with each step, in the thread that runs the step.
+"""Data that are fed with each step, in the thread that runs the step.
 
-It is the simplest way and the slowest: producing a data point and computing a step take turns. It suits inference
-on small data and looking for errors; use `QueueInput` to train.
+The simplest and slowest way: producing a data point and computing a step take turns. It suits inference on small data
+and debugging; use `QueueInput` for training.
 """
 
 import time
@@ -21,17 +21,17 @@ from tpack.utils.validation import check_arguments
 
 @check_arguments
 class FeedInput(ResumableInput):
-    """Feed the data points of a DataFlow, one for each tower at each step.
+    """Source that feeds the data points of a DataFlow, one for each tower at each step.
 
     In tensorpack all towers get the same data point; here each has its own, as with every other source.
 
     Args:
         ds: the dataflow.
-        infinite: begin again when it ends. Otherwise the end is an error.
+        infinite: start again at its end. Otherwise the end is an error.
 
     Raises:
-        ConfigError: `ds` is no DataFlow.
-        DataExhaustedError: In a step, when the data ended and is not infinite.
+        ConfigError: `ds` is not a DataFlow.
+        DataExhaustedError: In a step, when the data ended and are not infinite.
         InputError: In a step, when the dataflow raised.
         DataPointError: In a step, when a data point does not fit the signature.
     """
@@ -64,7 +64,7 @@ class FeedInput(ResumableInput):
         return self.ds
 
     def samples(self) -> tuple[int | None, int | None]:
-        """Return what the dataflow says, if it makes batches."""
+        """Return the samples of the dataflow's batches, if it makes batches."""
         return samples_of(self.ds)
 
     def _size(self) -> int:
@@ -75,7 +75,7 @@ class FeedInput(ResumableInput):
 
 
 class _FeedCallback(Callback):
-    """Takes as many data points from a stream as there are towers, and feeds them with the step."""
+    """Feeds one data point of a stream to each tower with the step."""
 
     _chief_only = False
 
@@ -84,12 +84,12 @@ class _FeedCallback(Callback):
         self._stream = stream
         self._points: Generator[list[np.ndarray], None, None] | None = None
         self._num_taken = 0
-        # A step that is interrupted while it waits has taken data that no run has used.
+        # An interrupted step may have taken data that no run has used.
         self.num_used = 0
         self.waited = 0.0
 
     def restart(self) -> None:
-        """Go back to the first data point."""
+        """Return to the first data point."""
         if self._points is not None:
             self._points.close()
         self._points = None
@@ -114,7 +114,7 @@ class _FeedCallback(Callback):
             self._num_taken += 1
             return point
         raise DataExhaustedError(
-            f"the data of FeedInput ended after {self._num_taken} data points, and a step wants more"
+            f"the data of FeedInput ended after {self._num_taken} data points, and a step needs more"
         )
 
     def _after_train(self) -> None:

@@ -1,4 +1,4 @@
-"""An input source around another one, and a source that supplies only some of the inputs of a model."""
+"""An input source around another one, and a source of some of a model's inputs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,24 +16,24 @@ _WANTED = "an InputSource; QueueInput(dataflow) and TFDatasetInput(dataset) are"
 
 
 class ProxyInput(InputSource):
-    """Behave as the inner source does; subclasses change the tensors.
+    """Wrapper of an input source; subclasses change the tensors.
 
     Args:
-        input: the inner source, which nobody else may use.
+        input: the inner source, used by nothing else.
 
     Raises:
-        ConfigError: The inner source is no input source.
+        ConfigError: It is not an input source.
     """
 
     def __init__(self, input: InputSource) -> None:
         self.input = check_instance(self, "input", input, InputSource, _WANTED)
 
     def steps_of_pass(self, num_towers: int) -> int:
-        """Return what the inner source says."""
+        """Return the number of the inner source."""
         return self.input.steps_of_pass(num_towers)
 
     def samples(self) -> tuple[int | None, int | None]:
-        """Return what the inner source says."""
+        """Return the numbers of the inner source."""
         return self.input.samples()
 
     def data_state(self) -> dict[str, Any] | None:
@@ -41,11 +41,11 @@ class ProxyInput(InputSource):
         return self.input.data_state()
 
     def load_data_state(self, state: dict[str, Any]) -> None:
-        """Send the inner source to a position."""
+        """Start the inner source at a position."""
         self.input.load_data_state(state)
 
     def deal_data_states(self, states: Sequence[dict[str, Any]], rank: int, size: int) -> None:
-        """Send the inner source to where former workers stopped."""
+        """Start the inner source where former workers stopped."""
         self.input.deal_data_states(states, rank, size)
 
     @property
@@ -70,23 +70,23 @@ class ProxyInput(InputSource):
         return self.input.size()
 
     def _make_callbacks(self) -> Sequence[Callback]:
-        # The inner source resets itself before training; to reset it through the proxy too would be once too often.
+        # The inner source resets itself before training, so the proxy does not.
         return [*self.input.get_callbacks(), *self._get_callbacks()]
 
 
 @check_arguments
 def remap_input_source(input: InputSource, names: Sequence[str]) -> InputSource:
-    """Make a source for the inputs that are named, out of ``input``; the others become placeholders.
+    """Return a source of the named inputs, from ``input``; the others become placeholders.
 
     Args:
         input: a source whose components are the inputs ``names``, in this order.
         names: names of entries of the signature.
 
     Returns:
-        A source for the whole signature. Whoever runs it feeds the placeholders of the other entries.
+        A source for the whole signature, whose other placeholders must be fed.
 
     Raises:
-        ConfigError: ``input`` is no input source, or a name is there twice; in `setup`, the signature lacks one.
+        ConfigError: ``input`` is not an input source, or a name is there twice; in `setup`, the signature lacks one.
     """
     return _RemappedInput(input, names)
 

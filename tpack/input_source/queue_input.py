@@ -1,8 +1,8 @@
 """Data that a thread puts into a queue while steps run: the usual way to train.
 
 The thread takes data points from a DataFlow, copies each component into memory of its own, and enqueues it through a
-callable, so that TensorFlow copies nothing more. Each tower dequeues its own data point, or as many as make a batch:
-batching then costs no copy in Python, only the one that dequeues.
+callable, without another copy. Each tower dequeues its own data point, or a batch of them: batching then costs only the
+copy of dequeueing.
 """
 
 from collections.abc import Sequence
@@ -23,27 +23,27 @@ from tpack.tfutils.summary import add_moving_summary
 from tpack.utils.validation import check_arguments, check_count
 
 _QUEUE_CAPACITY = 50
-# A short memory: the average over about two steps.
+# The average is over about two steps.
 _DECAY = 0.5
 
 
 @check_arguments
 class QueueInput(ResumableInput, FeedfreeInput):
-    """Dequeue the data points of a DataFlow, which is repeated for ever.
+    """Source of the data points of a DataFlow, repeated without end, through a queue.
 
-    When the dataflow raises, has no data, or gives a data point that does not fit, steps may still use what was
-    enqueued before; the step that finds no more fails with that error.
+    When the dataflow raises, has no data, or gives a wrong data point, steps may still use what is in the queue; the
+    step that finds it empty fails with that error.
 
     Args:
         ds: the dataflow. It is iterated in another thread, its ``reset_state`` included.
-        queue: a ``tf.QueueBase`` with the dtypes of the signature; a FIFO queue of 50 data points unless given.
+        queue: a ``tf.QueueBase`` with the dtypes of the signature; by default a FIFO queue of 50 data points.
 
     Creates:
-        The queue, on ``/device:CPU:0``, local variables for what was taken out and how long that took, the summary
+        The queue, on ``/device:CPU:0``, local variables for the number of dequeues and their time, the summary
         ``queue_size``, and the statistic ``data_wait_ratio``: the part of an epoch that steps waited for data.
 
     Raises:
-        ConfigError: `ds` is no DataFlow; in `setup`, the queue has other dtypes, or the signature is empty.
+        ConfigError: `ds` is not a DataFlow; in `setup`, the queue has other dtypes, or the signature is empty.
     """
 
     def __init__(self, ds: DataFlow, queue: tf.QueueBase | None = None) -> None:
@@ -59,14 +59,14 @@ class QueueInput(ResumableInput, FeedfreeInput):
         return self.ds
 
     def samples(self) -> tuple[int | None, int | None]:
-        """Return what the dataflow says, if it makes batches."""
+        """Return the samples of the dataflow's batches, if it makes batches."""
         return samples_of(self.ds)
 
     def refill_queue(self) -> None:
-        """Empty the queue, then fill it from the first data point of the dataflow on.
+        """Empty the queue, then fill it from the first data point of the dataflow.
 
         Raises:
-            InputError: The thread has failed, or the queue is of a kind that cannot be emptied.
+            InputError: The thread has failed, or this kind of queue cannot be emptied.
         """
         if not self._can_be_emptied():
             raise InputError(
@@ -90,7 +90,7 @@ class QueueInput(ResumableInput, FeedfreeInput):
         if not wanted:
             raise ConfigError(f"{self} needs a signature with at least one entry")
         if self.queue is not None and wanted != (came := [dtype.name for dtype in self.queue.dtypes]):
-            raise ConfigError(f"the queue given to {self} has the dtypes {came}, the signature wants {wanted}")
+            raise ConfigError(f"the queue given to {self} has the dtypes {came}, the signature expects {wanted}")
 
     def _make_ops(self, specs: Sequence[tf.TensorSpec]) -> QueueOps:
         placeholders = [tf.placeholder(spec.dtype, spec.shape, name=spec.name) for spec in specs]
@@ -110,7 +110,7 @@ class QueueInput(ResumableInput, FeedfreeInput):
         with self.cached_name_scope():
             tensors = self._taker.take(self._dequeue, self._points_at_once, timed=not self._num_prefetched)
         for tensor, spec in zip(tensors, self._require_setup(), strict=True):
-            # The shapes of a queue that was given are checked with all others by the caller.
+            # The caller checks the shapes of a given queue with all others.
             if tensor.shape.is_compatible_with(spec.shape):
                 tensor.set_shape(spec.shape)
         return tensors
@@ -135,7 +135,7 @@ class QueueInput(ResumableInput, FeedfreeInput):
     def _waited(self) -> float | None:
         return None if self._num_prefetched else self._taker.waited()
 
-    # How the queue is used, which `BatchQueueInput` does differently.
+    # Overridden by `BatchQueueInput`.
 
     @property
     def _points_at_once(self) -> int:
@@ -153,20 +153,20 @@ class QueueInput(ResumableInput, FeedfreeInput):
 
 @check_arguments
 class BatchQueueInput(QueueInput):
-    """Enqueue data points that have no batch dimension and dequeue B of them at once, for each tower.
+    """Source that enqueues data points without a batch dimension and dequeues B of them at once, for each tower.
 
-    The signature has the batch dimension, of size B or unknown, and is known otherwise. Data points that fill no
-    whole batch before a failure of the dataflow are dropped.
+    The signature has the batch dimension, of size B or unknown, and is known otherwise. An incomplete batch before a
+    failure of the dataflow is dropped.
 
     Args:
         ds: the dataflow of single data points.
         batch_size: B.
-        queue: a ``tf.QueueBase`` with the dtypes of the signature, its shapes without the batch dimension, and room
-            for at least one batch; a FIFO queue of 50 batches unless given.
+        queue: a ``tf.QueueBase`` with the dtypes of the signature, its shapes without the batch dimension, and room for
+            at least one batch; by default a FIFO queue of 50 batches.
 
     Raises:
         ConfigError: As for `QueueInput`; B is less than 1; in `setup`, an entry of the signature has no batch
-            dimension, a batch dimension other than B, or another dimension that is unknown.
+            dimension, another one than B, or another unknown dimension.
     """
 
     def __init__(self, ds: DataFlow, batch_size: int, queue: tf.QueueBase | None = None) -> None:
@@ -190,7 +190,7 @@ class BatchQueueInput(QueueInput):
                 f"{self} needs a batch dimension and knows all others, got the shape {spec.shape} of '{spec.name}'"
             )
         if spec.shape.as_list()[0] not in (None, self.batch_size):
-            raise ConfigError(f"{self} makes batches of {self.batch_size}, the signature wants {spec}")
+            raise ConfigError(f"{self} makes batches of {self.batch_size}, the signature expects {spec}")
         return tf.TensorSpec(spec.shape[1:], spec.dtype, spec.name)
 
     def _make_queue(self, specs: Sequence[tf.TensorSpec]) -> tf.QueueBase:
@@ -205,12 +205,12 @@ class BatchQueueInput(QueueInput):
 
 
 class _QueueSizeSummary(Callback):
-    """Writes the moving average of the size of a queue, updated with every step.
+    """Moving average of the size of a queue, updated with every step.
 
-    Near the capacity the data keeps up, near zero the steps wait for it.
+    Near the capacity the data keep up; near zero the steps wait.
 
     Args:
-        source: the input source, whose name scope is used.
+        source: the input source, for its name scope.
         queue: its queue.
 
     Creates:
@@ -227,7 +227,7 @@ class _QueueSizeSummary(Callback):
     def _setup_graph(self) -> None:
         with self._source.cached_name_scope() as scope, tf.device("/device:CPU:0"):
             size = tf.cast(self._queue.size(), tf.float32, name="queue_size")
-            # A collection of its own: the update belongs to the runs that read this queue and to no others.
+            # A collection of its own: the update belongs only to runs that read this queue.
             key = f"{scope}queue_size_update"
             add_moving_summary(size, collection=key, decay=_DECAY)
         # One op is the same object at each step, which keeps the step on its fast path.
@@ -241,5 +241,5 @@ class _QueueSizeSummary(Callback):
 
 
 def _as_list(tensors: tf.Tensor | Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Return what a queue gives as a list; it is a bare tensor when there is one component."""
+    """Return the tensors of a dequeue as a list; one component is a bare tensor."""
     return list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]

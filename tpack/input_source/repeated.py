@@ -1,7 +1,7 @@
-"""The first few batches of another source, over and over: what a model must be able to learn by heart.
+"""The first batches of another source, repeated: a model must be able to overfit them.
 
-They are taken out of the source before training and kept in the session. Which of them a step uses follows from the
-global step alone, so every pass over them is the same, whatever the source is and whoever takes part.
+They are taken from the source before training and kept in the session. The global step alone selects the batch of a
+step, so all passes over them are equal.
 """
 
 from collections.abc import Sequence
@@ -21,15 +21,15 @@ from tpack.utils.validation import check_arguments, check_count, check_instance
 
 @check_arguments
 class RepeatedBatches(ProxyInput, FeedfreeInput):
-    """Give towers the data of the first steps of another source, and then the same again.
+    """Wrapper that repeats the data of the first steps of another source.
 
     Args:
-        input: a source that needs no feed, or one that is fed from a dataflow.
-        num_steps: so many steps have data of their own.
+        input: a source without feeds, or one that is fed from a dataflow.
+        num_steps: the number of steps with data of their own.
         num_towers: K, in all of which `get_input_tensors` is called.
 
     Raises:
-        WrongTypeError: The source needs a feed that nobody gives before a step.
+        WrongTypeError: The source needs feeds, and has no dataflow.
         ConfigError: A number is not positive.
         InputError: Before training, when the data end too early.
     """
@@ -46,20 +46,20 @@ class RepeatedBatches(ProxyInput, FeedfreeInput):
         self._kept: _KeptBatches
 
     def steps_of_pass(self, num_towers: int) -> int:
-        """Return how many steps have data of their own."""
+        """Return the number of steps with data of their own."""
         return self._num_steps
 
     def samples(self) -> tuple[int | None, int | None]:
-        """Return what the inner source says of a batch, and how many samples are kept."""
+        """Return the inner source's samples of a batch, and the number of kept samples."""
         batch, _ = self.input.samples()
         return batch, None if batch is None else batch * self._num_steps * self._num_towers
 
     def data_state(self) -> dict[str, Any] | None:
-        """Return None: that of the inner source means nothing here."""
+        """Return None: the position of the inner source does not apply."""
         return None
 
     def mark_prefetched(self, num_times: int) -> None:
-        """Do nothing: no position depends on it."""
+        """Do nothing: there is no position."""
 
     def _setup(self, signature: Sequence[tf.TensorSpec]) -> None:
         super()._setup(signature)
@@ -79,7 +79,7 @@ class RepeatedBatches(ProxyInput, FeedfreeInput):
         return self._num_steps * self._num_towers
 
     def take(self, session: tf.Session) -> None:
-        """Take all batches that will be used out of the inner source.
+        """Take all kept batches from the inner source.
 
         Raises:
             InputError: It failed, or ended.
@@ -94,11 +94,11 @@ class RepeatedBatches(ProxyInput, FeedfreeInput):
             raise InputError(f"{self.input} did not give {self._size()} batches to repeat: {error.message}") from error
 
     def _reset_state(self) -> None:
-        """Do nothing: the first data are those that are kept."""
+        """Do nothing: the first data are kept."""
 
 
 class _TakeBatches(Callback):
-    """Lets batches be taken before training, once the inner source gives some."""
+    """Takes the batches before training, once the inner source supplies them."""
 
     _chief_only = False
 
@@ -110,16 +110,16 @@ class _TakeBatches(Callback):
 
 
 class _KeptBatches:
-    """Batches by their number, in the session.
+    """Batches by number, in the session.
 
     Args:
-        tensors: what makes one more.
+        tensors: the next batch.
     """
 
     def __init__(self, tensors: Sequence[tf.Tensor]) -> None:
         self._shapes = [tensor.shape for tensor in tensors]
         self._dtypes = [tensor.dtype for tensor in tensors]
-        # What a session keeps is told apart by this name alone.
+        # The session identifies the kept data by this name alone.
         self._name = tf.get_default_graph().unique_name("kept_batches", mark_as_used=True)
         self._number = tf.placeholder(tf.int64, [], "number")
         self._put = tf.raw_ops.MapStage(
@@ -132,7 +132,7 @@ class _KeptBatches:
         return list(range(len(self._dtypes)))
 
     def fill(self, session: tf.Session, count: int) -> None:
-        """Forget what is kept, and make and keep as many batches."""
+        """Replace the kept batches."""
         session.run(self._clear)
         for number in range(count):
             session.run(self._put, {self._number: number})

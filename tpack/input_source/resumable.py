@@ -1,4 +1,4 @@
-"""Input sources on a DataFlow that tell which data points were used, and go on after those."""
+"""Input sources on a DataFlow that record which data points were used, and resume after them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from tpack.input_source.stream import DataPointStream, describe
 
 
 class ResumableInput(InputSource):
-    """A source with one stream of data points, whose position is that of the last point that a finished step used.
+    """Source with one stream of data points, whose position is after the last one that a finished step used.
 
     A subclass makes the stream by `_open_stream` in its `_setup`.
     """
@@ -29,13 +29,13 @@ class ResumableInput(InputSource):
     _is_repeated = True
 
     def data_state(self) -> dict[str, Any] | None:
-        """Return the position right after the last data point that a finished step used; no step may be running.
+        """Return the position after the last data point that a finished step used; no step may be running.
 
         Returns:
-            What `tpack.utils.serialize` takes; None as long as the data were not begun.
+            A value for `tpack.utils.serialize`; None before the first iteration.
 
         Raises:
-            StatelessError: The dataflow cannot tell its position, or the source does not know what was used.
+            StatelessError: The dataflow has no position, or the number of used points is unknown.
         """
         position = self._start if self._stream is None else self._stream.position()
         if position is None:
@@ -43,39 +43,39 @@ class ResumableInput(InputSource):
         return make_state(position, state=position.state, skipped=position.skipped)
 
     def load_data_state(self, state: dict[str, Any]) -> None:
-        """Let the data begin at a position; to be called before `setup`.
+        """Start the data at a position; called before `setup`.
 
-        A dataflow of another structure is found out when it is begun, before the first step.
+        A dataflow of another structure raises when it is started, before the first step.
 
         Args:
-            state: what `data_state` returned.
+            state: a result of `data_state`.
 
         Raises:
-            InputError: It is no such state, or the source was set up before.
+            InputError: The state is invalid, or the source was set up before.
         """
         self._start = self._position_in(state)
 
     def deal_data_states(self, states: Sequence[dict[str, Any]], rank: int, size: int) -> None:
-        """Let the data begin where former workers stopped, one of new ones here; to be called before `setup`.
+        """Start one worker's data where all former workers stopped; called before `setup`.
 
-        As many workers as there were go on each from its own position; else `ShardData` deals the rest out anew.
+        The same number of workers resume each from its own position; otherwise `ShardData` reshards the rest.
 
         Args:
-            states: what `data_state` returned in each of them, by rank.
-            rank: the number of this worker.
-            size: how many there are now.
+            states: results of `data_state` by former rank.
+            rank: this worker.
+            size: the present number of workers.
 
         Raises:
-            StatelessError: The dataflow cannot be dealt out anew.
-            InputError: These are no such states, the dataflow is another one, or the source was set up before.
+            StatelessError: The dataflow cannot be resharded.
+            InputError: A state is invalid, the dataflow is another one, or the source was set up before.
         """
         positions = [self._position_in(state) for state in states]
         if len(positions) == size:
             self._start = positions[rank]
             return
         if self.dataflow is None:
-            raise StatelessError(f"the data of {self} are no dataflow, and cannot be dealt out anew")
-        # As the stream iterates it.
+            raise StatelessError(f"the data of {self} are not a dataflow, and cannot be dealt out anew")
+        # Repeated as in the stream.
         ds = RepeatedData(self.dataflow, -1) if self._is_repeated else self.dataflow
         self._start = reshard(ds, positions, rank, size)
 
@@ -87,22 +87,22 @@ class ResumableInput(InputSource):
         return replace(start, state=saved["state"], skipped=saved.count("skipped"))
 
     def mark_prefetched(self, num_times: int) -> None:
-        """Count the last data that were taken out as prefetched: they wait somewhere between here and the step.
+        """Count the last data that were taken as prefetched: they wait between the source and the step.
 
         Args:
-            num_times: how many times a tower's data were taken out.
+            num_times: the number of times that a tower's data were taken.
         """
         self._num_prefetched += num_times
 
     def _open_stream(
         self, ds: DataFlow, specs: Sequence[tf.TensorSpec], *, infinite: bool = True, max_under_way: int | None = None
     ) -> DataPointStream:
-        """Return the stream of the data points of ``ds``, which begins where it is to begin.
+        """Return the stream of the data points of ``ds``, at its starting position.
 
         Args:
             ds: the dataflow.
-            specs: what a data point is.
-            infinite: begin the dataflow again when it ends.
+            specs: the components of a data point.
+            infinite: start the dataflow again at its end.
             max_under_way: see `DataPointStream`.
         """
         self._stream = DataPointStream(
@@ -116,10 +116,10 @@ class ResumableInput(InputSource):
         return self._stream
 
     def _num_used(self) -> int:
-        """Return how many data points of the newest iteration over the stream the finished steps have used.
+        """Return the number of data points of the newest iteration that finished steps have used.
 
         Raises:
-            StatelessError: This is not known.
+            StatelessError: It is unknown.
         """
-        # Who keeps no data of its own has used what it took.
+        # Sources without a buffer have used what they took.
         return 0 if self._stream is None else self._stream.num_given

@@ -1,10 +1,10 @@
-"""Data points, held against the input signature before they go any further.
+"""Checks of data points against the input signature.
 
-A wrong data point would otherwise fail inside TensorFlow, in another thread, with a message about some operation. Here
-the error names the component, the data point, what came and what was wanted. What TensorFlow would cast, truncate or
-broadcast without a word is refused: a value is taken only if it has the rank and shape of the signature, and the wanted
-dtype or one that can become it. Numbers may be rounded to floats, but none becomes infinite. They become integers and
-booleans only if they are exactly these; that a component comes in such a dtype is logged once.
+Without them a wrong data point would fail inside TensorFlow, in another thread, with a message about some operation.
+The error here names the component, the data point, its value and the expectation. Nothing is silently cast, truncated
+or broadcast: a value must have the rank and shape of the signature, and its dtype or one that converts to it. Numbers
+may be rounded to floats, but must stay finite. They become integers and booleans only if they are exactly these; such a
+conversion is logged once.
 """
 
 import functools
@@ -20,22 +20,22 @@ from tpack.utils.validation import shown
 
 
 class SpecMismatch(Exception):
-    """A value does not fit; the message says which component, what came and what was wanted.
+    """Mismatch of a value with its spec, named in the message.
 
-    It goes no further than the package: who knows the data point and its origin raises a `DataPointError` instead.
+    It stays inside the package: callers that know the data point and its origin raise a `DataPointError`.
     """
 
 
 class Component:
-    """One entry of a signature, ready to check many values.
+    """Checker of one entry of a signature.
 
     Args:
-        position: which of the components it is.
+        position: the index of the component.
         spec: its ``tf.TensorSpec``.
-        kind: what to call it in messages.
+        kind: the word for it in messages.
 
     Attributes:
-        name: what the entry is called.
+        name: the name of the entry.
         dtype: the numpy dtype to feed; object for strings.
     """
 
@@ -66,10 +66,10 @@ class Component:
         return array
 
     def check_tensor(self, tensor: object) -> None:
-        """Check what is known of a tensor before it has a value.
+        """Check the static properties of a tensor.
 
         Raises:
-            SpecMismatch: It is no tensor, or its dtype or shape are wrong.
+            SpecMismatch: It is not a tensor, or its dtype or shape are wrong.
         """
         if not isinstance(tensor, tf.Tensor):
             raise SpecMismatch(f"{self._label} is {shown(tensor)}, expected a tensor")
@@ -100,10 +100,12 @@ class Component:
             raise SpecMismatch(f"{self._label} has shape {array.shape}, expected {self._spec.shape}")
 
     def _check_dtype(self, array: np.ndarray) -> np.ndarray:
-        """Return an array of another dtype, complex numbers as real ones, if the wanted one can hold what is in it."""
+        """Return an array of another dtype, complex numbers as real ones, if it converts to the expected one."""
         wanted = self.dtype
         if wanted.kind == "O":
-            fits = array.dtype.kind in "SUT" or _holds_strings(array)
+            fits = array.dtype.kind in "SUT" or (
+                array.dtype.kind == "O" and all(isinstance(item, (str, bytes)) for item in array.flat)
+            )
         elif array.dtype.kind in "iu" and wanted.kind in "iu":
             fits = np.can_cast(array.dtype, wanted, "safe") or _in_range(array, wanted)
         elif np.can_cast(array.dtype, wanted, "same_kind"):
@@ -124,7 +126,7 @@ class Component:
         if not self._is_told:
             self._is_told = True
             logger.info(
-                "%s comes as %s and is converted to %s, which can hold its values: one that it cannot is an error",
+                "%s has dtype %s and is converted to %s while its values allow that; others are an error",
                 self._label,
                 array.dtype,
                 self._spec.dtype.name,
@@ -132,11 +134,11 @@ class Component:
 
 
 class DataPointChecker:
-    """Checks data points against a signature.
+    """Checker of data points against a signature.
 
     Args:
         signature: one ``tf.TensorSpec`` for each component.
-        source: what gives the data points, for messages.
+        source: the origin of the data points, for messages.
     """
 
     def __init__(self, signature: Sequence[tf.TensorSpec], source: str) -> None:
@@ -146,14 +148,14 @@ class DataPointChecker:
 
     @property
     def dtypes(self) -> list[np.dtype]:
-        """The numpy dtype that each component must have when it is fed."""
+        """The numpy dtype of each component when it is fed."""
         return [component.dtype for component in self._components]
 
     def check(self, data_point: object, index: int) -> list[np.ndarray]:
-        """Return the components of a data point as arrays, in the order of the signature, not copied and not cast yet.
+        """Return the components of a data point as arrays in the order of the signature, not copied and not cast yet.
 
         Args:
-            data_point: a list or tuple, or a dict with the names of the signature as its keys.
+            data_point: a list or tuple, or a dict by the names of the signature.
             index: the number of the data point in its stream, from 0, for messages.
 
         Returns:
@@ -161,7 +163,7 @@ class DataPointChecker:
 
         Raises:
             DataPointError: The number of components is wrong, or the rank, shape or dtype of one; or all are empty, so
-                that a cost would be the mean of no number.
+                that a cost would be the mean of no numbers.
         """
         try:
             values = self._values(data_point)
@@ -186,10 +188,6 @@ class DataPointChecker:
         return data_point
 
 
-def _holds_strings(array: np.ndarray) -> bool:
-    return array.dtype.kind == "O" and all(isinstance(item, (str, bytes)) for item in array.flat)
-
-
 def _in_range(array: np.ndarray, dtype: np.dtype) -> bool:
     if array.size == 0:
         return True
@@ -198,13 +196,13 @@ def _in_range(array: np.ndarray, dtype: np.dtype) -> bool:
 
 
 def _is_number(dtype: np.dtype) -> bool:
-    """Tell whether a dtype is of numbers or booleans; those that TensorFlow adds to numpy's can be cast to float64."""
+    """Return whether a dtype is of numbers or booleans; TensorFlow's own dtypes can be cast to float64."""
     return dtype.kind in "biufc" or (dtype.kind == "V" and np.can_cast(dtype, np.float64, "safe"))
 
 
 @functools.cache
 def _has_range_of(source: np.dtype, wanted: np.dtype) -> bool:
-    """Tell whether no number of one dtype is too large for another; False leaves it open."""
+    """Return whether every number of one dtype fits into another; False leaves it open."""
     if source.kind == "b" or np.can_cast(source, wanted, "safe"):
         return True
     if source.kind not in "iu":
@@ -213,10 +211,10 @@ def _has_range_of(source: np.dtype, wanted: np.dtype) -> bool:
 
 
 def _overflows(array: np.ndarray, wanted: np.dtype) -> bool:
-    """Tell whether a finite number becomes infinite in another dtype."""
+    """Return whether a finite number becomes infinite in another dtype."""
     with np.errstate(over="ignore"):
         if array.size and array.dtype.kind in "iuf":
-            # Two numbers instead of all, if they say something of all.
+            # Check the two ends only, if all numbers are finite.
             ends = np.array([array.min(), array.max()])
             if np.isfinite(ends).all():
                 array = ends
@@ -224,7 +222,7 @@ def _overflows(array: np.ndarray, wanted: np.dtype) -> bool:
 
 
 def _holds_exactly(array: np.ndarray, wanted: np.dtype) -> bool:
-    """Tell whether numbers, which may be of a greater kind, are exactly numbers of another dtype."""
+    """Return whether numbers of any dtype are exactly numbers of another one."""
     if array.dtype.kind == "c":
         return not array.imag.any() and _holds_exactly(array.real, wanted)
     if not array.size:

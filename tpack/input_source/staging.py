@@ -1,7 +1,7 @@
-"""Input that waits on each tower's device, one or more steps ahead.
+"""Prefetching to each tower's device, one or more steps ahead.
 
-A step takes out of a small buffer on the device what an earlier step brought there, and brings the next data point
-while it computes: the way to the device costs no time of the step.
+A step takes its data from a small buffer on the device, and puts the next data point there while it computes, so that
+copying to the device takes no time of the step.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from tpack.utils.validation import check_arguments, check_count, check_instance
 
 @check_arguments
 class StagingInput(ProxyInput, FeedfreeInput):
-    """Put the tensors of another source through a staging area on each tower's device.
+    """Wrapper that passes another source's tensors through a staging area on each tower's device.
 
-    The areas are filled before the first step. Every hooked run then takes out of all areas and puts into all of
-    them, whether or not it uses the data. The last ``nr_stage`` data points of a source that ends are never used.
+    The areas are filled before the first step. Every hooked run then takes from all areas and puts into all of them,
+    whether or not it uses the data. The last ``nr_stage`` data points of a finite source are never used.
 
     Args:
-        input: a source that needs no feed.
-        nr_stage: how many steps ahead.
-        device: where the areas are; None means the device on which `get_input_tensors` is called, the tower's.
+        input: a source without feeds.
+        nr_stage: the number of steps ahead.
+        device: the device of the areas; None means that of `get_input_tensors`, the tower's.
 
     Raises:
-        ConfigError: ``input`` needs a feed, ``nr_stage`` is less than 1, or the device cannot be read.
-        DeviceError: The machine has GPUs, and not this one.
+        ConfigError: ``input`` needs feeds, ``nr_stage`` is less than 1, or the device is malformed.
+        DeviceError: The machine has GPUs, but not this one.
     """
 
     def __init__(self, input: InputSource, nr_stage: int = 1, device: str | None = None) -> None:
@@ -46,11 +46,11 @@ class StagingInput(ProxyInput, FeedfreeInput):
         self._callback = StagingInput.StagingCallback(self, nr_stage)
 
     class StagingCallback(Callback):
-        """Fills the areas before training, and makes every hooked run take out and put in.
+        """Fills the areas before training, and adds staging to every hooked run.
 
         Args:
             source: the `StagingInput`.
-            nr_stage: how many times to fill.
+            nr_stage: the number of data points of a full area.
         """
 
         _chief_only = False
@@ -65,7 +65,7 @@ class StagingInput(ProxyInput, FeedfreeInput):
             self._waited_secs: GraphSum | None = None
 
         def refill(self, session: tf.Session) -> None:
-            """Empty the areas and fill them; nothing before the graph is set up.
+            """Empty the areas and fill them; no effect before the graph is set up.
 
             Raises:
                 InputError: The inner source has failed.
@@ -85,7 +85,7 @@ class StagingInput(ProxyInput, FeedfreeInput):
             self._stage = tf.group(*(area.stage for area in areas), name="stage")
             self._clear = tf.group(*(area.clear for area in areas), name="clear")
             unstage = tf.group(*(area.outputs[0].op for area in areas), name="unstage")
-            # Tuples ask for the same each time, and the step comes again as it was.
+            # The same tuples at each step, which keeps the step on its fast path.
             self._fetches = tf.train.SessionRunArgs(fetches=(self._stage, unstage))
             if self.trainer.train_op is not None:
                 self._waited_secs = GraphSum(tf.float64, "waited")
@@ -101,7 +101,7 @@ class StagingInput(ProxyInput, FeedfreeInput):
             return waited_secs.add(tf.maximum(staged - trained, 0))
 
         def waited(self) -> float | None:
-            """Return for how many seconds steps waited until data were staged; None where that is not known."""
+            """Return the seconds that steps waited for staging; None where that is unknown."""
             return None if self._waited_secs is None else self._waited_secs.value()
 
         def _before_train(self) -> None:
@@ -110,7 +110,7 @@ class StagingInput(ProxyInput, FeedfreeInput):
             self.refill(self.trainer.sess)
 
         def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
-            # Other runs must not carry the step along.
+            # Other runs must not run the train op.
             is_step = self._waited_secs is not None and ctx.original_args.fetches is self.trainer.train_op
             return self._timed_fetches if is_step else self._fetches
 
@@ -123,20 +123,20 @@ class StagingInput(ProxyInput, FeedfreeInput):
         return tuple(self._areas)
 
     def mark_prefetched(self, num_times: int) -> None:
-        """Do nothing: who takes data in advance takes them out of the areas, and those are counted already."""
+        """Do nothing: data in the areas are counted already."""
 
     def raise_failure(self) -> None:
-        """Raise what made the inner source fail, if it did."""
+        """Raise the error of the inner source, if it failed."""
         for callback in self.input.get_callbacks():
             failure = callback.failure()
             if failure is not None:
                 raise failure
 
     def _get_input_tensors(self) -> Sequence[tf.Tensor]:
-        # What is in the areas is taken out of the inner source, and no step has used it.
+        # No step has used the data in the areas.
         self.input.mark_prefetched(self._nr_stage)
         tensors = super()._get_input_tensors()
-        # tf.device(None) would not mean "as it is": it takes the tower's device away.
+        # tf.device(None) would remove the tower's device.
         device = nullcontext() if self._device is None else tf.device(self._device)
         with self.cached_name_scope(), device:
             area = _StagingArea(tensors)
@@ -152,20 +152,20 @@ class StagingInput(ProxyInput, FeedfreeInput):
 
 
 class _StagingArea:
-    """One buffer, on the current device, that is filled with ``tensors``.
+    """Buffer on the current device.
 
     Args:
-        tensors: what each `stage` puts in.
+        tensors: the inputs of each `stage`.
 
     Attributes:
         stage: the operation that puts the values of the tensors in.
-        outputs: the values that were put in first; to run them takes them out, and waits for some to be there.
+        outputs: the oldest values; running them removes them, and waits for them.
         clear: the operation that empties the area.
     """
 
     def __init__(self, tensors: Sequence[tf.Tensor]) -> None:
         dtypes = [tensor.dtype for tensor in tensors]
-        # Areas of one session and device are told apart by this name alone.
+        # The session identifies the areas of a device by this name alone.
         name = tf.get_default_graph().unique_name("staging_area", mark_as_used=True)
         self.stage = tf.raw_ops.Stage(values=list(tensors), shared_name=name, name="stage")
         self.outputs = list(tf.raw_ops.Unstage(dtypes=dtypes, shared_name=name, name="unstage"))

@@ -1,11 +1,11 @@
-"""A DataFlow as one checked stream of data points, which knows how far the steps are in it.
+"""A DataFlow as one checked stream of data points, with the position of the steps in it.
 
 The dataflow's state is reset once, until the stream is closed; each iteration over the stream is a new pass from the
-first data point on, but the first iteration may begin where an earlier run stopped. Whatever the dataflow raises
-becomes an `InputError` that says at which data point, with the dataflow's own error and traceback as its cause.
+first data point, but the first one may resume an earlier run. An error of the dataflow becomes an `InputError` that
+names the data point, with the original error as its cause.
 
-Data points are taken from a dataflow long before a step uses them, and what a checkpoint must say is where the flow was
-at the last one that a finished step used: see `tpack.dataflow.checkpoint`.
+Data points are taken long before a step uses them. A checkpoint needs the position of the flow after the last point
+that a finished step used: see `tpack.dataflow.checkpoint`.
 """
 
 import time
@@ -15,28 +15,14 @@ from typing import Any
 import numpy as np
 
 from tpack.dataflow.base import DataFlow, close_flow, flows_in, length_or_none
-from tpack.dataflow.cache import CacheData
 from tpack.dataflow.checkpoint import Position, StateLog, StateSampler, go_to
-from tpack.dataflow.inspect import PrintData
 from tpack.dataflow.iterator_state import StatelessError, close_iterator
-from tpack.dataflow.local_shuffle import LocallyShuffleData
-from tpack.dataflow.parallel.process_runner import MultiProcessRunner, MultiProcessRunnerZMQ
-from tpack.dataflow.repeat import FixedSizeData, RepeatedData
+from tpack.dataflow.repeat import RepeatedData
 from tpack.dataflow.reshard import fit_to_batches
 from tpack.errors import DataExhaustedError, InputError
 from tpack.input_source.spec_check import DataPointChecker
 from tpack.utils import logger
 from tpack.utils.validation import check_instance
-
-_SAME_POINTS = (
-    CacheData,
-    FixedSizeData,
-    LocallyShuffleData,
-    MultiProcessRunner,
-    MultiProcessRunnerZMQ,
-    PrintData,
-    RepeatedData,
-)
 
 
 class DataPointStream:
@@ -44,13 +30,12 @@ class DataPointStream:
 
     Args:
         ds: the dataflow.
-        checker: holds the data points against the signature.
-        infinite: begin the dataflow again when it ends.
-        start: where the first iteration begins; None is where the dataflow begins.
-        count_used: returns how many points of the newest iteration the finished steps have used, or raises a
-            StatelessError because this is not known; unless given, all that were given count as used.
-        max_under_way: a number of points that are never exceeded by those that were given and not used. None lets the
-            thread that iterates call ``count_used``.
+        checker: checks the data points against the signature.
+        infinite: start the dataflow again at its end.
+        start: the position of the first iteration; None is the beginning.
+        count_used: returns the number of points of the newest iteration that finished steps have used, or raises a
+            StatelessError; by default all given points count as used.
+        max_under_way: the most points that are given and not used. None makes the iterating thread call ``count_used``.
     """
 
     def __init__(
@@ -72,19 +57,19 @@ class DataPointStream:
 
     @property
     def dtypes(self) -> list[np.dtype]:
-        """The numpy dtype that each component must have when it is fed."""
+        """The numpy dtype of each component when it is fed."""
         return self._checker.dtypes
 
     @property
     def num_given(self) -> int:
-        """How many points of the newest iteration were given."""
+        """The number of given points of the newest iteration."""
         return self._log.num_given
 
     def position(self) -> Position | None:
-        """Return the position right after the last point that was used; that of the start before the first iteration.
+        """Return the position after the last used point; before the first iteration, the starting position.
 
         Raises:
-            StatelessError: The dataflow cannot tell its position, or it is not known what was used.
+            StatelessError: The dataflow has no position, or the number of used points is unknown.
         """
         return self._start or self._log.position()
 
@@ -92,9 +77,9 @@ class DataPointStream:
         """Yield the components of one data point after the other, not copied and not cast yet.
 
         Raises:
-            InputError: The dataflow raised, or it cannot go on where it is to begin.
+            InputError: The dataflow raised, or cannot resume at its starting position.
             DataPointError: A data point does not fit the signature.
-            DataExhaustedError: The dataflow is to be repeated, and a pass has no data point.
+            DataExhaustedError: The dataflow is repeated, and a pass has no data point.
         """
         index = 0
         try:
@@ -109,22 +94,22 @@ class DataPointStream:
             raise InputError(f"{self._name} raised {type(error).__name__} at data point {index}: {error}") from error
 
     def interrupt(self) -> None:
-        """Let an iteration in another thread end, if the dataflow waits for others and can be interrupted.
+        """End an iteration in another thread, if the dataflow waits and can be interrupted.
 
-        Such a dataflow, or one that is wrapped in it, has a method ``interrupt``, as ``RemoteDataZMQ`` has.
+        Such a dataflow, or one inside it, has a method ``interrupt``, as ``RemoteDataZMQ`` has.
         """
         for ds in flows_in(self._ds):
             if hasattr(ds, "interrupt"):
                 ds.interrupt()
 
     def close(self) -> bool:
-        """End the threads and processes that the dataflow has started for an iteration; the next one starts new ones.
+        """End the threads and processes of the dataflow's iteration; the next iteration starts new ones.
 
-        A dataflow that has any, or one that is wrapped in it, has a method ``close``, as the runners have. An iteration
-        in another thread that waits for them ends with an error.
+        A dataflow with such workers, or one inside it, has a method ``close``, as the runners have. An iteration in
+        another thread that waits for them ends with an error.
 
         Returns:
-            Whether there was something to close.
+            Whether anything was closed.
         """
         was_reset, self._was_reset = self._was_reset, False
         return was_reset and close_flow(self._ds)
@@ -135,7 +120,7 @@ class DataPointStream:
             self._ds.reset_state()
 
     def _begin(self) -> Iterator[Any]:
-        """Begin an iteration over the dataflow, and write down where it begins."""
+        """Start an iteration over the dataflow, and record its position."""
         points = iter(self._ds) if self._start is None else self._go_to(self._start)
         self._log.begin()
         self._start = None
@@ -146,18 +131,18 @@ class DataPointStream:
             return go_to(self._ds, self._in_own_batches(start))
         except _NotInOwnBatches:
             logger.warning(
-                f"The data begin anew: the batches in {self._name} were of another size in the earlier run, and what "
-                "is above BatchData keeps some of them back."
+                f"The data start from the beginning: the batches in {self._name} had another size in the earlier run, "
+                "and a flow above BatchData keeps some of them back."
             )
             return iter(self._ds)
         except InputError as error:
             raise InputError(
-                f"{self._name} cannot go on where the data of the earlier run stopped: {error}. Build the dataflow as "
-                "in that run, or let the data begin anew: AutoResumeTrainConfig(resume_data=False)"
+                f"{self._name} cannot go on where the data of the earlier run stopped: {error}. Build the same "
+                "dataflow, or start the data from the beginning: AutoResumeTrainConfig(resume_data=False)"
             ) from error
 
     def _in_own_batches(self, start: Position) -> Position:
-        """Return where to begin, where batches may be of another size than in the earlier run."""
+        """Return the starting position, where batches may have another size than in the earlier run."""
         try:
             fitting = fit_to_batches(self._ds, start)
         except StatelessError as error:
@@ -168,7 +153,7 @@ class DataPointStream:
 
 
 class _NotInOwnBatches(InputError):
-    """A position counts batches of another size, and is none for those of today."""
+    """A position counts batches of another size, and does not fit the present ones."""
 
 
 _WANTED = (
@@ -177,11 +162,11 @@ _WANTED = (
 
 
 def first_point(ds: DataFlow, name: str) -> Any:
-    """Return the first data point of a dataflow, and leave nothing open; whoever iterates it resets it anew.
+    """Return the first data point of a dataflow, and leave nothing open; its next iteration resets it.
 
     Args:
         ds: the dataflow.
-        name: what to call it in messages.
+        name: its name in messages.
 
     Raises:
         DataExhaustedError: It has none.
@@ -205,7 +190,7 @@ def first_point(ds: DataFlow, name: str) -> Any:
 
 
 def describe(ds: DataFlow) -> str:
-    """Name a dataflow in a message."""
+    """Return the name of a dataflow for messages."""
     return f"the dataflow {type(ds).__name__}"
 
 
@@ -219,12 +204,12 @@ def check_dataflow(ds: object, who: str) -> DataFlow:
 
 
 def samples_of(ds: DataFlow) -> tuple[int | None, int | None]:
-    """Return how many samples a data point of a flow has and how many a pass has; None for what is not known.
+    """Return the number of samples in a data point and in a pass; None for what is not known.
 
-    A flow tells it that makes batches, also through flows that hand its points on as they are.
+    It is known from flows that make batches, also through flows that declare ``keeps_each_point``.
     """
-    batches = ds
-    while isinstance(batches, _SAME_POINTS):
+    batches: Any = ds
+    while batches.keeps_each_point and isinstance(getattr(batches, "ds", None), DataFlow):
         batches = batches.ds
     size, length = getattr(batches, "batch_size", None), length_or_none(ds)
     if not isinstance(size, int) or length is None:
@@ -235,7 +220,7 @@ def samples_of(ds: DataFlow) -> tuple[int | None, int | None]:
 
 
 class _PositionLog:
-    """The positions of a flow while it is iterated, from the last point that a step used to the newest.
+    """Positions of a flow while it is iterated, from the last point that a step used to the newest.
 
     All methods but `position` belong to the thread that iterates.
 
@@ -255,11 +240,11 @@ class _PositionLog:
 
     @property
     def num_given(self) -> int:
-        """How many points of this iteration the flow has given."""
+        """The number of points that the flow has given in this iteration."""
         return self._num_given
 
     def begin(self) -> None:
-        """Begin with the flow as it is now, right before the first point of an iteration."""
+        """Start at the present state of the flow, before the first point of an iteration."""
         self._sampler = StateSampler(self._ds, every=1)
         self._states.begin(None)
         self._num_given = 0
@@ -272,13 +257,13 @@ class _PositionLog:
             self._keep_state()
 
     def position(self) -> Position | None:
-        """Return the position right after the last point that a finished step used; no step may be running.
+        """Return the position after the last point that a finished step used; no step may be running.
 
         Returns:
             None before `begin`.
 
         Raises:
-            StatelessError: The flow cannot tell its position, or it is not known what was used.
+            StatelessError: The flow has no position, or the number of used points is unknown.
         """
         num_used = self._count_used()
         if self._sampler.reason is not None:
@@ -296,5 +281,5 @@ class _PositionLog:
             self._sampler.reason = str(error)
             return
         self._states.add(self._num_given, position, num_used)
-        # To count what was used may take time, too.
+        # Counting used points takes time, too.
         self._sampler.rest(begin)

@@ -1,6 +1,6 @@
-"""Tensors that a function makes in the graph, constants in place of data, and placeholders to be fed.
+"""Tensors that a function makes in the graph, constants in place of data, and placeholders.
 
-Constants show how fast steps are when the input costs nothing; placeholders are for whoever runs the graph.
+Constants show the speed of steps without an input; placeholders are fed by whatever runs the graph.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,11 +14,11 @@ from tpack.utils.validation import check_arguments, check_count
 
 @check_arguments
 class TensorInput(FeedfreeInput):
-    """Use whatever tensors a function makes; it is called once in each tower.
+    """Source of the tensors that a function returns; it is called once in each tower.
 
     Args:
         get_tensor_fn: returns one tensor for each entry of the signature.
-        size: the number of data points in an epoch, if there is such a number.
+        size: the number of data points in an epoch, if known.
 
     Raises:
         ConfigError: The function is not callable, or the size is not positive.
@@ -30,7 +30,7 @@ class TensorInput(FeedfreeInput):
 
     def _get_input_tensors(self) -> Sequence[tf.Tensor]:
         with self.cached_name_scope():
-            # What assigns to a variable returns the variable.
+            # An assignment returns the variable.
             return [tf.convert_to_tensor(tensor) for tensor in self.get_tensor_fn()]
 
     def _size(self) -> int:
@@ -39,7 +39,7 @@ class TensorInput(FeedfreeInput):
 
 @check_arguments
 class DummyConstantInput(TensorInput):
-    """Give each tower zeros (empty strings, False) of fixed shapes, on its own device.
+    """Source of zeros (empty strings, False) of fixed shapes, on each tower's device.
 
     Args:
         shapes: one for each entry of the signature.
@@ -57,7 +57,7 @@ class DummyConstantInput(TensorInput):
             raise ConfigError(f"{self} has {len(self.shapes)} shapes, the signature has {len(signature)} entries")
         for shape, spec in zip(self.shapes, signature, strict=True):
             if not spec.shape.is_compatible_with(shape):
-                raise ConfigError(f"{self} has the shape {shape} for '{spec.name}', the signature wants {spec.shape}")
+                raise ConfigError(f"{self} has the shape {shape} for '{spec.name}', the signature expects {spec.shape}")
 
     def _make_zeros(self) -> list[tf.Tensor]:
         specs = zip(self.shapes, self._require_setup(), strict=True)
@@ -66,7 +66,7 @@ class DummyConstantInput(TensorInput):
 
 @check_arguments
 class PlaceholderInput(InputSource):
-    """Give every tower the same placeholders, named as the signature says."""
+    """Source of the same placeholders for all towers, with the names of the signature."""
 
     def __init__(self) -> None:
         self._placeholders: list[tf.Tensor] = []
@@ -79,13 +79,13 @@ class PlaceholderInput(InputSource):
 
 
 def build_or_reuse_placeholder(spec: tf.TensorSpec) -> tf.Tensor:
-    """Return the placeholder of the current graph that has the name of ``spec``, made if it is not there.
+    """Return the placeholder of the current graph with the name of ``spec``, created if missing.
 
     Args:
         spec: a ``tf.TensorSpec`` with a name.
 
     Raises:
-        ConfigError: The graph has something else of that name: another kind of operation, dtype or shape.
+        ConfigError: The graph has another kind of operation, dtype or shape of that name.
     """
     try:
         found = tf.get_default_graph().get_tensor_by_name(f"{spec.name}:0")
@@ -95,8 +95,7 @@ def build_or_reuse_placeholder(spec: tf.TensorSpec) -> tf.Tensor:
     same_shape = found.shape.rank == spec.shape.rank and found.shape.is_compatible_with(spec.shape)
     if not found.op.type.startswith("Placeholder") or found.dtype != spec.dtype or not same_shape:
         raise ConfigError(
-            f"the graph has a {found.op.type} '{spec.name}' of {found.dtype.name} {found.shape}, expected a "
-            "placeholder "
-            f"of {spec.dtype.name} {spec.shape}: give the input another name"
+            f"the graph has a {found.op.type} '{spec.name}' of {found.dtype.name} {found.shape}: expected a "
+            f"placeholder of {spec.dtype.name} {spec.shape}: give the input another name"
         )
     return found

@@ -1,4 +1,4 @@
-"""Data points from other processes or machines, brought into the graph."""
+"""Data points from other processes or machines."""
 
 from tpack.dataflow.remote.flow import RemoteDataZMQ
 from tpack.dataflow.remote.options import RemoteOptions, check_address
@@ -10,22 +10,22 @@ _DEFAULT_OPTIONS = RemoteOptions()
 
 @check_arguments
 class ZMQInput(QueueInput):
-    """Dequeue data points that others send with ``tpack.dataflow.send_dataflow_zmq``.
+    """Source of data points that ``tpack.dataflow.send_dataflow_zmq`` sends.
 
     A thread receives them, as `tpack.dataflow.RemoteDataZMQ` does, and enqueues them. (In tensorpack an operation in
-    C++ receives them, in a format of its own.)
+    C++ receives them, in its own format.)
 
     Args:
         end_point: an address such as ``"tcp://127.0.0.1:5555"`` or ``"ipc:///tmp/name"``.
-        hwm: how many data points wait in each connection, besides those in the queue.
-        bind: whether to bind the address rather than to connect to it.
-        options: keys, limits and time limits.
+        hwm: the number of data points that wait in each connection, besides those in the queue.
+        bind: bind the address rather than connect to it.
+        options: keys, limits and timeouts.
 
     Creates:
         A queue of 50 data points, on ``/device:CPU:0``, and the summary ``queue_size``.
 
     Raises:
-        ConfigError: The address cannot be read, or reaches beyond this machine and ``options`` has no keys.
+        ConfigError: The address is malformed, or reaches beyond this machine and ``options`` has no keys.
     """
 
     def __init__(

@@ -9,7 +9,7 @@ from tpack.models.arguments import layer_name
 from tpack.models.registry import layer_register
 from tpack.step.step_seeds import uniform_of_step
 from tpack.tower.context import current_tower_context
-from tpack.utils.argtools import log_once
+from tpack.utils.logger import log_once
 from tpack.utils.validation import check_arguments
 
 __all__ = ["Dropout"]

@@ -1,20 +1,19 @@
-"""Reduce gradients over the workers, each of which has a graph of its own.
+"""All-reduce of gradients over workers, each of which has a graph of its own.
 
-Graphs meet in queues on the workers' servers. Gradients that are small are joined to buckets, large ones are one each
-(`tpack.multi_worker.gradient_buckets`), in the order in which the backward pass makes them, so that the first ones travel while
-it goes on. A bucket goes one of two ways, by its size and the number W of workers. Directly: every worker hands it to
-all others, each adds the W of them, one hop. In parts: it is cut into W parts, every worker hands part o to worker o,
-which adds the W of them and hands the sum to everybody; two hops, in which each number travels twice, as in a ring.
+Graphs meet in queues on the workers' servers. Small gradients are joined to buckets, large ones are one each
+(`tpack.multi_worker.gradient_buckets`), in the order of the backward pass, so that the first ones travel while it goes on. A
+bucket takes one of two routes, by its size and the number W of workers. Directly: every worker sends it to all others,
+each adds the W of them, one hop. In parts: it is cut into W parts, every worker sends part o to worker o, which adds
+the W of them and sends the sum to all; two hops, in which each number travels twice, as in a ring.
 
-**Who waits where.** A worker fills queues on its own server alone, and takes from those of the others: what crosses the
-wire is always what somebody asks for, as early as it is there. A queue has one who fills it and one who takes, who
-pass a queue once a step in turn, so nobody can be ahead by more than one step, and nothing is ever full.
+**Direction.** A worker fills queues on its own server only, and takes from those of the others: only requested data
+cross the network, as early as they exist. Each queue has one sender and one receiver, which use it once a step in turn,
+so no worker is more than one step ahead, and no queue is ever full.
 
-**Equal to the last bit.** A part is added by one worker, in the same order in every run, and all of them take that sum.
-What goes directly is added by all of them in the order of the ranks, one after the other, and two floats have the same
-sum on every machine.
+**Equal bits.** A part is added by one worker, always in the same order, and all take that sum. Direct buckets are added
+by all in the order of the ranks.
 
-**Nothing old.** The name of a queue has that of the run in it, which no other run has.
+**Isolation.** The name of a queue contains that of the run, which no other run has.
 """
 
 import functools
@@ -48,15 +47,15 @@ _QUEUE_SIZE = 2
 @check_arguments
 @dataclass(frozen=True)
 class WorkerGroup:
-    """The workers that exchange something, as one of them sees it.
+    """The workers of an exchange, as one of them sees it.
 
     Args:
         tasks: the tasks of all workers by rank, as `task_device` names them.
-        rank: which of them this one is.
-        run: a name that all of them have, and no other training that ever uses their servers.
+        rank: that of this worker.
+        run: a name that all of them share, and no other training on their servers.
 
     Raises:
-        ConfigError: There is no such rank, or the name is empty.
+        ConfigError: The rank does not exist, or the name is empty.
     """
 
     tasks: Sequence[str]
@@ -77,16 +76,16 @@ class WorkerGroup:
             run: see the class.
 
         Raises:
-            ConfigError: It is no worker.
+            ConfigError: It is not a worker.
         """
         if member.rank is None:
-            raise ConfigError(f"expected a worker, but {member}")
+            raise ConfigError(f"WorkerGroup.of_member got a process that does not train: expected a worker ({member})")
         ranks = range(member.num_workers)
         return WorkerGroup([task_device(member, rank) for rank in ranks], member.rank, run)
 
     @property
     def size(self) -> int:
-        """How many workers there are."""
+        """The number of workers."""
         return len(self.tasks)
 
     @property
@@ -95,14 +94,14 @@ class WorkerGroup:
         return tuple(rank for rank in range(self.size) if rank != self.rank)
 
     def device(self, rank: int | None = None) -> str:
-        """Return the CPU of a worker, by default of this one."""
+        """Return the CPU device of a worker, by default of this one."""
         return f"{self.tasks[self.rank if rank is None else rank]}/device:CPU:0"
 
     def put(self, name: str, receiver: int, tensors: Sequence[tf.Tensor]) -> tf.Operation:
-        """Return the operation that hands tensors to another worker, on this one's server.
+        """Return an operation that sends tensors to another worker, through a queue on this one's server.
 
         Args:
-            name: what they are called, once for each sender and receiver of a run.
+            name: used once for each sender and receiver of a run.
             receiver: its rank.
             tensors: one or more; the receiver knows their dtypes.
         """
@@ -114,13 +113,13 @@ class WorkerGroup:
     def take(
         self, name: str, sender: int, dtypes: Sequence[tf.DType], shapes: Sequence[tf.TensorShape] | None = None
     ) -> list[tf.Tensor]:
-        """Return the tensors that another worker hands to this one, as soon as it does.
+        """Return the tensors that another worker sends to this one.
 
         Args:
-            name: what they are called.
+            name: that of `put`.
             sender: its rank.
             dtypes: those of the tensors.
-            shapes: what is known of their shapes.
+            shapes: the static shapes, as far as they are known.
         """
         with on_device(self.device(sender)):
             taken = self._queue(name, sender, self.rank, dtypes).dequeue()
@@ -135,16 +134,16 @@ class WorkerGroup:
 
 
 class Arrivals:
-    """Which workers' part of the current step has come, for who wants to know whom a worker waits for.
+    """Counters of the workers' parts of the current step, to find out which worker this one waits for.
 
-    It is what `Exchange` gets to have it counted, and serves one exchange of a graph.
+    It is an argument of `Exchange`, for one exchange of a graph.
     """
 
     def __init__(self) -> None:
         self._counts: list[tf.Variable] = []
 
     def build(self, group: WorkerGroup) -> None:
-        """Make the counters, in the current graph.
+        """Create the counters, in the current graph.
 
         Creates:
             A local variable for each worker.
@@ -165,11 +164,11 @@ class Arrivals:
         self._rank = group.rank
 
     def count(self, rank: int) -> tf.Operation:
-        """Return the operation that counts a worker's part, to be run when it has come."""
+        """Return an operation that counts a worker's part, to run when it has arrived."""
         return self._counts[rank].assign_add(1, read_value=False)
 
     def missing(self, session: tf.Session) -> list[int]:
-        """Return the ranks of those whose part has not come although this worker's has; from any thread."""
+        """Return the ranks whose part is missing although this worker's is there; from any thread."""
         counts = session.run(self._counts)
         return [rank for rank, count in enumerate(counts) if count < counts[self._rank]]
 
@@ -177,13 +176,13 @@ class Arrivals:
 @check_arguments
 @dataclass(frozen=True)
 class Exchange:
-    """How gradients are exchanged between workers.
+    """Options of an exchange of gradients between workers.
 
     Args:
-        wire_dtype: ``"float16"`` or ``"bfloat16"``: float32 and float64 are rounded to it for their way between
-            workers, as summands and, where sums travel, as sums, and added in float32. None sends them as they are.
-        bucket_bytes: the size that a bucket should have, in bytes before rounding: see `plan_buckets`.
-        arrivals: counts whose part of the first bucket has come, if it is given.
+        wire_dtype: ``"float16"`` or ``"bfloat16"``: float32 and float64 are rounded to it for the network, as summands
+            and, where sums travel, as sums, and added in float32. None sends them as they are.
+        bucket_bytes: the intended size of a bucket, in bytes before rounding: see `plan_buckets`.
+        arrivals: counters for the parts of the first bucket.
 
     Raises:
         ConfigError: Another dtype, or a size of less than 1.
@@ -198,13 +197,13 @@ class Exchange:
             name = getattr(self.wire_dtype, "name", self.wire_dtype)
             if name not in WIRE_DTYPES:
                 raise ConfigError(
-                    f"expected {' or '.join(WIRE_DTYPES)} as the wire_dtype, got {shown(self.wire_dtype)}"
+                    f"Exchange got wire_dtype={shown(self.wire_dtype)}: expected {' or '.join(WIRE_DTYPES)}, or None"
                 )
             object.__setattr__(self, "wire_dtype", tf.as_dtype(name))
         check_count(self, "bucket_bytes", self.bucket_bytes)
 
     def dtype_on_wire(self, dtype: tf.DType) -> tf.DType:
-        """Return the dtype in which numbers of a dtype travel."""
+        """Return the dtype in which numbers of a dtype are sent."""
         is_rounded = self.wire_dtype is not None and dtype.name in ("float32", "float64")
         return self.wire_dtype if is_rounded else dtype
 
@@ -219,33 +218,35 @@ def all_reduce_between_workers(
     exchange: Exchange | None = None,
     ready_order: Sequence[int] | None = None,
 ) -> list[Gradient]:
-    """Reduce N gradients of each worker over the workers, all of which have to call this alike.
+    """Reduce N gradients of each worker over the workers, all of which call this alike.
 
-    Whatever fetches one of the results exchanges the whole bucket, so all workers have to run the same of them in each
-    of their steps, and nothing of them besides: else they wait for each other.
+    Fetching one of the results exchanges the whole bucket, so all workers have to run the same of them in each of their
+    steps, and nothing of them besides: otherwise they wait for each other.
 
     Args:
         group: the workers.
         grads: this worker's, dense with shapes that are known, or ``IndexedSlices``.
         op: sum or mean over the workers.
-        name: tells this exchange from others of the run.
-        exchange: how; None means ``Exchange()``.
-        ready_order: the indices of the gradients, the first to become ready first; None takes the order in which their
-            operations were created.
+        name: different for each exchange of the run.
+        exchange: options; None means ``Exchange()``.
+        ready_order: the indices of the gradients, the first to become ready first; None is the order of creation of
+            their operations.
 
     Returns:
-        N gradients on the worker's CPU, equal to the last bit on all workers; with one worker, ``grads`` themselves.
+        N gradients on the worker's CPU, with equal bits on all workers; with one worker, ``grads`` themselves.
 
     Shapes:
-        Dense ones as they came. The first dimension of sparse ones is the sum over the workers.
+        Dense ones unchanged. The first dimension of sparse ones is the sum over the workers.
 
     Raises:
-        ReductionError: A gradient cannot be reduced, its shape is not known, or the order is none.
+        ReductionError: A gradient cannot be reduced, its shape is not known, or the order is not a permutation.
     """
     _check_gradients(grads, op)
     order = creation_order(grads) if ready_order is None else list(ready_order)
     if sorted(order) != list(range(len(grads))):
-        raise ReductionError(f"expected an order of {len(grads)} gradients, each once, got {order}")
+        raise ReductionError(
+            f"all_reduce_between_workers got ready_order={order}: expected each of {len(grads)} gradients once"
+        )
     if group.size == 1:
         return list(grads)
     how = exchange or Exchange()
@@ -263,7 +264,7 @@ def all_reduce_between_workers(
 
 @dataclass(frozen=True)
 class _Bucket:
-    """Dense gradients of one dtype: joined, exchanged, and taken apart again."""
+    """Dense gradients of one dtype: joined, exchanged, and split again."""
 
     group: WorkerGroup
     how: Exchange
@@ -290,7 +291,7 @@ class _Bucket:
                 return parted(total, grads)
 
     def _directly(self, name: str, own: tf.Tensor, dtype: tf.DType) -> "_Chunk":
-        """Hand a vector to all workers and add theirs, as all of them do, in the order of the ranks."""
+        """Send a vector to all workers and add theirs, as all of them do, in the order of the ranks."""
         group = self.group
         sends = [group.put(f"{name}/whole", o, [own]) for o in group.others]
         summands = [own if o == group.rank else self._take(f"{name}/whole", o, own) for o in range(group.size)]
@@ -299,7 +300,7 @@ class _Bucket:
             return _Chunk([tf.cast(divide(total, self.op.divisor(group.size)), dtype)], sends, summands)
 
     def _in_parts(self, name: str, own: tf.Tensor, dtype: tf.DType) -> "_Chunk":
-        """Hand part o to worker o, add the W parts that are this worker's, and hand the sum to all."""
+        """Send part o to worker o, add the W parts that are this worker's, and send the sum to all."""
         group = self.group
         parts = cut(own, group.size, group.device())
         sends = [group.put(f"{name}/part", o, [parts[o]]) for o in group.others]
@@ -317,7 +318,6 @@ class _Bucket:
             return tf.identity(taken)
 
     def _count(self, summands: Sequence[tf.Tensor]) -> list[tf.Operation]:
-        """Return what counts the summands as they come, this worker's own as it is sent."""
         if self.arrivals is None:
             return []
         self.arrivals.build(self.group)
@@ -330,11 +330,11 @@ class _Bucket:
 
 @dataclass(frozen=True)
 class _Chunk:
-    """A piece of a bucket that has been exchanged.
+    """A part of a bucket that has been exchanged.
 
     Attributes:
-        sums: it, in one or more pieces.
-        sends: what hands something to other workers.
+        sums: its sum, in one or more pieces.
+        sends: the operations that send something.
         summands: what this worker adds, by rank.
     """
 
@@ -344,7 +344,7 @@ class _Chunk:
 
 
 def _gather_slices(group: WorkerGroup, how: Exchange, op: ReduceOp, name: str, grad: tf.IndexedSlices) -> Gradient:
-    """Give every worker the rows of all of them, in the order of the ranks."""
+    """Return the rows of all workers, in the order of the ranks."""
     values, indices = grad.values, grad.indices
     with on_device(group.device()):
         sent = tf.cast(values, how.dtype_on_wire(values.dtype.base_dtype))
@@ -367,16 +367,16 @@ def _gather_slices(group: WorkerGroup, how: Exchange, op: ReduceOp, name: str, g
 def copy_from_worker(
     group: WorkerGroup, variables: Sequence[tf.Variable], *, root: int = 0, name: str = "variables"
 ) -> tf.Operation:
-    """Return the operation that gives variables of all workers the values that they have on one of them.
+    """Return an operation that copies the values of variables from one worker to all.
 
     Args:
         group: the workers, all of which have to run it.
-        variables: this worker's, as many and of the same kinds as those of the others.
-        root: the rank of the worker whose values they are.
-        name: tells this from other copies in the run.
+        variables: this worker's, of the same number and kinds as those of the others.
+        root: the rank of the worker that has the values.
+        name: different for each copy of the run.
 
     Raises:
-        ConfigError: There is no such rank.
+        ConfigError: The rank does not exist.
     """
     check_count("copy_from_worker", "root", root, 0, group.size - 1)
     if group.size == 1 or not variables:
@@ -398,9 +398,11 @@ def _check_gradients(grads: Sequence[Gradient], op: ReduceOp) -> None:
     for n, grad in enumerate(grads):
         if not is_sparse(grad) and not grad.shape.is_fully_defined():
             raise ReductionError(
-                f"gradient {n} ({grad.name}) has the shape {grad.shape}, and workers exchange what has a shape that is "
-                "known: give its variable one"
+                f"all_reduce_between_workers got gradient {n} ({grad.name}) of shape {grad.shape}: expected a known "
+                "shape; give its variable one"
             )
         dtype = grad.dtype.base_dtype
         if not (dtype.is_floating or dtype.is_complex or (dtype.is_integer and op is ReduceOp.SUM)):
-            raise ReductionError(f"gradient {n} ({grad.name}) is of {dtype.name}, which has no {op.value}")
+            raise ReductionError(
+                f"all_reduce_between_workers got gradient {n} ({grad.name}) of {dtype.name}, which has no {op.value}"
+            )

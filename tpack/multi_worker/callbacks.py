@@ -1,6 +1,8 @@
-"""Callbacks by which the workers of a training keep step, and have the same values."""
+"""Callbacks of several workers: steps, stop flag, equal values, bounded staleness."""
 
+import time
 from collections.abc import Sequence
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -10,21 +12,25 @@ from tpack.callbacks.base import Callback, WithSteps
 from tpack.errors import ClusterError, PeerLostError
 from tpack.multi_worker.cluster.consistency import check_consistency
 from tpack.multi_worker.cluster.peers import Peers
-from tpack.multi_worker.coordinated_stop import CoordinatedStop
+from tpack.multi_worker.coordinated_stop import LONG_SECS, CoordinatedStop
+from tpack.multi_worker.staleness import Progress
 from tpack.multi_worker.stop_flag import StopFlag
 from tpack.tower.devices import list_gpus
 from tpack.types import Session
 from tpack.utils import logger
+from tpack.utils.validation import check_number
+
+_POLL_SECS = 0.005
 
 
 class StepHeartbeat(Callback):
-    """Tell the other workers which step this one begins, without waiting for them, and hear if one wants to end.
+    """Set the current step of the control channel, and read the stop flag of a step.
 
     Args:
         peers: the workers.
-        end_signal: what is heard.
-        ending: hears it.
-        says_steps: whether all workers are in the same step, so that a step says who is behind.
+        end_signal: the stop flag.
+        ending: gets its value.
+        says_steps: whether all workers are in the same step, so that steps show which one is behind.
     """
 
     _chief_only = False
@@ -55,21 +61,21 @@ class StepHeartbeat(Callback):
         return WithSteps(each=(keep,), goes_on=(goes_on,))
 
     def ended_early(self) -> None:
-        """Hear why a run of several steps is over, and say how far this worker came."""
+        """Read why a call of several steps ended early, and set the step that was reached."""
         self._peers.note_step(self.global_step)
         self._ending.hear_kept(self.trainer.sess)
 
 
 class BroadcastFromChief(Callback):
-    """Give all workers the chief's variables, so that what they train, evaluate and save is one model.
+    """Copy variables from the chief to all workers, so that all train, evaluate and save one model.
 
-    Before an epoch these are all variables, which the chief's callbacks may have changed. When its steps are made they
-    are those that are not trained, such as the statistics of batch normalisation, which each worker gathers for itself:
-    what is evaluated in all workers is then the model of the chief, which is what is saved.
+    Before an epoch these are all variables, which the chief's callbacks may have changed. After its steps they are the
+    untrained ones, such as statistics of batch normalisation, which each worker collects by itself: then all workers
+    evaluate the model that the chief saves.
 
     Attributes:
-        of_all: makes the copies of all variables; known when there are all.
-        of_untrained: makes those of variables that are not trained.
+        of_all: copies all variables; set when all are known.
+        of_untrained: copies the untrained ones.
     """
 
     _chief_only = False
@@ -85,17 +91,17 @@ class BroadcastFromChief(Callback):
 
 
 class ReplicaCheck(Callback):
-    """Compare the trained variables of all workers when the steps of an epoch are made, before anything is saved.
+    """Compare the trained variables of all workers after the steps of an epoch, before anything is saved.
 
-    They are equal to the last bit, unless workers have applied the same gradients in different ways, as where a
-    callback changes variables or a learning rate on one of them: nothing else would ever show it. On GPUs rows that
-    come twice are added in no fixed order, so there a difference is no more than a warning.
+    They have equal bits, unless workers have applied the same gradients in different ways, as where a callback changes
+    variables or a learning rate on one of them: nothing else would show it. On GPUs, sums of repeated rows have no
+    fixed order, so there a difference is a warning.
 
     Args:
         peers: the workers.
 
     Attributes:
-        variables: which; known when all are.
+        variables: the trained ones; set when all are known.
     """
 
     _chief_only = False
@@ -120,13 +126,13 @@ class ReplicaCheck(Callback):
 
 
 def compare_values(peers: Peers, session: Session, variables: Sequence[tf.Variable], what: str) -> None:
-    """Raise an error in all workers if variables do not have the same values in all of them.
+    """Raise an error in all workers if variables have different values in them.
 
     Args:
         peers: the workers.
         session: this worker's.
-        variables: which, the same in all.
-        what: what is compared, for the message.
+        variables: the same in all.
+        what: the name of the comparison, for the message.
 
     Raises:
         ClusterError: They differ; the message names the variables.
@@ -137,7 +143,7 @@ def compare_values(peers: Peers, session: Session, variables: Sequence[tf.Variab
 
 
 class PushBeforeEpoch(Callback):
-    """Give the shadows what callbacks changed in the chief's variables.
+    """Write the chief's variables, which callbacks may have changed, to the shadows.
 
     Args:
         op: does it.
@@ -150,3 +156,63 @@ class PushBeforeEpoch(Callback):
 
     def _before_epoch(self) -> None:
         self.trainer.sess.run(self._op)
+
+
+class EpochBarrier(Callback):
+    """Wait after the last step of an epoch for slower asynchronous workers, so that checkpoints have all steps.
+
+    Args:
+        peers: the workers.
+    """
+
+    _chief_only = False
+
+    def __init__(self, peers: Peers) -> None:
+        self._peers = peers
+
+    def _after_epoch(self) -> None:
+        self._peers.barrier(f"the end of the steps of epoch {self.epoch_num}", timeout_secs=LONG_SECS)
+
+
+class BoundedStaleness(Callback):
+    """Wait after a step while the slowest asynchronous worker is too far behind.
+
+    Args:
+        progress: the step counters of the workers.
+        max_staleness: the number of steps that this one may be ahead.
+        rank: this worker's.
+        timeout_secs: the limit for a step of the slowest worker.
+    """
+
+    _chief_only = False
+
+    def __init__(self, progress: Progress, max_staleness: int, rank: int, timeout_secs: float) -> None:
+        self._progress = progress
+        self._max_staleness = max_staleness
+        self._rank = rank
+        self._timeout_secs = check_number(self, "timeout_secs", timeout_secs, 0, is_low_allowed=False)
+        self._request = tf.train.SessionRunArgs(progress.steps)
+        self._steps: Any = None
+
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
+        return self._request if ctx.original_args.fetches is self.trainer.train_op else None
+
+    def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
+        if values.results is not None:
+            self._steps = values.results
+
+    def _trigger_step(self) -> None:
+        slowest, since, wants_end = self._steps.min(), time.monotonic(), False
+        while self._steps[self._rank] - slowest > self._max_staleness and not wants_end:
+            if time.monotonic() - since > self._timeout_secs:
+                late = [str(rank) for rank, steps in enumerate(self._steps) if steps == slowest]
+                raise ClusterError(
+                    f"worker{'s' if len(late) > 1 else ''} {', '.join(late)} made no step for {self._timeout_secs:g} s "
+                    f"after {slowest}, and worker {self._rank}, which has made {self._steps[self._rank]}, may be "
+                    f"{self._max_staleness} ahead"
+                )
+            time.sleep(_POLL_SECS)
+            self._steps, said = self.trainer.sess.run(self._progress.now)
+            wants_end = said != 0
+            if self._steps.min() > slowest:
+                slowest, since = self._steps.min(), time.monotonic()

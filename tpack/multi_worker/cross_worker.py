@@ -1,8 +1,8 @@
-"""Statistics of several workers as one: merged by a rule for each name, and which worker holds up the others.
+"""Statistics of several workers as one: merged by a rule for each name; and the worker that slows down the others.
 
-Each worker reports what it sees of its own share. Before anybody reads or writes a statistic that is to be merged, the
-workers exchange theirs, and it is the merged value that the monitors of all get: so the chief writes what holds for
-all, and callbacks that decide by it decide the same everywhere.
+Each worker reports statistics of its own share. Before a merged statistic is read or written, the workers exchange
+theirs, and the monitors of all get the merged value: so the chief writes what holds for all, and callbacks that decide
+by it decide the same everywhere.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tpack.errors import ConfigError
 from tpack.input_source.dequeue import GraphSum, now
 from tpack.types import Peers
 from tpack.utils import logger
-from tpack.utils.argtools import log_once
+from tpack.utils.logger import log_once
 from tpack.utils.validation import check_arguments, check_choice, check_number
 
 _RULES: dict[str, Callable[[Sequence[float]], np.generic]] = {
@@ -33,24 +33,23 @@ _SCALARS_KEY = "SCALARS_OF_WORKERS"
 
 @check_arguments
 class MergeScalars(Callback):
-    """Let statistics be those of all workers: their sum, mean, largest or least.
+    """Merge statistics of all workers: sum, mean, largest or least.
 
-    When triggered, after all callbacks that report and before those that read, the last value that each worker has
-    reported of a name is merged, and that is what monitors and callbacks get under this name, in all workers. What came
-    before the last one is not reported. Of a statistic that only some workers report, such as one of a callback for the
-    chief only, the values that there are count, and the log says once who has none. A value that is not a number makes
-    the merged one none.
+    When triggered, after all callbacks that report and before those that read, the last value of each worker is merged,
+    and monitors and callbacks get the result under the same name, in all workers. Earlier values are not reported. If
+    only some workers report a statistic, such as one of a callback for the chief only, their values count, and the log
+    says once which ones have none. A value that is not a number makes the result not a number.
 
-    In the summaries of a graph only the chief is interested, with `MergeAllSummaries`; the other workers evaluate the
-    scalars among them in the last step of an epoch, for the names given here.
+    Only the chief has the summaries of a graph, with `MergeAllSummaries`; the other workers evaluate the scalars among
+    them in the last step of an epoch, for the names given here.
 
     With one worker it does nothing.
 
     Args:
-        how: for each name of a statistic how it is merged: ``"sum"``, ``"mean"``, ``"max"`` or ``"min"``.
+        how: {name of a statistic: ``"sum"``, ``"mean"``, ``"max"`` or ``"min"``}.
 
     Raises:
-        ConfigError: There is no name, or another way of merging.
+        ConfigError: No name, or another rule.
 
     Example:
         ``MergeScalars({"cost": "mean", "Throughput (samples/sec)": "sum", "PeakMemory(MB)//cpu:0": "max"})``
@@ -61,7 +60,7 @@ class MergeScalars(Callback):
 
     def __init__(self, how: Mapping[str, str]) -> None:
         if not how:
-            raise ConfigError("MergeScalars got how={}: expected at least one name of a statistic and how it is merged")
+            raise ConfigError("MergeScalars got how={}: expected at least one name of a statistic with a rule")
         self._how = {name: check_choice(self, f"how[{name!r}]", rule, tuple(_RULES)) for name, rule in how.items()}
         self._peers: Peers | None = None
         self._summaries: Callback | None = None
@@ -109,11 +108,11 @@ class MergeScalars(Callback):
                 continue
             lacking = [str(rank) for rank, each in enumerate(told) if name not in each]
             if lacking and self._peers.rank == 0:
-                log_once(f"'{name}' is merged without worker {', '.join(lacking)}: nobody reports it there.")
+                log_once(f"'{name}' is merged without worker {', '.join(lacking)}: it is not reported there.")
             self.trainer.monitors.put_merged(name, _RULES[rule](values).item())
 
     def implements(self, hook: str) -> bool:
-        """Tell whether ``hook`` does anything; only who evaluates summaries has something to do around a step."""
+        """Tell whether ``hook`` does anything; around a step, only with summaries to evaluate."""
         if hook in ("before_run", "after_run"):
             return self._summaries is not None
         return super().implements(hook)
@@ -121,17 +120,17 @@ class MergeScalars(Callback):
 
 @check_arguments
 class SlowestWorker(Callback):
-    """Report how long a step takes in each worker, and name the one that holds up the others.
+    """Report the time of a step in each worker, and name the slowest.
 
-    Workers that exchange gradients wait for each other, so a whole step takes as long in each of them. What is measured
-    is the part before they meet: from the beginning of a step until the worker knows its costs, which is waiting for
-    data and the forward pass. After each epoch its mean over the steps is compared: ``step_secs/slowest`` and
-    ``step_secs/median`` over the workers, and ``step_secs/slowest_rank``.
+    Workers that exchange gradients wait for each other, so a whole step takes equally long in all. What is measured is
+    the part before the exchange: from the beginning of a step to its costs, which is waiting for data and the forward
+    pass. After each epoch its mean over the steps is compared: ``step_secs/slowest`` and ``step_secs/median`` over the
+    workers, and ``step_secs/slowest_rank``.
 
     With one worker it does nothing.
 
     Args:
-        log_from: the log names the slowest worker if it takes so many times as long as the median.
+        log_from: the log names the slowest worker from this multiple of the median.
 
     Raises:
         ConfigError: ``log_from`` is less than 1.
@@ -152,7 +151,7 @@ class SlowestWorker(Callback):
         if peers is None or peers.size == 1:
             return
         if not costs:
-            logger.warning(f"{self} measures nothing: {type(self.trainer).__name__} does not say what its costs are.")
+            logger.warning(f"{self} measures nothing: {type(self.trainer).__name__} has no costs.")
             return
         self._peers = peers
         self._secs = GraphSum(tf.float64, "secs_to_cost")

@@ -1,8 +1,8 @@
-"""How gradients are joined to buckets, and how what is large is cut, before workers exchange it.
+"""Buckets of small gradients, and pieces of large ones, for an exchange between workers.
 
-A message costs about as much as a megabyte, whatever is in it, so that small gradients are joined. Joining and taking
-apart again are passes over memory, which cost as much as the wire does, so that large gradients are not: each is a
-bucket by itself, and pieces of it share its memory, since they are cut where TensorFlow lets them.
+A message costs about as much as a megabyte, whatever its size, so small gradients are joined. Joining and splitting are
+passes over memory, which cost as much as the network does, so large gradients are buckets by themselves, and pieces of
+them share their memory, since they are cut where TensorFlow allows it.
 """
 
 import math
@@ -11,23 +11,24 @@ from dataclasses import dataclass
 
 import tensorflow.compat.v1 as tf
 
+from tpack.graph_copy import op_kinds
 from tpack.reduction.sums import on_device
 from tpack.tower.grads import Gradient, gradient_values, is_sparse
 
 BUCKET_BYTES = 4 * 2**20
 MAX_BUCKETS = 8
 PIECE_BYTES = 8 * 2**20
-"""What is larger is cut, so that several connections carry it, and one piece is added while the next one travels."""
+"""Larger buckets are cut, so that several connections carry them, and a piece is added while the next one travels."""
 
 DIRECT_BYTES = 2**19
-"""So many bytes more may a worker send for the one hop less that handing everything to everybody takes."""
+"""The extra bytes that a worker may send to save one hop."""
 
 _ALIGNED_BYTES = 64
-"""What begins and ends at multiples of it is cut off without a copy."""
+"""Slices that begin and end at multiples of it need no copy."""
 
 
 def creation_order(grads: Sequence[Gradient]) -> list[int]:
-    """Return the indices of gradients in the order in which their operations were created, as a backward pass does."""
+    """Return the indices of gradients in the order of creation of their operations, that of a backward pass."""
     graph = tf.get_default_graph()
     place = {operation.name: number for number, operation in enumerate(graph.get_operations())}
     return sorted(range(len(grads)), key=lambda n: place[gradient_values(grads[n]).op.name])
@@ -39,8 +40,8 @@ def plan_buckets(grads: Sequence[Gradient], order: Sequence[int], bucket_bytes: 
     Args:
         grads: N gradients.
         order: their indices, the first to become ready first.
-        bucket_bytes: a gradient of so many bytes is a bucket. The others are divided into as many buckets of about
-            this size, at most `MAX_BUCKETS` for a dtype.
+        bucket_bytes: the size from which a gradient is a bucket of its own. The others are divided into buckets of
+            about this size, at most `MAX_BUCKETS` for a dtype.
 
     Returns:
         The indices in each bucket, in the order in which the buckets are ready.
@@ -77,11 +78,12 @@ def _divided(grads: Sequence[Gradient], members: Sequence[int], bucket_bytes: in
 
 @dataclass(frozen=True)
 class Route:
-    """The way of a bucket between W workers.
+    """Route of a bucket between W workers.
 
     Attributes:
-        is_direct: each worker hands all of it to all others, and each adds for itself; else each worker adds a part.
-        num_chunks: so many pieces, or sets of W parts, are exchanged side by side.
+        is_direct: each worker sends all of it to all others, and each adds for itself; otherwise each worker adds a
+            part.
+        num_chunks: the number of pieces, or sets of W parts, that are exchanged side by side.
     """
 
     is_direct: bool
@@ -89,13 +91,13 @@ class Route:
 
     @staticmethod
     def of_bucket(size_bytes: int, workers: int) -> "Route":
-        """Choose the way of a bucket.
+        """Choose the route of a bucket.
 
-        Directly, a worker sends W - 1 times the bucket in one hop; in parts, 2 (W - 1) / W times in two. So two
-        workers always go directly, and more do with what is small.
+        Directly, a worker sends W - 1 times the bucket in one hop; in parts, 2 (W - 1) / W times in two. So two workers
+        always go directly, and more do with small buckets.
 
         Args:
-            size_bytes: how many bytes of it travel.
+            size_bytes: its size on the network.
             workers: W.
         """
         is_direct = (workers - 1) * (1 - 2 / workers) * size_bytes <= DIRECT_BYTES
@@ -104,7 +106,7 @@ class Route:
 
 
 def joined(tensors: Sequence[tf.Tensor], *, is_copied: bool) -> tf.Tensor:
-    """Return the numbers of tensors of one dtype in a row, on the current device.
+    """Return the numbers of tensors of one dtype in a vector, on the current device.
 
     Args:
         tensors: of known shapes.
@@ -115,27 +117,28 @@ def joined(tensors: Sequence[tf.Tensor], *, is_copied: bool) -> tf.Tensor:
 
 
 def variables_change_in_place(graph: tf.Graph) -> bool:
-    """Return whether there are variables whose update might change a number while it waits to be sent.
+    """Return whether the update of a variable might change a number that waits to be sent.
 
-    TensorFlow 1's are changed where they lie, and a gradient that is the value of another variable shares its memory.
+    TensorFlow 1's variables are updated in place, and a gradient that is the value of another variable shares its
+    memory.
     """
-    return any(operation.type in ("VariableV2", "Variable") for operation in graph.get_operations())
+    return any(operation.type in op_kinds.REFERENCE_VARIABLES for operation in graph.get_operations())
 
 
 def parted(vector: tf.Tensor, likes: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Return what `joined` has joined as tensors of the shapes that they had, on the current device."""
+    """Split a vector that `joined` made into tensors of the former shapes, on the current device."""
     counts = [int(like.shape.num_elements()) for like in likes]
     parts = tf.split(vector, counts) if len(likes) > 1 else [vector]
     return [tf.reshape(part, like.shape) for part, like in zip(parts, likes, strict=True)]
 
 
 def cut(vector: tf.Tensor, count: int, device: str) -> list[tf.Tensor]:
-    """Cut a vector into so many pieces, whose sizes depend on its length and dtype alone.
+    """Cut a vector into pieces, whose sizes depend on its length and dtype alone.
 
     Args:
         vector: its length is known.
-        count: how many pieces; the first ones are empty where it is very short.
-        device: where.
+        count: the number of pieces; the first ones are empty where it is very short.
+        device: that of the pieces.
     """
     if count == 1:
         return [vector]

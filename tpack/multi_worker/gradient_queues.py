@@ -1,9 +1,9 @@
-"""How gradients of several workers meet on parameter servers: a queue for each sender, and tokens to go on.
+"""Averaging of the workers' gradients on parameter servers: a gradient queue for each sender, and tokens back.
 
-Worker w puts the gradient of a variable into a queue of its own on the server where the variable lies. Worker 0's graph
-takes one from each, in the order of the ranks, and averages them there; so a run that is repeated gives the same
-numbers to the last bit. When it has applied them it puts a token into a queue of each worker, which ends the worker's
-step. The gradients of the next step are computed from what was just written, and nobody is more than one step ahead.
+Worker w puts the gradient of a variable into a queue of its own on the server of the variable. Worker 0's graph takes
+one from each queue, in the order of the ranks, and averages them there, so a repeated run has the same bits. After the
+update it puts a token into a queue of each worker, which ends the worker's step. So the gradients of the next step are
+computed from the new values, and no worker is more than one step ahead.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,15 +30,15 @@ def apply_once(
     then: Callable[[], Sequence[tf.Operation]] = tuple,
     after: Callable[[], Sequence[tf.Operation]] = tuple,
 ) -> tf.Operation:
-    """Average the gradients of all workers on the servers, apply them once, and let all workers go on.
+    """Average the gradients of all workers on the servers, apply them once, and release all workers.
 
     Args:
         pairs: this worker's gradients, of variables on parameter servers.
         optimizer: worker 0's applies them.
         member: this process.
-        end_signal: what workers want beside that; the token tells it to all.
-        then: builds what worker 0 does when the variables have been updated, before any worker goes on.
-        after: builds what a worker does when the variables have been updated, before its step is over.
+        end_signal: the stop flag, which the token distributes.
+        then: builds worker 0's operations between the update and the release of the workers.
+        after: builds a worker's operations between its release and the end of its step.
 
     Returns:
         One step of this worker.
@@ -50,16 +50,21 @@ def apply_once(
     if member.is_chief:
         with tf.name_scope("average_gradients"):
             means = [(_mean(gradient, variable, others), variable) for gradient, variable in pairs]
-        end_signal.told = tf.add_n([said, *(_receive_word(rank) for rank in others)])
+        with on_device(FIRST_SERVER):
+            words = [_scalar_queue("word", rank).dequeue() for rank in others]
+        end_signal.told = tf.add_n([said, *words])
         update = optimizer.apply_gradients(means, name="apply_gradients")
         with tf.control_dependencies([update]):
             updates = [update, *then()]
-        steps = [*updates, *_release(end_signal.told, others, updates)]
+        with tf.name_scope("release_workers"), on_device(FIRST_SERVER), tf.control_dependencies(updates):
+            steps = [*updates, *(_scalar_queue("token", rank).enqueue(end_signal.told) for rank in others)]
     else:
         with tf.name_scope("send_gradients"):
             sent = [_send(gradient, variable, member.rank) for gradient, variable in pairs]
-        end_signal.told = _take_token(member.rank)
-        steps = [*sent, _send_word(said, member.rank), end_signal.told.op]
+        with tf.name_scope("wait_for_update"), on_device(FIRST_SERVER):
+            end_signal.told = _scalar_queue("token", member.rank).dequeue()
+        with on_device(FIRST_SERVER):
+            steps = [*sent, _scalar_queue("word", member.rank).enqueue(said), end_signal.told.op]
     with tf.control_dependencies(steps):
         rest = after()
     return tf.group(*steps, *rest, name="train_op")
@@ -79,7 +84,7 @@ def _send(gradient: Gradient, variable: tf.Variable, rank: int | None) -> tf.Ope
 
 
 def _receive(gradient: Gradient, variable: tf.Variable, rank: int) -> Gradient:
-    """Return what a worker has sent, of the kind of worker 0's own gradient, on the current device."""
+    """Return a worker's gradient, of the same kind as worker 0's own, on the current device."""
     taken = _gradient_queue(gradient, variable, rank).dequeue()
     if not is_sparse(gradient):
         taken.set_shape(gradient.shape)
@@ -91,7 +96,6 @@ def _receive(gradient: Gradient, variable: tf.Variable, rank: int) -> Gradient:
 
 
 def _gradient_queue(gradient: Gradient, variable: tf.Variable, rank: int | None) -> tf.QueueBase:
-    """Return the queue of one worker for the gradients of one variable, on the current device."""
     dtypes = [part.dtype.base_dtype for part in _sent_parts(gradient)]
     is_fixed = not is_sparse(gradient) and variable.shape.is_fully_defined()
     shapes = [variable.shape] if is_fixed else None
@@ -99,30 +103,7 @@ def _gradient_queue(gradient: Gradient, variable: tf.Variable, rank: int | None)
 
 
 def _sent_parts(gradient: Gradient) -> Sequence[tf.Tensor]:
-    """Return what is sent of a gradient: of ``IndexedSlices`` the rows and their numbers."""
     return [gradient.values, gradient.indices] if is_sparse(gradient) else [gradient]
-
-
-def _send_word(said: tf.Tensor, rank: int | None) -> tf.Operation:
-    with on_device(FIRST_SERVER):
-        return _scalar_queue("word", rank).enqueue(said)
-
-
-def _receive_word(rank: int) -> tf.Tensor:
-    with on_device(FIRST_SERVER):
-        return _scalar_queue("word", rank).dequeue()
-
-
-def _release(told: tf.Tensor, others: Sequence[int], updates: Sequence[tf.Operation]) -> list[tf.Operation]:
-    """Return the operations by which worker 0 lets the others end their step."""
-    with tf.name_scope("release_workers"), on_device(FIRST_SERVER), tf.control_dependencies(updates):
-        return [_scalar_queue("token", rank).enqueue(told) for rank in others]
-
-
-def _take_token(rank: int | None) -> tf.Tensor:
-    """Return what worker 0 tells when the variables have been updated."""
-    with tf.name_scope("wait_for_update"), on_device(FIRST_SERVER):
-        return _scalar_queue("token", rank).dequeue()
 
 
 def _scalar_queue(name: str, rank: int | None) -> tf.QueueBase:

@@ -1,7 +1,7 @@
-"""How fast each two workers of a cluster reach each other: what a hop takes, and how much goes through in a second.
+"""Benchmark of the links between workers: latency and throughput of each pair.
 
-Workers take turns by pairs, the same in all; those of no pair wait. What is measured is what training uses: queues on
-the workers' servers, and the exchange of gradients.
+Pairs are measured in turn, in the same order in all workers; the others wait. It uses the means of training: queues on
+the workers' servers, and the all-reduce of gradients.
 """
 
 import statistics
@@ -23,25 +23,25 @@ from tpack.tfutils.sesscreate import get_default_sess_config
 from tpack.utils.validation import check_arguments, check_count, check_number
 
 _HOPS = 16
-"""One run makes so many hops there and back, so that what a run takes by itself counts little."""
+"""Hops there and back in a run, so that its overhead counts little."""
 
 _PIECES = 4
-"""What one worker sends to another goes in so many tensors side by side, as gradients do."""
+"""The tensors that a worker sends side by side, as it does with gradients."""
 
 _WARMUP_RUNS = 2
 
 _WAYS = 4
-"""How many things are measured for each pair."""
+"""The number of measurements for each pair."""
 
 
 @check_arguments
 @dataclass(frozen=True)
 class LinkOptions:
-    """How pairs are measured.
+    """Options of the benchmark.
 
     Args:
-        megabytes: how much is sent, and reduced, at a time: millions of bytes.
-        runs: how often each is done; medians count.
+        megabytes: the amount that is sent, and reduced, at a time: millions of bytes.
+        runs: the number of repetitions; medians count.
         timeout_secs: how long a worker waits for another one.
 
     Raises:
@@ -59,23 +59,23 @@ class LinkOptions:
 
     @property
     def num_elements(self) -> int:
-        """How many numbers of float32 are sent: whole pieces."""
+        """The number of float32 values that are sent: whole pieces."""
         return max(1, round(self.megabytes * 1e6 / 4 / _PIECES)) * _PIECES
 
     @property
     def pair_secs(self) -> float:
-        """How long others wait for a pair, which may take so long if each run of it ends at its limit."""
+        """How long others wait for a pair, each run of which may end at its limit."""
         return self.timeout_secs * _WAYS * (_WARMUP_RUNS + self.runs + 1)
 
 
 @dataclass(frozen=True)
 class LinkSpeed:
-    """What was measured between two workers.
+    """Result of two workers.
 
     Attributes:
         first: the rank of one.
         second: that of the other, which is higher.
-        latency_secs: how long a number is on its way from one to the other.
+        latency_secs: of a number from one to the other.
         there: bytes a second from the first to the second.
         back: bytes a second from the second to the first.
         all_reduce: bytes of gradients a second that both exchange.
@@ -91,7 +91,7 @@ class LinkSpeed:
 
 @dataclass(frozen=True)
 class ClusterSpeed:
-    """What was measured in a cluster.
+    """Result of a cluster.
 
     Attributes:
         pairs: one for each two workers.
@@ -109,7 +109,7 @@ def measure_links(member: ClusterMember, peers: Peers, options: LinkOptions | No
     Args:
         member: the place of this process.
         peers: the workers.
-        options: how; None means ``LinkOptions()``.
+        options: None means ``LinkOptions()``.
 
     Returns:
         The same in all workers.
@@ -118,7 +118,7 @@ def measure_links(member: ClusterMember, peers: Peers, options: LinkOptions | No
         ClusterError: There is one worker only, or a worker did not answer in time, or was lost; the message names it.
     """
     if peers.size < 2:
-        raise ClusterError(f"there is nobody to measure the way to: {member}. Start several: tpack launch -n 2")
+        raise ClusterError(f"measure_links got one worker: expected at least two; use tpack launch -n 2 ({member})")
     how = options or LinkOptions()
     ranks = range(peers.size)
     pairs = [(first, second) for first in ranks for second in ranks if first < second]
@@ -139,12 +139,11 @@ def measure_links(member: ClusterMember, peers: Peers, options: LinkOptions | No
 
 
 def _merged(pairs: Sequence[tuple[int, int]], gathered: Sequence[Any], how: LinkOptions) -> Iterator[LinkSpeed]:
-    """Yield the speed of each pair from what both of its workers have measured."""
     size_bytes = how.num_elements * 4
     times = [{tuple(pair): secs for pair, secs in each} for each in gathered]
     for first, second in pairs:
         here, there = times[first][first, second], times[second][first, second]
-        # Who receives knows how long it took.
+        # The receiver measures the time.
         yield LinkSpeed(
             first,
             second,
@@ -156,7 +155,7 @@ def _merged(pairs: Sequence[tuple[int, int]], gathered: Sequence[Any], how: Link
 
 
 class _Probe:
-    """What this worker runs with others, to measure."""
+    """Operations of this worker with others, and their times."""
 
     def __init__(self, member: ClusterMember, peers: Peers, how: LinkOptions) -> None:
         self._member, self._peers, self._how = member, peers, how
@@ -164,7 +163,7 @@ class _Probe:
         self._run_name = peers.broadcast("the name of the measurement", time.time_ns())
 
     def open_session(self, graph: tf.Graph) -> tf.Session:
-        """Open a session in which nothing waits longer than it may."""
+        """Open a session with a timeout for each operation."""
         config = get_default_sess_config()
         config.operation_timeout_in_ms = round(self._how.timeout_secs * 1e3)
         creator = WorkerSessionCreator(
@@ -178,7 +177,7 @@ class _Probe:
         return self._session
 
     def build_pair(self, pair: tuple[int, int]) -> dict[str, tf.Operation]:
-        """Build what this worker does with another one."""
+        """Build this worker's operations with another one."""
         first, second = pair
         name = f"pair{first}_{second}"
         group = self._group([first, second], name)
@@ -190,7 +189,7 @@ class _Probe:
         }
 
     def build_all_reduce(self, ranks: Sequence[int], name: str) -> tf.Operation:
-        """Build what this worker does to add up gradients with others."""
+        """Build this worker's part of an all-reduce."""
         group = self._group(ranks, name)
         with on_device(group.device()):
             grad = tf.fill([self._how.num_elements], float(self._peers.rank))
@@ -202,12 +201,12 @@ class _Probe:
         return WorkerGroup(tasks, list(ranks).index(self._peers.rank), f"check{self._run_name}_{name}")
 
     def measure_pair(self, pair: tuple[int, int], ops: dict[str, tf.Operation]) -> dict[str, float]:
-        """Return the seconds that each takes, at this end."""
+        """Return the seconds of each operation, at this end."""
         (other,) = (rank for rank in pair if rank != self._peers.rank)
         return {name: self.median_secs(op, f"'{name}' with worker {other}") for name, op in ops.items()}
 
     def median_secs(self, op: tf.Operation, what: str) -> float:
-        """Return the seconds that running an operation takes."""
+        """Return the seconds of running an operation."""
         run: Callable[[], Any] = self._session.make_callable(op)
         secs = []
         for _ in range(_WARMUP_RUNS + self._how.runs):
@@ -227,7 +226,7 @@ class _Probe:
 
 
 def _hops(group: WorkerGroup) -> tf.Operation:
-    """Hand a number to the other worker and back again, several times."""
+    """Send a number to the other worker and back again, several times."""
     other = 1 - group.rank
     with on_device(group.device()):
         ball = tf.zeros([])
@@ -243,7 +242,6 @@ def _hops(group: WorkerGroup) -> tf.Operation:
 
 
 def _stream(group: WorkerGroup, sender: int, name: str, num_elements: int) -> tf.Operation:
-    """Send numbers to the other worker, or wait for them."""
     pieces = [tf.TensorShape([num_elements // _PIECES])] * _PIECES
     if group.rank == sender:
         with on_device(group.device()):

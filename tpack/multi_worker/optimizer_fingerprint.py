@@ -1,9 +1,9 @@
-"""What an optimizer was told: its learning rate and other constants, for workers that compare theirs.
+"""Fingerprint of an optimizer: its learning rate and other constants, to compare between workers.
 
-Workers apply the same gradients, each by an optimizer of its own. If one has another learning rate than the others, its
-variables go another way, and nothing fails. Compared are numbers, truth values, and tensors by the numbers that go into
-them, of the optimizer, of those inside of it and of what processes its gradients. What a variable holds is not: all
-workers take it from worker 0.
+Workers apply the same gradients, each with an optimizer of its own. If one has another learning rate, its variables
+diverge, and nothing fails. The fingerprint has numbers, truth values, and tensors by the constants that they are
+computed from, of the optimizer, of those inside of it and of its gradient processors. Values of variables are left out:
+all workers take them from worker 0.
 """
 
 import dataclasses
@@ -15,30 +15,17 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import BaseVariable
+from tpack.graph_copy import op_kinds
 from tpack.tfutils.dependency import ancestors
 from tpack.tfutils.gradproc import GradientProcessor
 
-# What TensorFlow makes of the others while it builds, what it notes for itself, and what says which worker this is.
+# Attributes that TensorFlow derives from the others, its own notes, and those that depend on the worker.
 _LEFT_OUT_BEGIN, _LEFT_OUT_ENDS = "_self_", ("_t", "_tensor")
 _LEFT_OUT_WORDS = ("rank", "worker", "replica", "task", "slots", "non_slot")
-# What updates of variables take besides variables and gradients.
-_SETTINGS_OF_UPDATES = {
-    "alpha",
-    "beta1",
-    "beta2",
-    "epsilon",
-    "l1",
-    "l2",
-    "l2_shrinkage",
-    "lr",
-    "lr_power",
-    "momentum",
-    "rho",
-}
 
 
 def fingerprint_of_updates(graph: tf.Graph) -> dict[str, str]:
-    """Return what the optimizers of a graph were told, by the kind of update and the name of each setting.
+    """Return the settings of the optimizers of a graph, by the kind of update and the name of each setting.
 
     Args:
         graph: with operations that update variables.
@@ -54,13 +41,13 @@ def fingerprint_of_updates(graph: tf.Graph) -> dict[str, str]:
         _, is_update, kind = op.type.rpartition("Apply")
         if is_update:
             for argument, tensor in zip(op.op_def.input_arg, op.inputs, strict=False):
-                if argument.name in _SETTINGS_OF_UPDATES:
+                if argument.name in op_kinds.SETTINGS_OF_UPDATES:
                     found.setdefault(f"Apply{kind}.{argument.name}", set()).add(_numbers_into(tensor))
     return {name: " or ".join(sorted(texts)) for name, texts in found.items()}
 
 
 def fingerprint_of_optimizer(optimizer: tf.train.Optimizer) -> dict[str, Any]:
-    """Return what an optimizer was told, by the class and the name of each setting.
+    """Return the settings of an optimizer, by the class and the name of each setting.
 
     Args:
         optimizer: any.
@@ -75,7 +62,6 @@ def fingerprint_of_optimizer(optimizer: tf.train.Optimizer) -> dict[str, Any]:
 
 
 def _settings(name: str, value: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
-    """Yield the settings of something that was set under a name."""
     if isinstance(value, BaseVariable):
         return
     if isinstance(value, numbers.Real | np.generic | np.ndarray):
@@ -92,7 +78,7 @@ def _settings(name: str, value: Any, seen: set[int]) -> Iterator[tuple[str, Any]
 
 
 def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what may be a setting of an optimizer, by its class or else its name."""
+    """Yield the possible settings of an optimizer, by class or name."""
     for name, each in vars(value).items():
         is_noted = name.startswith(_LEFT_OUT_BEGIN) or name.endswith(_LEFT_OUT_ENDS)
         if not is_noted and not any(word in name for word in _LEFT_OUT_WORDS):
@@ -110,7 +96,7 @@ def _shown(value: Any) -> Any:
 
 
 def _numbers_into(tensor: tf.Tensor) -> str:
-    """Return the numbers that a tensor is computed from, in words."""
+    """Return the constants that a tensor is computed from, as text."""
     # Sorted by value, since the order of operations is that of their creation and no matter here.
     constants = [op for op in ancestors([tensor]) if op.type == "Const"]
     values = [tf.make_ndarray(op.get_attr("value")) for op in constants]

@@ -1,8 +1,8 @@
-"""Variables that lie on parameter servers, and the builder of workers that share them.
+"""Placement of variables on parameter servers, and the builder of workers that share them.
 
-Each worker builds a graph of its own, in which the shared variables lie on tasks of the job ``ps`` and everything else
-in the worker's own task. Graphs of several workers mean the same variable where it has the same name and lies in the
-same container on the same task; so they are placed alike in each, by a rule that looks at nothing but the variables.
+Each worker builds a graph of its own, with the shared variables on tasks of the job ``ps`` and everything else in the
+worker's own task. Graphs of several workers refer to the same variable if name, container and task are the same; so
+placement is the same in each, by a rule that depends on the variables alone.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -34,11 +34,11 @@ _HERE = "/device:CPU:0"
 
 
 class ServerPlacement:
-    """Where the variables of one training lie on parameter servers; the same in each worker.
+    """Placement of the variables of one training on parameter servers; the same in each worker.
 
     Args:
         member: this process.
-        run: what sets this training apart from others that were on the same servers: the name of its container.
+        run: the name of the training, and of its container, different from others on the same servers.
 
     Raises:
         ConfigError: The cluster has no parameter server.
@@ -47,7 +47,7 @@ class ServerPlacement:
     def __init__(self, member: ClusterMember, run: str) -> None:
         addresses = member.cluster.get("ps", ())
         if not addresses:
-            raise ConfigError(f"there is no parameter server to keep the variables: {member}. Start one: launch --ps 1")
+            raise ConfigError(f"ServerPlacement got no parameter server: expected one; use launch --ps 1 ({member})")
         self.member = member
         self.run = run
         self.load = LeastLoaded([f"/job:ps/task:{index}/device:CPU:0" for index in range(len(addresses))])
@@ -56,7 +56,7 @@ class ServerPlacement:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Place the variables that are created in this block; inside of another such block it changes nothing."""
+        """Place the variables that are created in this block; a nested block changes nothing."""
         if self._is_open:
             yield
             return
@@ -68,15 +68,15 @@ class ServerPlacement:
             self._is_open = False
 
     def settle(self) -> None:
-        """Place what comes from now on by its name alone: what workers have beside the model need not be the same."""
+        """Place later variables by their names alone: beside the model, workers may have different ones."""
         self._is_settled = True
 
     def take(self, size_bytes: int) -> str:
-        """Return the server with the fewest bytes, after adding some to it."""
+        """Return the server with the fewest bytes, and add some to it."""
         return self.load.take(size_bytes)
 
     def is_shared(self, variable: tf.Variable) -> bool:
-        """Tell whether a variable lies on a server."""
+        """Tell whether a variable is on a server."""
         return tf.DeviceSpec.from_string(variable.device).job == "ps"
 
     def _choose(self, name: str | None) -> str:
@@ -96,7 +96,7 @@ class ServerPlacement:
         return variable
 
     def _count(self, variable: tf.Variable) -> None:
-        """Count a variable where it lies, which is beside another one if it is an optimizer's."""
+        """Add a variable to its server's size; an optimizer's is beside another one."""
         device = tf.DeviceSpec.from_string(variable.device).to_string()
         size = variable.shape.num_elements()
         if device in self.load.devices and size is not None:
@@ -106,16 +106,16 @@ class ServerPlacement:
 @check_arguments
 @dataclass(frozen=True)
 class SharingOptions:
-    """How workers read shared variables, and which are cut.
+    """Options of shared variables: caching and partitioning.
 
     Args:
-        caching_device: where a worker keeps what it has read in a step: ``"cpu"``, ``"gpu"``, or None to read a
-            variable wherever it is used.
-        partitioner: cuts large variables into parts, each of which lies on some server, as TensorFlow's
+        caching_device: the device of a worker's copies of variables in a step: ``"cpu"``, ``"gpu"``, or None to read a
+            variable at each use.
+        partitioner: cuts large variables into parts on several servers, as TensorFlow's
             ``min_max_variable_partitioner`` does; of ``tf.get_variable`` only.
 
     Raises:
-        ConfigError: There is no such device.
+        ConfigError: The device is unknown.
     """
 
     caching_device: str | None = "cpu"
@@ -128,22 +128,22 @@ class SharingOptions:
 
 @check_arguments
 class ParameterServerBuilder(DataParallelBuilder):
-    """Lets workers share variables that lie on parameter servers, balanced by bytes.
+    """Let workers share variables on parameter servers, balanced by bytes.
 
     The K towers of a worker average their gradients first. Then the worker applies them by itself; or, where training
-    is synchronous, worker 0 does so once for all workers. An embedding's gradient is sent as the rows that were used.
+    is synchronous, worker 0 does so once for all workers. An embedding's gradient is sent as the used rows.
 
     Args:
-        towers: how many towers each worker has, or the numbers of their GPUs.
-        placement: where the variables lie.
-        end_signal: by which a worker tells the others that it wants to end.
-        options: how variables are shared and read.
-        progress: counts the steps of asynchronous workers; None lets workers train synchronously.
+        towers: the number of towers of each worker, or the numbers of their GPUs.
+        placement: that of the variables.
+        end_signal: the stop flag.
+        options: caching and partitioning.
+        progress: step counters of asynchronous workers; None makes training synchronous.
         tower_building: as for `DataParallelBuilder`.
 
     Raises:
         ConfigError: The towers cannot be understood.
-        DeviceError: A GPU that the machine, having GPUs, does not have.
+        DeviceError: A GPU does not exist on this machine, which has GPUs.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class ParameterServerBuilder(DataParallelBuilder):
         self._progress = progress
 
     def build(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> BuildResult:
-        """Build the towers of this worker and what it does for the others.
+        """Build the towers of this worker and its part of the common update.
 
         Args:
             grad_fn: see `GraphBuilder.build`.
@@ -197,7 +197,7 @@ class ParameterServerBuilder(DataParallelBuilder):
             pairs = average_in_worker(align_shared_gradients(towers.outputs))
             optimizer = check_optimizer(optimizer_fn())
             if self._progress is None:
-                # All workers know which step comes next, when they begin it.
+                # All workers begin the same step.
                 step = get_global_step_var()
                 train_op = apply_once(
                     pairs,
@@ -213,7 +213,7 @@ class ParameterServerBuilder(DataParallelBuilder):
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Set how variables are read, and which are cut, in the variable scope of the towers."""
+        """Set caching and partitioning in the variable scope of the towers."""
         with ExitStack() as scopes:
             arguments: dict[str, Any] = {}
             if self._options.caching_device is not None:
@@ -238,13 +238,13 @@ class ParameterServerBuilder(DataParallelBuilder):
 
 
 def _will_be_global(kwargs: dict[str, Any]) -> bool:
-    """Tell whether a creator's arguments put the variable into GLOBAL_VARIABLES, as TensorFlow does by default."""
+    """Tell whether a creator's arguments put the variable into GLOBAL_VARIABLES, TensorFlow's default."""
     collections = kwargs.get("collections")
     return collections is None or tf.GraphKeys.GLOBAL_VARIABLES in collections
 
 
 def average_in_worker(tower_grads: Sequence[GradsAndVars]) -> GradsAndVars:
-    """Average the gradients of a worker's towers on its CPU, before they leave it.
+    """Average the gradients of a worker's towers on its CPU.
 
     Args:
         tower_grads: K lists of N (gradient, variable) pairs, of variables that the towers share.

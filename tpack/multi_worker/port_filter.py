@@ -1,9 +1,9 @@
-"""Let a socket that listens on all interfaces be reached at some addresses only.
+"""Restrict a socket that listens on all interfaces to some addresses.
 
-TensorFlow's servers listen on all interfaces, whatever address they are given, and there is no option against it. Nor
-can the socket be exchanged for another once gRPC waits for it. But Linux lets a process put a filter on a socket of its
-own, a few instructions that look at each packet before the socket sees it: this one drops what is sent to another
-address, so that nobody there finds anything listening.
+TensorFlow's servers listen on all interfaces, without authentication, whatever address they are given: without this, a
+training on the loopback address could be taken over from the network. There is no option against it, and the socket
+cannot be replaced once gRPC waits for it. But Linux lets a process attach a filter to its own socket, a few
+instructions that see each packet before the socket does: this one drops packets to other addresses.
 """
 
 import ctypes
@@ -21,7 +21,7 @@ _Instruction: TypeAlias = tuple[int, int, int, int]
 
 _SO_ATTACH_FILTER = 26
 _NETWORK_HEADER = -0x100000 & 0xFFFFFFFF
-# Where the address that a packet is sent to stands in the header of its kind, and in how many words.
+# Offset of the destination address in each kind of header, and its length in words.
 _TARGET_OF_IPV4, _TARGET_OF_IPV6 = (16, 1), (24, 4)
 _LOAD_BYTE, _LOAD_WORD, _AND, _JUMP_IF_EQUAL, _RETURN = 0x30, 0x20, 0x54, 0x15, 0x06
 _ALL, _NOTHING = 0xFFFFFFFF, 0
@@ -30,15 +30,15 @@ _ALL, _NOTHING = 0xFFFFFFFF, 0
 def own_addresses(host: str) -> tuple[Address, ...]:
     """Return the addresses of this machine that a name stands for.
 
-    A name may also stand for something else: an address that a router in between replaces, as in front of a service of
-    Kubernetes; or for this machine and no other, as where /etc/hosts gives the machine's own name a loopback address.
-    By such a name the others do not send to the address that this machine finds.
+    A name may also stand for an address that a router translates, as in front of a service of Kubernetes; or for a
+    loopback address, where /etc/hosts gives one to the machine's own name. Then the others send to other addresses than
+    this machine finds.
 
     Args:
-        host: a name or an address in numbers.
+        host: a name or an IP address.
 
     Returns:
-        The addresses; empty where what others send to cannot be told from the name.
+        The addresses; empty where the name does not tell what the others send to.
     """
     try:
         found = {info[4][0] for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
@@ -52,14 +52,14 @@ def own_addresses(host: str) -> tuple[Address, ...]:
 
 
 def listen_only_at(port: int, addresses: Iterable[Address]) -> bool:
-    """Let the sockets of this process that listen at a port be reached at some addresses only.
+    """Restrict the sockets of this process that listen at a port to some addresses.
 
     Args:
         port: their port.
-        addresses: where they can be reached from now on.
+        addresses: those at which they stay reachable.
 
     Returns:
-        Whether they are so now; False where the system cannot do that.
+        Whether it was done; False where the system cannot do that.
     """
     if not sys.platform.startswith("linux"):
         return False
@@ -77,7 +77,7 @@ def listen_only_at(port: int, addresses: Iterable[Address]) -> bool:
 
 
 def _program(addresses: list[Address]) -> list[_Instruction]:
-    """Return the filter: all of a packet if it is sent to one of the addresses, else nothing of it."""
+    """Return the filter: all of a packet to one of the addresses, nothing of others."""
     program: list[_Instruction] = []
     for address in addresses:
         offset, num_words = _TARGET_OF_IPV4 if address.version == 4 else _TARGET_OF_IPV6
@@ -94,7 +94,7 @@ def _program(addresses: list[Address]) -> list[_Instruction]:
 
 
 def _listening_at(port: int) -> Iterator[socket.socket]:
-    """Yield the sockets of this process that listen at a port, each as a copy that is closed afterwards."""
+    """Yield copies of the sockets of this process that listen at a port; each is closed afterwards."""
     for name in os.listdir("/proc/self/fd"):
         copy = _copy_of_socket(int(name))
         if copy is not None:
@@ -114,7 +114,6 @@ def _copy_of_socket(descriptor: int) -> socket.socket | None:
 
 
 def _is_here(address: Address) -> bool:
-    """Tell whether an address is one of this machine's, since only such a one can be bound."""
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         try:

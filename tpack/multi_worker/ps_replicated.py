@@ -1,11 +1,11 @@
-"""Towers with variables of their own, and shadows of them on parameter servers, where gradients of all workers meet.
+"""Replicated towers, with master copies of their variables on parameter servers, where gradients are averaged.
 
-A worker's towers compute with their own copies. Their averaged gradients go to the servers, worker 0's optimizer
-applies them to the shadows, and when it has, each worker copies the shadows to its towers: variables cross the wire
+A worker's towers compute with variables of their own. Their averaged gradients go to the servers, worker 0's optimizer
+applies them to the master copies (shadows), and each worker copies these to its towers: variables cross the network
 once a step and worker, however many towers it has.
 
-The state of the optimizer lies beside the shadows. Worker 0 has a copy of it under the names that it has where one
-machine trains, for checkpoints: it is written to the servers when training begins, and read when an epoch is over.
+The optimizer's state is on the servers as well. Worker 0 has a copy of it for checkpoints, under the names that it has
+on one machine: it is written to the servers when training begins, and read when an epoch is over.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -35,22 +35,22 @@ _ONLY_AT_ENDS = 1 << 62
 
 @check_arguments
 class ReplicatedParameterServerBuilder(DataParallelBuilder):
-    """Gives each tower of each worker its own variables, and lets workers meet in shadows on parameter servers.
+    """Give each tower of each worker its own variables, with master copies on parameter servers.
 
     Args:
-        towers: how many towers each worker has, or the numbers of their GPUs.
-        placement: where the shadows lie.
-        end_signal: by which a worker tells the others that it wants to end.
+        towers: the number of towers of each worker, or the numbers of their GPUs.
+        placement: the servers of the shadows.
+        end_signal: the stop flag.
         tower_building: as for `DataParallelBuilder`.
 
     Attributes:
-        push: writes the variables of this worker, with the state of its optimizer, to the shadows; None in workers
-            that do not. Known when it was built.
-        shadows: what lies on the servers; worker 0 is to initialise them.
+        push: writes the variables of this worker, with the state of its optimizer, to the shadows; None before `build`,
+            and in workers that do not.
+        shadows: the variables on the servers, for worker 0 to initialise.
 
     Raises:
         ConfigError: The towers cannot be understood.
-        DeviceError: A GPU that the machine, having GPUs, does not have.
+        DeviceError: A GPU does not exist on this machine, which has GPUs.
     """
 
     def __init__(
@@ -68,21 +68,21 @@ class ReplicatedParameterServerBuilder(DataParallelBuilder):
         self.shadows: list[tf.Variable] = []
 
     def build(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> BuildResult:
-        """Build the towers of this worker, the shadows, and what it does for the others.
+        """Build the towers of this worker, the shadows, and its part of the common update.
 
         Args:
             grad_fn: see `GraphBuilder.build`.
             optimizer_fn: see `GraphBuilder.build`.
 
         Returns:
-            The train op, the towers, and ops that bring the towers of this worker together, and the copy of the
-            optimizer's state up to date.
+            The train op, the towers, and ops that synchronise the towers of this worker and the copy of the optimizer's
+            state.
 
         Shapes:
             K x N gradients are averaged to N in each of W workers, W x N to N on the servers, and N variables go back.
 
         Creates:
-            What `SyncMultiGPUReplicatedBuilder` does; on the servers a shadow of each variable that is trained.
+            What `SyncMultiGPUReplicatedBuilder` does; on the servers a shadow of each trained variable.
 
         Raises:
             TowerMismatchError: The towers created or trained different variables.
@@ -90,8 +90,8 @@ class ReplicatedParameterServerBuilder(DataParallelBuilder):
             ReductionError: The gradients of the towers differ in kind, dtype or shape.
 
         Source:
-            tensorpack's trainer of the same name, which adds the workers' gradients up where it means to average them,
-            and the benchmarks of TensorFlow, where it comes from.
+            tensorpack's trainer of the same name, which sums the workers' gradients where it means to average them, and
+            the benchmarks of TensorFlow, where it comes from.
         """
         towers = build_replicas(grad_fn, self.devices, tower_building=self._tower_building)
         optimizer = check_optimizer(optimizer_fn())
@@ -128,7 +128,7 @@ class ReplicatedParameterServerBuilder(DataParallelBuilder):
 
 
 class _OptimizerState:
-    """What an optimizer keeps beside shadows, each with a copy of this worker under the name that belongs to it.
+    """State of an optimizer on the servers, each variable with a copy of this worker under its usual name.
 
     Attributes:
         pairs: shadows, and the copies.
@@ -139,7 +139,7 @@ class _OptimizerState:
 
     @contextmanager
     def apart(self) -> Iterator[None]:
-        """Take the global variables that are made in this block for an optimizer's."""
+        """Treat the global variables of this block as an optimizer's."""
         with tf.variable_creator_scope(self._create):
             yield
 
@@ -165,7 +165,7 @@ def _variable(name: str, shape: tf.TensorShape, dtype: tf.DType, device: str) ->
 
 
 def _copy_back(shadows: Sequence[tf.Variable], replicas: Sequence[Sequence[tf.Variable]]) -> list[tf.Operation]:
-    """Give the variables of all towers of a worker the values of the shadows, each of which is read once."""
+    """Copy the shadows, each of which is read once, to the variables of all towers of a worker."""
     assignments = []
     with tf.name_scope("copy_back"):
         for shadow, *copies in zip(shadows, *replicas, strict=True):
@@ -180,7 +180,6 @@ def _copy_back(shadows: Sequence[tf.Variable], replicas: Sequence[Sequence[tf.Va
 
 
 def _assign(pairs: Sequence[tuple[tf.Variable, tf.Variable]], name: str) -> tf.Operation:
-    """Return the operation that gives the first of each pair the value of the second."""
     assignments = []
     with tf.name_scope(name):
         for target, source in pairs:

@@ -1,7 +1,7 @@
 """Trainers of several workers and parameter servers: tensorpack's two, on ``tpack launch --ps`` and other launchers.
 
-Each process runs the same script. In one that is a parameter server the trainer trains nothing: what would launch the
-training serves instead, until the workers have ended.
+Each process runs the same script. In a parameter server the trainer trains nothing: launching the training serves
+variables instead, until the workers have ended.
 """
 
 import socket
@@ -22,12 +22,10 @@ from tpack.graph_builder.precision import PrecisionPolicy, as_precision_policy
 from tpack.graph_copy.towers import TowerBuilding
 from tpack.input_source.base import InputSource
 from tpack.multi_worker.all_reduce import WorkerGroup
-from tpack.multi_worker.callbacks import PushBeforeEpoch, StepHeartbeat
-from tpack.multi_worker.cluster.cluster_spec import ClusterMember, ClusterTask
+from tpack.multi_worker.callbacks import BoundedStaleness, EpochBarrier, PushBeforeEpoch, StepHeartbeat
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.cluster.peers import Peers, connect_peers
-from tpack.multi_worker.cluster.ports import parse_address
 from tpack.multi_worker.cluster.resolver import resolve_cluster
-from tpack.multi_worker.epoch_barrier import BoundedStaleness, EpochBarrier
 from tpack.multi_worker.parameter_server import ParameterServerBuilder, ServerPlacement, SharingOptions
 from tpack.multi_worker.ps_replicated import ReplicatedParameterServerBuilder
 from tpack.multi_worker.servers import WorkerSessionCreator, start_server, use_server
@@ -39,6 +37,8 @@ from tpack.tfutils.sessinit import SessionInit
 from tpack.train.loop import StepCounter
 from tpack.train.single_cost import SingleCostTrainer
 from tpack.utils import logger
+from tpack.utils.launch_env import ClusterTask
+from tpack.utils.net_address import parse_address
 from tpack.utils.validation import check_arguments, check_count
 
 _POLL_SECS = 0.05
@@ -49,17 +49,17 @@ class DistributedTrainer(MultiWorkerTrainer):
 
     Args:
         make_builder: makes the builder of a worker.
-        server: the TensorFlow server of this process, if the script has started one; else one is started.
-        cluster: the place of this process, unless the server tells it; None is found out by `resolve_cluster`.
-        waits: how long workers wait for each other.
+        server: the TensorFlow server of this process, if the script has started one; None starts one.
+        cluster: the place of this process, unless it is the server's; None calls `resolve_cluster`.
+        waits: the timeouts.
         precision: ``"float32"``, ``"bfloat16"`` or a `PrecisionPolicy` that does not scale the cost.
-        compile: see `SingleCostTrainer`; what the servers do is not compiled.
+        compile: see `SingleCostTrainer`; operations on servers are not compiled.
 
     Attributes:
-        placement: where shared variables lie; of a worker.
+        placement: that of the shared variables; in a worker.
 
     Raises:
-        ConfigError: There is no parameter server, or the cost is to be scaled.
+        ConfigError: The cluster has no parameter server, or the cost is to be scaled.
         ClusterError: The workers do not find each other.
     """
 
@@ -75,12 +75,14 @@ class DistributedTrainer(MultiWorkerTrainer):
     ) -> None:
         waits = waits or WaitLimits()
         if as_precision_policy(precision).loss_scaling is not None:
-            raise ConfigError(f"{type(self).__name__} cannot scale the cost, as precision={precision!r} does")
+            raise ConfigError(
+                f"{type(self).__name__} got precision={precision!r}: expected a policy that does not scale the cost"
+            )
         member = _member(server, cluster, waits)
         if not member.cluster.get("ps"):
             raise ConfigError(
-                f"{type(self).__name__} keeps variables on parameter servers, and there is none: {member}. Start "
-                "one, as by tpack launch --ps 1"
+                f"{type(self).__name__} got a cluster without parameter servers: expected one; use tpack launch --ps 1 "
+                f"({member})"
             )
         self.server = server
         if member.job == "ps":
@@ -97,7 +99,7 @@ class DistributedTrainer(MultiWorkerTrainer):
 
     @property
     def serves(self) -> bool:
-        """Whether this process is a parameter server, in which nothing is trained."""
+        """Whether this process is a parameter server, which trains nothing."""
         return self.member.job == "ps"
 
     @property
@@ -111,10 +113,10 @@ class DistributedTrainer(MultiWorkerTrainer):
         Raises:
             ConfigError: This process is a worker.
             PeerLostError: A worker was lost, or another parameter server.
-            ClusterError: The workers did not come in time.
+            ClusterError: The workers are missing.
         """
         if not self.serves:
-            raise ConfigError(f"join is for parameter servers: {self.member}")
+            raise ConfigError(f"{type(self).__name__}.join got a worker: expected a parameter server ({self.member})")
         if self.server is None:
             start_server(self.member)
         logger.info(f"Serving as parameter server {self.member.index} at {self.member.address}.")
@@ -138,7 +140,7 @@ class DistributedTrainer(MultiWorkerTrainer):
             TowerMismatchError: The towers differ.
         """
         if self.serves:
-            raise ConfigError(f"{type(self).__name__} builds nothing in a parameter server: call its join()")
+            raise ConfigError(f"{type(self).__name__} got a parameter server: expected a worker; use join()")
         with self._scope():
             super().setup_graph(input_signature, input, get_cost_fn, get_opt_fn)
 
@@ -149,7 +151,7 @@ class DistributedTrainer(MultiWorkerTrainer):
             ConfigError: Several steps are to be one call.
         """
         if self.steps_per_call != 1:
-            raise ConfigError(f"{type(self).__name__} makes one step per call, got {self.steps_per_call}")
+            raise ConfigError(f"{type(self).__name__} got steps_per_call={self.steps_per_call}: expected 1")
         with self._scope():
             super().setup_callbacks(callbacks, monitors)
 
@@ -162,7 +164,7 @@ class DistributedTrainer(MultiWorkerTrainer):
 
     def _on_server(self, session_creator: SessionCreator) -> WorkerSessionCreator:
         if isinstance(session_creator, ServerSessionCreator):
-            # It waits for worker 0 by looking at all variables, which is done by the peers here.
+            # It polls variables to wait for worker 0, which the peers do here.
             session_creator = NewSessionCreator()
         elif isinstance(session_creator, WorkerSessionCreator):
             # It does not wait for parameter servers.
@@ -172,7 +174,7 @@ class DistributedTrainer(MultiWorkerTrainer):
         return super()._on_server(session_creator)
 
     def _wait_for_servers(self) -> None:
-        """Wait until all servers can be reached, since a session waits for them without a limit."""
+        """Wait until all servers are reachable, since a session waits for them without a limit."""
         wait_for_parameter_servers(self.member, self._waits.timeout_secs)
         super()._wait_for_servers()
 
@@ -182,7 +184,7 @@ class DistributedTrainer(MultiWorkerTrainer):
             super()._initialize_session(session_init, is_new=is_new)
             self.peers.barrier("the first values on parameter servers")
         else:
-            # What lies on the servers has its values from worker 0.
+            # Variables on the servers have their values from worker 0.
             self._set_by_init_ops.extend(v for v in tf.global_variables() if self.placement.is_shared(v))
             self.peers.barrier("the first values on parameter servers")
             super()._initialize_session(session_init, is_new=is_new)
@@ -194,30 +196,30 @@ class DistributedTrainer(MultiWorkerTrainer):
 
 @check_arguments
 class DistributedTrainerParameterServer(DistributedTrainer):
-    """Trains K towers in each of W workers, which share variables that lie on parameter servers.
+    """Train K towers in each of W workers, which share variables on parameter servers.
 
-    Asynchronously, each worker averages its towers' gradients and applies them by itself, so a gradient may come from
-    older values than those that it changes; with `max_staleness`, of at most so many steps before. Two runs differ.
-    Synchronously, worker 0 applies the average of all workers' gradients, and a run that is repeated gives the same
-    numbers. In both, a step is one of every worker and is counted once, and workers meet when an epoch is over.
+    Asynchronously, each worker averages its towers' gradients and applies them by itself, so a gradient may be computed
+    from older values than those that it changes; with `max_staleness`, of at most so many steps before. Two runs
+    differ. Synchronously, worker 0 applies the average of all workers' gradients, and repeated runs are equal. In both,
+    a step is one of every worker and is counted once, and workers wait for each other after an epoch.
 
     Args:
-        gpus: how many towers each worker has, or the numbers of their GPUs.
+        gpus: the number of towers of each worker, or the numbers of their GPUs.
         server: the TensorFlow server of this process, if the script has started one.
-        caching_device: where a worker keeps the variables that it has read in a step: ``"cpu"``, ``"gpu"``, or None to
-            read them wherever they are used.
+        caching_device: the device of a worker's copies of variables in a step: ``"cpu"``, ``"gpu"``, or None to read
+            them at each use.
         synchronous: average the gradients of all workers.
-        max_staleness: how many steps a worker may be ahead of the slowest, where they are asynchronous; None for any.
-        partitioner: cuts the variables of ``tf.get_variable`` that it wants to cut, such as
-            ``tf.min_max_variable_partitioner(num_ps)`` does with large ones.
-        cluster: the place of this process; None is found out by `resolve_cluster`.
-        waits: how long workers wait for each other.
+        max_staleness: the number of steps that an asynchronous worker may be ahead of the slowest; None for any.
+        partitioner: cuts variables of ``tf.get_variable``, such as ``tf.min_max_variable_partitioner(num_ps)`` does
+            with large ones.
+        cluster: the place of this process; None calls `resolve_cluster`.
+        waits: the timeouts.
         precision: as for `DistributedTrainer`.
         compile: as for `DistributedTrainer`.
         tower_building: as for `DataParallelBuilder`.
 
     Raises:
-        ConfigError: An argument cannot be, or there is no parameter server.
+        ConfigError: An argument is out of range, or the cluster has no parameter server.
         ClusterError: The workers do not find each other.
 
     Example:
@@ -242,7 +244,9 @@ class DistributedTrainerParameterServer(DistributedTrainer):
         if max_staleness is not None:
             check_count(self, "max_staleness", max_staleness, 0)
             if synchronous:
-                raise ConfigError(f"synchronous workers are never ahead: max_staleness={max_staleness} has no meaning")
+                raise ConfigError(
+                    f"{type(self).__name__} got max_staleness={max_staleness}: expected None with synchronous=True"
+                )
         options = SharingOptions(caching_device, partitioner)
         self._max_staleness = max_staleness
         self._progress: Progress | None = None
@@ -270,7 +274,7 @@ class DistributedTrainerParameterServer(DistributedTrainer):
         scopes = ExitStack()
         scopes.enter_context(self.graph.as_default())
         scopes.enter_context(self.placement.scope())
-        # Before what not all workers have, so that all look for it in the same place.
+        # First, before variables that only some workers have, so that its placement is the same in all.
         get_global_step_var()
         return scopes
 
@@ -281,7 +285,7 @@ class DistributedTrainerParameterServer(DistributedTrainer):
         if self._progress is None:
             self._notes = StepHeartbeat(self.peers, self.end_signal, self._ending)
             return [self._notes]
-        # They are at different steps, which says nothing.
+        # Different steps are normal.
         self._notes = StepHeartbeat(self.peers, self.end_signal, self._ending, says_steps=False)
         meeting = EpochBarrier(self.peers)
         if self._max_staleness is None or self.peers.size == 1:
@@ -290,16 +294,16 @@ class DistributedTrainerParameterServer(DistributedTrainer):
         return [self._notes, bound, meeting]
 
     def register_callback(self, cb: Callback | Sequence[Callback]) -> bool:
-        """Do as `Trainer.register_callback`; update operations of shared variables are run by the chief alone."""
+        """Do as `Trainer.register_callback`; only the chief runs update operations of shared variables."""
         if isinstance(cb, RunUpdateOps) and not self.is_chief:
             return False
         return super().register_callback(cb)
 
     def _share_values(self) -> None:
-        """Do nothing: there is one of each variable."""
+        """Do nothing: variables are shared."""
 
     def _compare_values(self) -> None:
-        """Do nothing: there is one of each variable."""
+        """Do nothing: variables are shared."""
 
     def _only_on_servers(self) -> Sequence[tf.Variable]:
         return () if self._progress is None else self._progress.variables
@@ -307,23 +311,22 @@ class DistributedTrainerParameterServer(DistributedTrainer):
 
 @check_arguments
 class DistributedTrainerReplicated(DistributedTrainer):
-    """Trains K towers with their own variables in each of W workers, whose gradients meet on parameter servers.
+    """Train K towers with their own variables in each of W workers, with gradients averaged on parameter servers.
 
-    The servers have a shadow of each variable that is trained. Worker 0 applies the average of all workers' gradients
-    to the shadows, and every worker copies them to its towers when it has. A run that is repeated gives the same
-    numbers.
+    The servers have a master copy (shadow) of each trained variable. Worker 0 applies the average of all workers'
+    gradients to it, and every worker copies the result to its towers. Repeated runs are equal.
 
     Args:
-        gpus: how many towers each worker has, or the numbers of their GPUs.
+        gpus: the number of towers of each worker, or the numbers of their GPUs.
         server: the TensorFlow server of this process, if the script has started one.
-        cluster: the place of this process; None is found out by `resolve_cluster`.
-        waits: how long workers wait for each other.
+        cluster: the place of this process; None calls `resolve_cluster`.
+        waits: the timeouts.
         precision: as for `DistributedTrainer`.
         compile: as for `DistributedTrainer`.
         tower_building: as for `DataParallelBuilder`.
 
     Raises:
-        ConfigError: An argument cannot be, or there is no parameter server.
+        ConfigError: An argument is out of range, or the cluster has no parameter server.
         ClusterError: The workers do not find each other.
 
     Example:
@@ -368,10 +371,10 @@ class DistributedTrainerReplicated(DistributedTrainer):
 
 
 def wait_for_parameter_servers(member: ClusterMember, timeout_secs: float) -> None:
-    """Wait until something listens where the parameter servers are to be.
+    """Wait until the parameter servers listen.
 
     Raises:
-        ClusterError: It did not come in time; the message names them.
+        ClusterError: Some do not, in time; the message names them.
     """
     deadline = time.monotonic() + timeout_secs
     missing = dict(enumerate(member.cluster["ps"]))
@@ -386,7 +389,7 @@ def wait_for_parameter_servers(member: ClusterMember, timeout_secs: float) -> No
 
 def _listens(address: str) -> bool:
     try:
-        with socket.create_connection(parse_address(address, "the address of a parameter server"), timeout=1.0):
+        with socket.create_connection(parse_address("ClusterMember", "cluster.ps", address), timeout=1.0):
             return True
     except OSError:
         return False
@@ -404,7 +407,6 @@ def _connected(member: ClusterMember, waits: WaitLimits) -> Peers:
 def _member(
     server: tf.train.Server | None, cluster: ClusterMember | ClusterTask | None, waits: WaitLimits
 ) -> ClusterMember:
-    """Return the place of this process, which a server tells as well."""
     if isinstance(cluster, ClusterMember):
         return cluster
     if server is None or cluster is not None:

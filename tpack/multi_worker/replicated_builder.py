@@ -1,7 +1,7 @@
-"""K towers in each of W workers that all have variables of their own: gradients are all-reduced over all W * K of them.
+"""Builder of K replicas in each of W workers, with gradients all-reduced over all W * K of them.
 
-Inside a worker it is what `SyncMultiGPUReplicatedBuilder` does, with any of its reducers. One copy of what came out is
-exchanged between the workers and goes back to the K towers.
+Inside a worker it is `SyncMultiGPUReplicatedBuilder`, with any of its reducers. One copy of the result is exchanged
+between the workers and goes back to the K towers.
 """
 
 from collections.abc import Sequence
@@ -20,8 +20,7 @@ from tpack.multi_worker.all_reduce import Exchange, WorkerGroup, all_reduce_betw
 from tpack.multi_worker.gradient_buckets import creation_order
 from tpack.multi_worker.stop_flag import StopFlag
 from tpack.reduction.base import Reducer
-from tpack.reduction.functions import merge_grad_list, split_grad_list
-from tpack.reduction.gradients import transposed
+from tpack.reduction.gradients import merge_grad_list, split_grad_list, transposed
 from tpack.reduction.sums import copy_slices_to_each, copy_to_each
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.grads import Column, Gradient, ReduceOp, is_sparse
@@ -30,23 +29,23 @@ from tpack.utils.validation import check_arguments
 
 @check_arguments
 class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
-    """Gives each tower of each worker its own variables and optimizer, and reduces gradients over all of them.
+    """Give each tower of each worker its own variables and optimizer, and reduce gradients over all of them.
 
-    Every worker builds its own towers, with as many of them as the others. They must begin with the same values: see
+    Every worker builds its own towers, as many as the others. They must begin with the same values: see
     `copy_from_worker`.
 
     Args:
-        towers: how many towers this worker has, or the numbers of their GPUs.
+        towers: the number of towers of this worker, or the numbers of their GPUs.
         group: the workers.
         average: average the gradients, or sum them.
         reducer: as for `SyncMultiGPUReplicatedBuilder`, inside a worker.
-        exchange: how gradients travel between workers; None means ``Exchange()``.
-        end_signal: travels with the gradients, if it is given.
+        exchange: options of the exchange between workers; None means ``Exchange()``.
+        end_signal: a stop flag that travels with the gradients.
         tower_building: as for `DataParallelBuilder`.
 
     Raises:
         ConfigError: ``reducer`` is something else, or the towers cannot be understood.
-        DeviceError: A GPU that the machine, having GPUs, does not have.
+        DeviceError: A GPU does not exist on this machine, which has GPUs.
     """
 
     def __init__(
@@ -108,7 +107,7 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
             return own
         sent, order = list(own[0]), creation_order(grads[0])
         if self._end_signal is not None:
-            # First, so that it never keeps gradients waiting.
+            # First, so that gradients never wait for it.
             order = [len(sent), *order]
             sent.append(self._end_signal.build())
         of_all = all_reduce_between_workers(self._group, sent, self._op, exchange=self._exchange, ready_order=order)
@@ -118,5 +117,4 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
 
 
 def _copied(grad: Gradient, column: Column) -> Column:
-    """Copy a gradient to where each tower has its own."""
     return copy_slices_to_each(grad, column) if is_sparse(grad) else copy_to_each(grad, column)

@@ -1,11 +1,11 @@
-"""The TensorFlow server of each process of a cluster, and sessions on it.
+"""TensorFlow server of each process of a cluster, and sessions on it.
 
-A server runs what the graphs of all processes place on its task. Each worker has a graph and a session of its own; they
-meet in what lies on servers under a name that several graphs know.
+A server runs the operations that the graphs of all processes place on its task. Each worker has a graph and a session
+of its own; they share objects on servers by name.
 
-A process has one server, from the first session until it ends, since TensorFlow cannot stop one. What else differs from
-a session without a cluster: operations that name no job may run in any task, so each is given its own; and what a graph
-leaves behind on a server would be found by the next one under the same names, so each graph has a container.
+A process has one server, from the first session until it ends, since TensorFlow cannot stop one. Two things differ from
+a session without a cluster: operations without a job may run in any task, so each is placed; and objects that a graph
+leaves on a server would be found by the next one under the same names, so each graph has a container.
 """
 
 import os
@@ -19,15 +19,15 @@ import tensorflow.compat.v1 as tf
 from tpack.compat import place_in_task
 from tpack.errors import ClusterError, ConfigError, DataExhaustedError, DeviceError
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
-from tpack.multi_worker.cluster.ports import parse_address
 from tpack.multi_worker.port_filter import listen_only_at, own_addresses
 from tpack.tfutils.sesscreate import NewSessionCreator, get_default_sess_config
 from tpack.tower.devices import check_devices_present, list_gpus, provide_cpu_devices, required_cpu_devices
 from tpack.utils import logger
+from tpack.utils.net_address import parse_address
 from tpack.utils.validation import check_arguments, check_count
 
 NUM_CHANNELS = 4
-"""So many connections go from each server to each other one; with one alone, large tensors move at half the speed."""
+"""Connections from each server to each other one; with one, large tensors move at half the speed."""
 
 _SERVERS: dict[tuple[int, str], "WorkerServer"] = {}
 
@@ -40,7 +40,7 @@ LOST_CONNECTION = (
     tf.errors.OutOfRangeError,
     DataExhaustedError,
 )
-"""What a step may end with since another process is gone: its queues are empty then, as where data have ended."""
+"""Errors of a step after the loss of another process: its queues are closed then, as at the end of data."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class WorkerServer:
 
     Attributes:
         member: the place of this process.
-        server: it cannot be stopped, and nobody may let go of it.
-        num_cpu_devices: how many logical CPU devices its task has.
+        server: it cannot be stopped, and must stay referenced.
+        num_cpu_devices: the number of logical CPU devices of its task.
     """
 
     member: ClusterMember
@@ -59,7 +59,7 @@ class WorkerServer:
 
     @property
     def target(self) -> str:
-        """What a session connects to."""
+        """The target of sessions."""
         return str(self.server.target)
 
     @property
@@ -81,10 +81,10 @@ def task_device(member: ClusterMember, rank: int | None = None) -> str:
 
     Args:
         member: any process of the cluster.
-        rank: the worker's; None for the process itself, which may be no worker.
+        rank: the worker's; None for the process itself, of any job.
 
     Raises:
-        ConfigError: There is no worker of that rank.
+        ConfigError: The rank does not exist.
     """
     if rank is None:
         return f"/job:{member.job}/task:{member.index}"
@@ -97,40 +97,40 @@ def task_device(member: ClusterMember, rank: int | None = None) -> str:
 def start_server(
     member: ClusterMember, *, num_cpu_devices: int = 1, config: tf.ConfigProto | None = None
 ) -> WorkerServer:
-    """Start the TensorFlow server of this process, or return the one that runs.
+    """Start the TensorFlow server of this process, or return the running one.
 
-    It can be reached at the member's address only, on Linux and where the address is known to be this machine's; else
-    at all of the machine's, and the log says so. Nothing that is sent is encrypted, and whoever reaches the port can
-    run operations.
+    It can be reached at the member's address only, on Linux and where the address is known to be this machine's;
+    otherwise at all of the machine's, and the log says so. Nothing is encrypted, and whoever reaches the port can run
+    operations.
 
     Args:
-        member: the place of this process: a worker or a parameter server. Its port is let go when the server has it.
-        num_cpu_devices: how many logical CPU devices the task has, which nobody can change later.
+        member: the place of this process: a worker or a parameter server. Its port reservation ends here.
+        num_cpu_devices: the number of logical CPU devices of the task, which cannot change later.
         config: further settings; None means ``get_default_sess_config()``.
 
     Raises:
-        ConfigError: The process is alone, or is an evaluator, which the others do not know of.
+        ConfigError: The process is alone, or is an evaluator, which is outside of the cluster.
         ClusterError: Another process listens at the port.
-        DeviceError: A server runs that has fewer devices.
+        DeviceError: The running server has fewer devices.
     """
     check_count("start_server", "num_cpu_devices", num_cpu_devices)
     address = member.address
     if address is None or member.job == "evaluator":
-        raise ConfigError(f"start_server wants a worker or a parameter server that others can reach: {member}")
+        raise ConfigError(f"start_server got {member}: expected a worker or a parameter server with an address")
     key = (os.getpid(), address)
     if key not in _SERVERS:
         _SERVERS[key] = _started(member, num_cpu_devices, config or get_default_sess_config())
     running = _SERVERS[key]
     if running.num_cpu_devices < num_cpu_devices:
         raise DeviceError(
-            f"{num_cpu_devices} CPU devices are wanted, and the server of this process, which runs at {address}, was "
-            f"started with {running.num_cpu_devices}: start it with num_cpu_devices={num_cpu_devices} at first"
+            f"start_server got num_cpu_devices={num_cpu_devices}: expected at most {running.num_cpu_devices}, as the "
+            f"server of this process at {address} has; start it with {num_cpu_devices} at first"
         )
     return running
 
 
 def use_server(member: ClusterMember, server: tf.train.Server) -> WorkerServer:
-    """Take a server that a script has started for the one of this process.
+    """Register a server that a script has started as that of this process.
 
     Args:
         member: the place of this process.
@@ -143,10 +143,10 @@ def use_server(member: ClusterMember, server: tf.train.Server) -> WorkerServer:
 
 
 def let_calls_to_lost_servers_fail() -> None:
-    """Let what a session asks of a server that is gone fail, in this process, from now on.
+    """Make calls to servers that are gone fail in this process from now on.
 
-    TensorFlow goes on asking for ever by default, and even a session that is closed waits for the answer. To be called
-    when all servers run: one that has not begun yet cannot be told from one that is gone.
+    By default TensorFlow retries without end, and even closing a session waits for the answer. Call it when all servers
+    run: one that has not started cannot be told from one that is gone.
 
     Creates:
         The environment variable GRPC_FAIL_FAST, if it is not set; TensorFlow reads it at each call.
@@ -155,9 +155,8 @@ def let_calls_to_lost_servers_fail() -> None:
 
 
 def _started(member: ClusterMember, num_cpu_devices: int, config: tf.ConfigProto) -> WorkerServer:
-    """Start a server."""
     jobs = {job: list(addresses) for job, addresses in member.cluster.items() if job != "evaluator"}
-    host, port = parse_address(member.address, "the member's address")
+    host, port = parse_address("ClusterMember", "address", member.address)
     try:
         server = tf.train.Server(
             jobs, member.job, member.index, config=_server_config(member, num_cpu_devices, config), start=False
@@ -176,7 +175,7 @@ def _started(member: ClusterMember, num_cpu_devices: int, config: tf.ConfigProto
         )
     server.start()
     if member.reservation is not None:
-        # Not before: whoever asked for any port meanwhile might have been given this one.
+        # Not before: another program could have got the port.
         member.reservation.close()
     return WorkerServer(member, server, num_cpu_devices)
 
@@ -193,7 +192,7 @@ def _server_config(member: ClusterMember, num_cpu_devices: int, config: tf.Confi
 
 
 def _why_not(port: int) -> str:
-    """Return why nothing can listen at a port, or nothing if it can."""
+    """Return why a port cannot be used, or "" if it can."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -205,23 +204,23 @@ def _why_not(port: int) -> str:
 
 
 def _connect_at_once() -> None:
-    """Wait for nothing before a session is made."""
+    """Do nothing before a session is made."""
 
 
 @check_arguments
 class WorkerSessionCreator(NewSessionCreator):
-    """Create a session on the server of this process, which is started with as many CPU devices as the graph needs.
+    """Create a session on the server of this process, which is started with the CPU devices that the graph needs.
 
-    All operations that name no job are placed in this process's task, and what they keep there in a container of the
-    graph's own: no variable has a value in a new session, except for those that are placed by name.
+    Operations without a job are placed in this process's task, and their state in a container of the graph's own: no
+    variable has a value in a new session, except for those that are placed by name.
 
     Args:
         member: the place of this process.
         config: as for `NewSessionCreator`.
         grappler: as for `NewSessionCreator`.
-        num_cores: how many cores this process has for itself; None for all that it may use. See `share_of_cores`.
-        before_connecting: called when the server runs and before the session is made, which waits for all other
-            servers without a limit: to find out that they run, such as by a barrier.
+        num_cores: the number of cores for this process; None for all that it may use. See `share_of_cores`.
+        before_connecting: called between the start of the server and the session, which waits for all other servers
+            without a limit: to find out that they run, such as by a barrier.
 
     Raises:
         ConfigError: As for `NewSessionCreator`; when a session is created, also from `start_server`.
@@ -243,7 +242,7 @@ class WorkerSessionCreator(NewSessionCreator):
         self._before_connecting = before_connecting
 
     def _open_session(self, graph: tf.Graph, config: tf.ConfigProto) -> tf.Session:
-        """Return a session on the server, after which the graph is not to be changed."""
+        """Return a session on the server; the graph must not change after it."""
         config.rpc_options.num_channels_per_target = NUM_CHANNELS
         provide_cpu_devices(config, graph, self._num_cores)
         server = start_server(self.member, num_cpu_devices=required_cpu_devices(graph), config=config)

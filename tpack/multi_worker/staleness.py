@@ -1,6 +1,6 @@
-"""What asynchronous workers know of each other in a step: how far each is, and whether one wants to end.
+"""Step counters of asynchronous workers, with their stop flag.
 
-Each worker counts its steps in a variable on the first parameter server, and reads those of all after each of its own.
+Each worker counts its steps in a variable on the first parameter server, and reads those of all after each step.
 """
 
 import tensorflow.compat.v1 as tf
@@ -13,15 +13,15 @@ _KEY = "multi_worker_progress"
 
 
 class Progress:
-    """How many steps the workers of a training have made since it began here.
+    """Step counters of the workers of a training, since it began here.
 
     Args:
         rank: this worker's.
-        num_workers: how many there are.
+        num_workers: the number of workers.
 
     Attributes:
-        steps: how many each worker has made, right after a step of this one.
-        variables: what is counted in; worker 0 is to initialise them before anybody begins.
+        steps: the steps of each worker, right after a step of this one.
+        variables: the counters, for worker 0 to initialise first.
     """
 
     steps: tf.Tensor
@@ -32,11 +32,11 @@ class Progress:
         self.variables: list[tf.Variable] = []
 
     def build(self, update: tf.Operation, end_signal: StopFlag) -> tf.Operation:
-        """Return a step that is counted, and tells the others what this worker wants.
+        """Return a step that is counted, and adds this worker's stop flag.
 
         Args:
             update: the step.
-            end_signal: what this worker wants, and what is heard from the others.
+            end_signal: the stop flag.
 
         Shapes:
             ``steps`` gets [W].

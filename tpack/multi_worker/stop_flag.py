@@ -1,18 +1,17 @@
-"""By which a worker tells the others, in a step, that this step is to be the last of all.
+"""Stop flag that travels with the gradients of a step, so that all workers stop after the same step.
 
-Workers end after the same step, or one would wait in a step that the others do not make. So who wants to end says so,
-and makes one more step, in which all hear it. Where several steps are one run, the run ends with that step, in each
-worker: the graph itself looks at what was heard.
+A worker that is to stop sets the flag and makes one more step, in which all receive it. Where several steps are one
+session call, the call ends with that step in each worker: the graph itself looks at the flag.
 """
 
 import tensorflow.compat.v1 as tf
 
 
 class StopFlag:
-    """What workers tell each other with the gradients of a step; what several say in one step is added up.
+    """Sum of the workers' stop flags in a step.
 
     Attributes:
-        told: what was said in a step, a scalar; None before the graph is built.
+        told: the sum, a scalar; None before the graph is built.
     """
 
     STOP, SIGNAL = 1, 4096
@@ -21,7 +20,7 @@ class StopFlag:
         self.told: tf.Tensor | None = None
 
     def build(self) -> tf.Tensor:
-        """Return what this worker says, in the current graph.
+        """Return this worker's flag, in the current graph.
 
         Creates:
             A local variable.
@@ -31,14 +30,14 @@ class StopFlag:
         return self._said.read_value()
 
     def say(self, session: tf.Session, what: int) -> None:
-        """Say something in the next step: `STOP`, or `SIGNAL` where it comes from outside of the program.
+        """Set the flag for the next step: `STOP`, or `SIGNAL` for a cause outside of the program.
 
-        While several steps are made, it may be called from another thread: the next one of them says it.
+        It may be called from another thread while a call makes several steps: the next one of them sends it.
         """
         session.run(self._says[what])
 
     def keep(self) -> tuple[tf.Operation, tf.Variable]:
-        """Return what keeps in each step what was said, and a variable: whether nothing was.
+        """Return an operation that stores the sum of each step, and a variable: whether it was zero.
 
         Creates:
             Two local variables.
@@ -50,7 +49,7 @@ class StopFlag:
         return tf.group(*kept, name="keep_end_signal"), goes_on
 
     def kept(self, session: tf.Session) -> float:
-        """Return what was said in the last step; after `keep`."""
+        """Return the sum of the last step; after `keep`."""
         return float(session.run(self._kept))
 
 

@@ -1,4 +1,4 @@
-"""The trainer of a distribution strategy over several workers."""
+"""Trainer of a distribution strategy over several workers."""
 
 from typing import Any
 
@@ -8,28 +8,29 @@ from tpack.graph_builder.base import GraphBuilder
 from tpack.graph_builder.compiled import Compile
 from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.multi_worker.all_reduce import WorkerGroup
-from tpack.multi_worker.cluster.cluster_spec import ClusterMember, ClusterRank, ClusterTask
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.trainer import MultiWorkerTrainer, WaitLimits
+from tpack.utils.launch_env import ClusterRank, ClusterTask
 from tpack.utils.validation import check_arguments
 
 
 @check_arguments
 class MultiWorkerStrategyTrainer(MultiWorkerTrainer):
-    """Trains a model with one cost under a `CollectiveAllReduceStrategy`, whose towers are in all of W workers.
+    """Train a model with one cost under a `CollectiveAllReduceStrategy`, with towers in all of W workers.
 
-    It is to `MultiWorkerTrainerReplicated` what `StrategyTrainer` is to `SyncMultiGPUTrainerReplicated`. A process that
-    is alone trains as `StrategyTrainer` does. Variables on parameter servers have trainers of their own
+    It corresponds to `MultiWorkerTrainerReplicated` as `StrategyTrainer` does to `SyncMultiGPUTrainerReplicated`. A
+    process that is alone trains as `StrategyTrainer` does. Variables on parameter servers have trainers of their own
     (`DistributedTrainerParameterServer`), and an `Estimator` takes a `ParameterServerStrategy`.
 
     Args:
         strategy: the strategy; each worker has its own, with as many devices as the others'.
-        cluster: the place of this process; None is found out by `resolve_cluster`.
-        waits: how long workers wait for each other.
+        cluster: the place of this process; None calls `resolve_cluster`.
+        waits: the timeouts.
         precision: see `SingleCostTrainer`.
         compile: see `SingleCostTrainer`; None where there are several workers.
 
     Raises:
-        ConfigError: ``strategy`` is something else, or the process is no worker.
+        ConfigError: ``strategy`` is something else, or the process is not a worker.
         ClusterError: The workers do not find each other.
 
     Example:

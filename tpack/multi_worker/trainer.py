@@ -1,8 +1,8 @@
-"""Trainers of several workers: each process builds a graph of its own, and they meet at each step.
+"""Trainers of several workers: each process builds a graph of its own, and they exchange gradients in each step.
 
-What a trainer of one machine does is done in each worker. Here is what they do together: they compare what they are
-about to train, begin with the values of worker 0, which alone restores a checkpoint, and end together: none is left
-waiting in a step for one that is lost, failed or was told to end.
+Each worker does what a trainer of one machine does. Together they compare what they are about to train, begin with the
+values of worker 0, which alone restores a checkpoint, and stop together: none is left waiting in a step for a worker
+that is lost, failed or has stopped.
 """
 
 import dataclasses
@@ -25,11 +25,10 @@ from tpack.graph_copy.towers import TowerBuilding
 from tpack.input_source.base import InputSource
 from tpack.multi_worker.all_reduce import Arrivals, Exchange, WorkerGroup, copy_from_worker
 from tpack.multi_worker.callbacks import BroadcastFromChief, ReplicaCheck, StepHeartbeat, compare_values
-from tpack.multi_worker.cluster.cluster_spec import ClusterMember, ClusterRank, ClusterTask
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.cluster.consistency import check_consistency, program
 from tpack.multi_worker.cluster.cpu_share import share_of_cores
-from tpack.multi_worker.cluster.peer_failure import ended_by_loss
-from tpack.multi_worker.cluster.peers import Peers, connect_peers
+from tpack.multi_worker.cluster.peers import Peers, connect_peers, ended_by_loss
 from tpack.multi_worker.cluster.resolver import resolve_cluster
 from tpack.multi_worker.coordinated_stop import LONG_SECS, CoordinatedStop
 from tpack.multi_worker.optimizer_fingerprint import fingerprint_of_optimizer
@@ -45,17 +44,18 @@ from tpack.train.config import TrainConfig
 from tpack.train.interruption import Interrupted, Interruption
 from tpack.train.multi_step import MultiStepRunner
 from tpack.train.single_cost import BuilderTrainer
+from tpack.utils.launch_env import ClusterRank, ClusterTask
 from tpack.utils.validation import check_arguments, check_number
 
 
 @check_arguments
 @dataclasses.dataclass(frozen=True)
 class WaitLimits:
-    """How long the workers of a training wait for each other.
+    """Timeouts of the workers of a training.
 
     Args:
-        heartbeat_secs: after how long of silence a worker is taken for lost. One that is killed is found at once.
-        straggler_secs: after how long a worker that others wait for is named in the log; no less than that.
+        heartbeat_secs: of silence, after which a worker is lost. A killed worker is detected at once.
+        straggler_secs: after which a worker that others wait for is named in the log; at least `heartbeat_secs`.
         timeout_secs: how long workers wait for each other before the first step.
 
     Raises:
@@ -79,20 +79,20 @@ class MultiWorkerTrainer(BuilderTrainer):
 
     Args:
         make_builder: makes the builder, for a group of workers.
-        cluster: the place of this process; None is found out by `resolve_cluster`, as is one that is not yet a member.
-        waits: how long workers wait for each other.
+        cluster: the place of this process; None, or what is not a member yet, goes through `resolve_cluster`.
+        waits: the timeouts.
         precision: see `SingleCostTrainer`.
         compile: see `SingleCostTrainer`.
 
     Attributes:
         member: the place of this process.
-        group: the workers, as what they exchange in the graph needs them.
+        group: the workers, for exchanges in the graph.
         peers: the workers, for small values between steps.
-        end_signal: by which a worker tells the others, in a step, that it wants to end.
-        arrivals: whose part of the current step has come.
+        end_signal: the stop flag of a step.
+        arrivals: counters of the workers' parts of the current step.
 
     Raises:
-        ConfigError: The process is no worker, or from `resolve_cluster`.
+        ConfigError: The process is not a worker, or from `resolve_cluster`.
         ClusterError: The workers do not find each other.
     """
 
@@ -112,7 +112,7 @@ class MultiWorkerTrainer(BuilderTrainer):
             cluster = _place_of(os.getpid())
         self.member = cluster if isinstance(cluster, ClusterMember) else resolve_cluster(cluster)
         if self.member.rank is None:
-            raise ConfigError(f"{type(self).__name__} is for those that train, and {self.member}")
+            raise ConfigError(f"{type(self).__name__} got {self.member}: expected a process that trains")
         self.peers = connect_peers(
             self.member,
             heartbeat_secs=waits.heartbeat_secs,
@@ -134,15 +134,15 @@ class MultiWorkerTrainer(BuilderTrainer):
             self.compiler.is_on_server = not self.is_alone
 
     def _check_processes(self) -> None:
-        """Be one of several processes."""
+        """Allow several processes."""
 
     @property
     def is_alone(self) -> bool:
-        """Whether there is no other process to train with."""
+        """Whether this is the only process of the training."""
         return self.peers.size == 1
 
     def follow_chief(self, config: TrainConfig) -> None:
-        """Let a config begin where the chief's does, which has looked for checkpoints, and draw other numbers than it.
+        """Begin where the chief does, which has looked for checkpoints, with other random numbers.
 
         Args:
             config: this worker's.
@@ -170,7 +170,7 @@ class MultiWorkerTrainer(BuilderTrainer):
 
         Args:
             input_signature: as for `SingleCostTrainer.setup_graph`.
-            input: where this worker's data come from.
+            input: this worker's source of data.
             get_cost_fn: as for `SingleCostTrainer.setup_graph`.
             get_opt_fn: as for `SingleCostTrainer.setup_graph`.
 
@@ -192,11 +192,11 @@ class MultiWorkerTrainer(BuilderTrainer):
             self._shared = variables
 
     def _facts(self) -> dict[str, Any]:
-        """Return the settings that all workers must share, besides the program and the variables."""
+        """Return the settings that must be the same in all workers, besides the program and the variables."""
         return {"the trainer": type(self).__name__, "towers": len(self.devices), "precision": repr(self.precision)}
 
     def _variables_of_all(self) -> list[tf.Variable]:
-        """Return the variables that all workers have when the graph was set up."""
+        """Return the variables that all workers have after the set-up of the graph."""
         return list(tf.global_variables())
 
     def _setup_graph(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> list[Callback]:
@@ -210,19 +210,19 @@ class MultiWorkerTrainer(BuilderTrainer):
         return callbacks if self.is_alone else [*self._callbacks_of_several(), *callbacks]
 
     def _callbacks_of_several(self) -> list[Callback]:
-        """Return what is to be done in each of several workers."""
+        """Return the callbacks for each of several workers."""
         self._notes = StepHeartbeat(self.peers, self.end_signal, self._ending)
         self._compare, self._copy_to_all = ReplicaCheck(self.peers), BroadcastFromChief()
         return [self._notes, self._compare, self._copy_to_all]
 
     def setup_callbacks(self, callbacks: Sequence[Callback], monitors: Sequence[MonitorBase]) -> None:
-        """Do as `Trainer.setup_callbacks`, and let variables that callbacks have made on all workers be shared."""
+        """Do as `Trainer.setup_callbacks`, and share variables that callbacks have created on all workers."""
         super().setup_callbacks(callbacks, monitors)
         if not self.is_alone:
             self._share_values()
 
     def _share_values(self) -> None:
-        """Let all workers begin with the values that worker 0 has, and begin and end each epoch with them."""
+        """Copy the values of worker 0 to all at the beginning, and around each epoch."""
         with self.graph.as_default():
             made = _kinds(tf.global_variables())
             of_all = self.peers.gather("the variables of callbacks", made)
@@ -242,13 +242,13 @@ class MultiWorkerTrainer(BuilderTrainer):
 
         Args:
             session_creator: a `NewSessionCreator`, whose settings the session gets.
-            session_init: gives worker 0 its values; the others have no use for it.
+            session_init: the first values, for worker 0; the others ignore it.
 
         Raises:
             ConfigError: ``session_creator`` is another one; or as `Trainer.initialize`, as for the rest.
             ClusterError: The workers are to make different numbers of steps, a port is in use, or a worker was lost.
-            DeviceError: The session lacks a device that the graph asks for.
-            CheckpointError: What is to be restored is missing, damaged or of other shapes.
+            DeviceError: The session lacks a device of the graph.
+            CheckpointError: A value to restore is missing, damaged or of another shape.
         """
         if self.is_alone:
             super().initialize(session_creator, session_init)
@@ -269,7 +269,7 @@ class MultiWorkerTrainer(BuilderTrainer):
         self.peers.on_stall(self._awaited)
 
     def _awaited(self) -> list[int]:
-        """Return whom this worker waits for in its step; called from another thread."""
+        """Return the ranks that this worker waits for in its step; called from another thread."""
         try:
             return self.arrivals.missing(self.sess)
         except (RuntimeError, tf.errors.OpError):
@@ -282,8 +282,8 @@ class MultiWorkerTrainer(BuilderTrainer):
             return session_creator
         if type(session_creator) is not NewSessionCreator or session_creator.target:
             raise ConfigError(
-                f"{type(self).__name__} has its session on the server of its own process, and got {session_creator!r} "
-                "to create it: expected a NewSessionCreator, which may have a config, or a WorkerSessionCreator"
+                f"{type(self).__name__} got session_creator={session_creator!r}: expected a NewSessionCreator, which "
+                "may have a config, or a WorkerSessionCreator, for a session on the server of its own process"
             )
         return WorkerSessionCreator(
             self.member,
@@ -298,15 +298,14 @@ class MultiWorkerTrainer(BuilderTrainer):
         let_calls_to_lost_servers_fail()
 
     def _compare_values(self) -> None:
-        """Compare what all workers begin with: a copy that went wrong would never show."""
         compare_values(self.peers, self.sess, self._shared, "checksums of first values")
 
     def _fixed_executor(self) -> str:
-        # Another process than the one that asks runs the kernels, as far as TensorFlow is concerned.
+        # For TensorFlow, the kernels run in another process than the session.
         return super()._fixed_executor() if self.is_alone else "pool"
 
     def train(self, *args: Any, **kwargs: Any) -> None:
-        """Do as `Trainer.train`, on all workers together, and end what they have in common.
+        """Do as `Trainer.train`, on all workers together, and close the control channel.
 
         Args:
             *args: as for `Trainer.train`.
@@ -322,28 +321,27 @@ class MultiWorkerTrainer(BuilderTrainer):
             self.peers.close()
 
     def _meet_before(self, epoch_num: int) -> None:
-        """Go on with the next epoch if all do."""
         self._ending.before_epoch(epoch_num)
 
     def _train(self, interruption: Interruption) -> None:
         try:
             super()._train(interruption)
         except (StopTraining, Interrupted) as request:
-            # After the last step of an epoch, the others do not know of it yet.
+            # After the last step of an epoch, the others have no flag yet.
             if self.loop.epoch_finished and self.loop.epoch_num < self.loop.max_epoch:
                 self._ending.end_after_epoch(self.loop.epoch_num + 1, request)
             raise
 
     def _finish(self, *, has_failed: bool) -> None:
         if not has_failed:
-            # The last sums that others take lie on this process's server.
+            # Others may still read the last sums from this process's server.
             self.peers.barrier("the end of training", timeout_secs=LONG_SECS)
         super()._finish(has_failed=has_failed)
 
-    # What is done when one of them fails, or wants to end.
+    # Failures, and requests to stop.
 
     def _break_off(self) -> None:
-        """Let what this worker waits for return, since it cannot go on without another; in a thread of its own."""
+        """Make the current wait return after a peer failure; in a thread of its own."""
         error = self.peers.error
         if self.interruption is not None and error is not None:
             self.interruption.fail(error)
@@ -352,7 +350,7 @@ class MultiWorkerTrainer(BuilderTrainer):
 
     @contextmanager
     def _telling_others(self) -> Iterator[None]:
-        """Tell the others of an error that ends this worker before it trains."""
+        """Report an error before the training to the others."""
         try:
             yield
         except BaseException as error:
@@ -361,7 +359,7 @@ class MultiWorkerTrainer(BuilderTrainer):
             raise
 
     def _end_if_asked(self, interruption: Interruption, trigger_step: Callable[[], None] | None = None) -> None:
-        """End after the step after which all workers do: who is asked to end says so, and makes one more."""
+        """Stop after the step after which all workers do: a worker that is to stop makes one more."""
         request: BaseException | None = None
         try:
             super()._end_if_asked(interruption, trigger_step)
@@ -384,30 +382,30 @@ class MultiWorkerTrainer(BuilderTrainer):
             self._ending.ask_at_once(self.sess)
 
     def _may_be_interrupted(self, interruption: Interruption) -> bool:
-        # A step that was not begun is not left out either, since the others wait in it.
+        # A step that has not begun is made too, since the others wait in it.
         return super()._may_be_interrupted(interruption) if self.is_alone else interruption.is_late
 
 
 @check_arguments
 class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
-    """Trains K towers with their own variables in each of W workers, and all-reduces the gradients over all of them.
+    """Train K towers with their own variables in each of W workers, with gradients all-reduced over all of them.
 
     Every worker runs the same script, which a launcher has started as several processes (``tpack launch``, ``srun``,
     ``mpirun``, a Job of Kubernetes); alone, it trains as `SyncMultiGPUTrainerReplicated` does.
 
     Args:
-        gpus: how many towers each worker has, or the numbers of their GPUs; all workers have as many.
+        gpus: the number of towers of each worker, or the numbers of their GPUs; as many in all workers.
         average: average the gradients, or sum them.
         mode: as for `SyncMultiGPUTrainerReplicated`, inside a worker.
-        wire_dtype: ``"bfloat16"`` or ``"float16"`` rounds gradients for their way between workers; see `Exchange`.
-        cluster: the place of this process; None is found out by `resolve_cluster`.
-        waits: how long workers wait for each other.
+        wire_dtype: ``"bfloat16"`` or ``"float16"`` rounds gradients for the network between workers; see `Exchange`.
+        cluster: the place of this process; None calls `resolve_cluster`.
+        waits: the timeouts.
         precision: see `SingleCostTrainer`.
         compile: see `SingleCostTrainer`.
         tower_building: as for `DataParallelBuilder`.
 
     Raises:
-        ConfigError: An argument cannot be, or the process is no worker.
+        ConfigError: An argument is out of range, or the process is not a worker.
         ClusterError: The workers do not find each other.
 
     Example:
@@ -449,7 +447,6 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
 
 
 def _kinds(variables: Sequence[tf.Variable]) -> dict[str, str]:
-    """Return what kind of variable each is, by name."""
     trained = {variable.op.name for variable in tf.trainable_variables()}
     return {
         v.op.name: f"{v.dtype.base_dtype.name} {v.shape}{', trained' if v.op.name in trained else ''}"
@@ -459,5 +456,5 @@ def _kinds(variables: Sequence[tf.Variable]) -> dict[str, str]:
 
 @functools.cache
 def _place_of(pid: int) -> ClusterMember:
-    """Return the place of this process, which is found out once: workers meet, and nobody can come a second time."""
+    """Return the place of this process, which is resolved once: a rendezvous cannot be repeated."""
     return resolve_cluster()

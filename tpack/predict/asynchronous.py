@@ -1,4 +1,4 @@
-"""Predict data points that come one by one, from many threads, in batches."""
+"""Batched prediction of data points from many threads."""
 
 import queue
 from collections.abc import Callable, Sequence
@@ -15,21 +15,21 @@ from tpack.utils.concurrency import StoppableThread
 from tpack.utils.validation import check_arguments, check_count, check_instances
 
 _QUEUE_SIZE_FOR_EACH = 100
-"""How many data points may wait for each predictor before `put_task` waits."""
+"""The data points that may wait for each predictor before `put_task` waits."""
 
 _Task = tuple[Sequence[Any], Future[list[Any]]]
 
 
 @check_arguments
 class MultiThreadAsyncPredictor:
-    """Give each of several predictors a thread, and data points that wait to whichever is free.
+    """Predictor with a thread for each of several predictors, which batches waiting data points.
 
-    A thread takes what waits at that moment, up to ``batch_size`` data points, and predicts it as one batch: so batches
-    are small when there is little to do, and large when there is much. It suits predictions for many simulators.
+    A free thread takes the waiting data points, up to ``batch_size``, and predicts them as one batch: so batches grow
+    with the load. It suits predictions for many simulators.
 
     Args:
         predictors: usually those of a `MultiTowerOfflinePredictor`.
-        batch_size: how many data points a batch has at most.
+        batch_size: the most data points of a batch.
 
     Raises:
         ConfigError: ``predictors`` is not a list of `OnlinePredictor`, or one returns its input, or ``batch_size`` is
@@ -53,7 +53,7 @@ class MultiThreadAsyncPredictor:
         self._state = "new"
 
     def start(self) -> None:
-        """Start the threads. A predictor without a session of its own uses the one that is the default now.
+        """Start the threads. Predictors without a session use the present default session.
 
         Raises:
             ConfigError: They were started before.
@@ -68,15 +68,15 @@ class MultiThreadAsyncPredictor:
     def put_task(
         self, dp: Sequence[Any], callback: Callable[[Future[list[Any]]], Any] | None = None
     ) -> Future[list[Any]]:
-        """Hand in one data point; wait while too many are waiting already.
+        """Submit one data point; wait while too many are waiting.
 
         Args:
             dp: the components of one data point, without a batch dimension.
-            callback: called with the future when it is done, in the thread that predicted.
+            callback: called with the finished future, in the predicting thread.
 
         Returns:
-            A ``concurrent.futures.Future`` whose result is the list of outputs for this data point, without a batch
-            dimension. What goes wrong with this data point, and not with others of its batch, is its exception.
+            A ``concurrent.futures.Future`` of the list of outputs for this data point, without a batch dimension. An
+            error of this data point alone is the exception of its future.
 
         Raises:
             ConfigError: The threads were not started, or were stopped.
@@ -84,7 +84,7 @@ class MultiThreadAsyncPredictor:
         future: Future[list[Any]] = Future()
         if callback is not None:
             future.add_done_callback(callback)
-        # Any thread serves to wait for room: all of them are stopped together.
+        # Any thread can wait for room: all are stopped together.
         if self._state == "new" or not self._threads[0].queue_put_stoppable(self._tasks, (dp, future)):
             raise ConfigError(
                 f"MultiThreadAsyncPredictor takes data points between start() and stop(), and it is {self._state}"
@@ -94,7 +94,7 @@ class MultiThreadAsyncPredictor:
         return future
 
     def stop(self) -> None:
-        """End the threads after the batches that they work on; the futures of data points that wait are cancelled."""
+        """End the threads after their current batches, and cancel the futures of waiting data points."""
         was_started, self._state = self._state == "started", "stopped"
         for thread in self._threads:
             thread.stop()
@@ -119,7 +119,7 @@ class MultiThreadAsyncPredictor:
 
 
 class _PredictThread(StoppableThread):
-    """Takes tasks and works on them until stopped."""
+    """Thread that works on tasks until stopped."""
 
     def __init__(self, number: int, predictor: OnlinePredictor, tasks: "queue.Queue[_Task]", batch_size: int) -> None:
         super().__init__(name=f"MultiThreadAsyncPredictor-{number}", daemon=True)
@@ -131,12 +131,12 @@ class _PredictThread(StoppableThread):
     def run(self) -> None:
         with self.session.as_default() if self.session is not None else nullcontext():
             while (first := self.queue_get_stoppable(self._tasks)) is not None:
-                # A future that was cancelled while it waited is left out; the others cannot be cancelled any more.
+                # A future that was cancelled while it waited is left out; the others can no longer be cancelled.
                 tasks = [task for task in (first, *self._waiting()) if task[1].set_running_or_notify_cancel()]
                 self._work_on(tasks)
 
     def _waiting(self) -> list[_Task]:
-        """Return what waits, up to a batch less the first one."""
+        """Return the waiting tasks, up to a batch less the first one."""
         tasks: list[_Task] = []
         while len(tasks) < self._batch_size - 1:
             try:
@@ -152,7 +152,7 @@ class _PredictThread(StoppableThread):
             results = self._predict([dp for dp, _ in tasks])
         except Exception as error:
             if len(tasks) > 1 and isinstance(error, DataPointError):
-                # One that does not fit must not spoil those that were in its batch by chance.
+                # A wrong data point must not fail the others of its batch.
                 for task in tasks:
                     self._work_on([task])
                 return
@@ -171,7 +171,7 @@ class _PredictThread(StoppableThread):
         for output, tensor in zip(outputs, self._predictor.output_tensors, strict=True):
             if np.ndim(output) == 0 or len(output) != len(points):
                 raise ConfigError(
-                    f"MultiThreadAsyncPredictor wants one row for each data point: for a batch of {len(points)}, "
+                    f"MultiThreadAsyncPredictor expected one row for each data point: for a batch of {len(points)}, "
                     f"{tensor.name} is of shape {np.shape(output)}"
                 )
         return [[output[number] for output in outputs] for number in range(len(points))]

@@ -1,4 +1,4 @@
-"""The contract of a predictor: a function of one numpy data point."""
+"""The contract of predictors: functions of one numpy data point."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ __getattr__ = on_unknown_name(__name__)
 
 
 class PredictorBase:
-    """Call it with the components of a data point to get the outputs; subclasses override `_do_call`.
+    """Function of a data point's components; subclasses override `_do_call`.
 
     Attributes:
         return_input: return ``(data_point, outputs)`` in place of the outputs alone.
@@ -35,7 +35,7 @@ class PredictorBase:
         return (dp, output) if self.return_input else output
 
     def _do_call(self, dp: Sequence[Any]) -> Any:
-        """Return the outputs for one data point."""
+        """Return the outputs of one data point."""
         raise NotImplementedError(f"{type(self).__name__} does not override _do_call")
 
 
@@ -44,20 +44,18 @@ def make_predict_function(
 ) -> Callable[..., list[np.ndarray]]:
     """Return a function of one array for each input that returns the values of the outputs.
 
-    Some outputs may be inputs too. TensorFlow's cheap way to run one fixed set of fetches refuses a tensor that is both
-    fed and fetched. A script asks for it where the input has a default, such as the noise of a generator, and belongs
-    to the result.
+    Outputs may be inputs too, as where an input has a default, such as the noise of a generator. TensorFlow's fast
+    callables reject a tensor that is both fed and fetched. The error of a failed operation names the line of the
+    program that made it, if the function was not loaded.
 
     Args:
         session: an open session; it must outlive the function.
         inputs: tensors to feed.
-        outputs: tensors to return. One that is an input is returned as it was given.
-
-    An operation that fails is told with the line of the program that made it, if the function was not loaded.
+        outputs: tensors to return. Those that are inputs are returned as given.
     """
     position_of = {tensor.name: position for position, tensor in enumerate(inputs)}
     computed = [tensor for tensor in outputs if tensor.name not in position_of]
-    call = make_callable(session, feeds=inputs, fetches=computed) if computed else _nothing
+    call = make_callable(session, feeds=inputs, fetches=computed) if computed else lambda *arrays: []
 
     def function(*arrays: np.ndarray) -> list[np.ndarray]:
         try:
@@ -73,7 +71,3 @@ def make_predict_function(
         return [arrays[position_of[each.name]] if each.name in position_of else next(values) for each in outputs]
 
     return predict
-
-
-def _nothing(*arrays: np.ndarray) -> list[np.ndarray]:
-    return []

@@ -1,4 +1,4 @@
-"""What a predictor needs to know: the model, its inputs and outputs, and where the weights come from."""
+"""The configuration of a predictor: model, inputs, outputs and weights."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,32 +18,30 @@ from tpack.utils.validation import check_arguments, check_instance, check_instan
 
 @check_arguments
 class PredictConfig:
-    """The description of a predictor; one config can serve any number of them, each in a graph of its own.
+    """Description of any number of predictors, each in a graph of its own.
 
-    The model is given in one of three ways: as a `ModelDesc`; as a `TowerFunc`; or as a plain function together with
-    its ``input_signature``.
+    The model is a `ModelDesc`, a `TowerFunc`, or a plain function with its ``input_signature``.
 
     Args:
         model: a `ModelDescBase`.
         tower_func: a `TowerFunc`, or a function of input tensors.
-        input_signature: what the inputs of a plain function are: ``tf.TensorSpec`` each.
-        input_names: names of inputs, or of any other tensors to be given; None means all inputs of the signature.
-        output_names: names of the tensors to be returned.
-        session_creator: makes the session; None means a `NewSessionCreator`.
-        session_init: gives variables their values; None leaves them to their initialisers.
-        return_input: let predictors return ``(data_point, outputs)`` in place of the outputs alone.
-        create_graph: build in a new graph for each predictor; otherwise in the default graph of that moment.
-        precision: what the model computes in, as for `SingleCostTrainer`; the weights are in float32 whatever it is.
-        compile: ``"xla"`` or a `CompilePolicy` lets XLA compile what the outputs need; None does not.
+        input_signature: the inputs of a plain function: a ``tf.TensorSpec`` each.
+        input_names: names of inputs, or of any other tensors to feed; None means all inputs of the signature.
+        output_names: names of the tensors to fetch.
+        session_creator: creates the session; None means a `NewSessionCreator`.
+        session_init: sets the variables; None leaves them to their initialisers.
+        return_input: return ``(data_point, outputs)`` in place of the outputs alone.
+        create_graph: build in a new graph for each predictor; otherwise in the default graph at that time.
+        precision: the dtype of computation, as for `SingleCostTrainer`; the weights stay in float32.
+        compile: ``"xla"`` or a `CompilePolicy` compiles what the outputs need; None does not.
 
     Attributes:
         input_signature: a list of ``tf.TensorSpec``.
         compile_policy: a `CompilePolicy` or None.
-        tower_func: a `TowerFunc`. Predictors build a copy of it, so it knows none of their towers.
+        tower_func: a `TowerFunc`. Predictors build copies of it, so it has none of their towers.
 
     Raises:
-        ConfigError: The model is not given in one of these ways, there are no output names, or an argument is of the
-            wrong type.
+        ConfigError: The model is given in no such way, there are no output names, or an argument is of the wrong type.
 
     Example:
         predict = OfflinePredictor(PredictConfig(
@@ -66,7 +64,10 @@ class PredictConfig:
         precision: str | PrecisionPolicy = "float32",
         compile: Compile = None,
     ) -> None:
-        self.tower_func = _in_precision(_as_tower_func(model, tower_func, input_signature), precision)
+        tower, policy = _as_tower_func(model, tower_func, input_signature), as_precision_policy(precision)
+        if policy.is_mixed:
+            tower = TowerFunc(policy.wrap(tower.function, tower.input_names), tower.input_signature)
+        self.tower_func = tower
         self.input_signature = self.tower_func.input_signature
         self.input_names = self.tower_func.input_names if input_names is None else _check_names("input", input_names)
         self.output_names = _check_names("output", output_names)
@@ -80,16 +81,16 @@ class PredictConfig:
         self.compile_policy = as_compile_policy(compile)
         if self.compile_policy is not None and self.compile_policy.mode == "auto":
             raise ConfigError(
-                'PredictConfig: compile="auto" compares the steps of a training; a predictor takes "xla", a '
-                "CompilePolicy of it, or None"
+                'PredictConfig got compile="auto", which compares steps of a training: expected "xla", a CompilePolicy '
+                "of it, or None"
             )
 
     def make_graph(self) -> tf.Graph:
-        """Return the graph that a predictor is to be built in."""
+        """Return the graph for a predictor."""
         return new_graph() if self.create_graph else tf.get_default_graph()
 
     def make_compiler(self) -> TowerCompiler | None:
-        """Return what marks the operations of one predictor for XLA; None where nothing is compiled."""
+        """Return the compiler for one predictor; None where nothing is compiled."""
         return None if self.compile_policy is None else TowerCompiler(self.compile_policy)
 
 
@@ -100,23 +101,18 @@ def _as_tower_func(
 ) -> TowerFunc:
     if model is not None:
         if tower_func is not None or input_signature is not None:
-            raise ConfigError("a model is tower function and signature in one: got tower_func or input_signature too")
+            raise ConfigError("PredictConfig got model and tower_func or input_signature: expected model alone")
         check_instance("PredictConfig", "model", model, ModelDescBase)
         return TowerFunc(model.build_graph, model.get_input_signature())
     if isinstance(tower_func, TowerFunc):
         if input_signature is not None and list(input_signature) != tower_func.input_signature:
-            raise ConfigError("the tower function is a TowerFunc, which has a signature already, and another was given")
+            raise ConfigError("PredictConfig got another input_signature than that of the TowerFunc: expected None")
         return tower_func
     if tower_func is None or input_signature is None:
-        raise ConfigError("expected a model, a TowerFunc, or a function as tower_func with its input_signature")
+        raise ConfigError(
+            "PredictConfig got no model: expected one, a TowerFunc, or a tower_func with its input_signature"
+        )
     return TowerFunc(tower_func, input_signature)
-
-
-def _in_precision(tower_func: TowerFunc, precision: str | PrecisionPolicy) -> TowerFunc:
-    policy = as_precision_policy(precision)
-    if not policy.is_mixed:
-        return tower_func
-    return TowerFunc(policy.wrap(tower_func.function, tower_func.input_names), tower_func.input_signature)
 
 
 def _check_names(kind: str, names: Sequence[str] | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""Predict all data points of a DataFlow: in this process, or in several, each with a model of its own."""
+"""Prediction of all data points of a DataFlow, in this process or in several."""
 
 import os
 from abc import ABC, abstractmethod
@@ -12,7 +12,7 @@ from tpack.errors import DeviceError
 from tpack.predict.config import PredictConfig
 from tpack.predict.offline import OfflinePredictor, check_config
 from tpack.tower.devices import list_gpus
-from tpack.utils.argtools import log_once
+from tpack.utils.logger import log_once
 from tpack.utils.process_map import map_in_processes, pickled
 from tpack.utils.progress import get_tqdm
 from tpack.utils.validation import check_arguments, check_count
@@ -22,7 +22,7 @@ _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 @check_arguments
 class DatasetPredictorBase(ABC):
-    """Base of predictors of a whole DataFlow; subclasses have `get_result`.
+    """Base of predictors of a whole DataFlow; subclasses define `get_result`.
 
     Args:
         config: the model and its weights.
@@ -38,14 +38,14 @@ class DatasetPredictorBase(ABC):
 
     @abstractmethod
     def get_result(self) -> Iterator[Any]:
-        """Yield what a predictor returns for each data point."""
+        """Yield a predictor's result for each data point."""
 
     def get_all_result(self) -> list[Any]:
-        """Return what a predictor returns for each data point."""
+        """Return a predictor's result for each data point."""
         return list(self.get_result())
 
     def _progress(self, results: Iterator[Any]) -> Iterator[Any]:
-        """Yield the results, and show how many there are."""
+        """Yield the results with a progress bar."""
         try:
             total = len(self.dataset)
         except NotImplementedError:
@@ -56,7 +56,7 @@ class DatasetPredictorBase(ABC):
 
 @check_arguments
 class SimpleDatasetPredictor(DatasetPredictorBase):
-    """Predict the data points in this process.
+    """Predictor of the data points in this process.
 
     Args:
         config: the model and its weights.
@@ -80,7 +80,7 @@ class SimpleDatasetPredictor(DatasetPredictorBase):
         self.predictor = OfflinePredictor(config)
 
     def get_result(self) -> Iterator[Any]:
-        """Yield what the predictor returns for each data point, with a progress bar.
+        """Yield the predictor's result for each data point, with a progress bar.
 
         Raises:
             DataPointError: A data point does not fit the inputs.
@@ -91,24 +91,24 @@ class SimpleDatasetPredictor(DatasetPredictorBase):
 
 @check_arguments
 class MultiProcessDatasetPredictor(DatasetPredictorBase):
-    """Predict the data points in processes that work at the same time.
+    """Predictor of the data points in parallel processes.
 
-    The DataFlow is iterated in this process. The processes start when results are asked for, which takes as long as
-    starting TensorFlow and building the model, and end with the last result or when no more are asked for. They are
-    new interpreters, which do not run the script again. (tensorpack forks, which TensorFlow does not survive once it
-    was used: tensorflow/tensorflow#2448.)
+    The DataFlow is iterated in this process. The processes start with the first result, which takes as long as starting
+    TensorFlow and building the model, and end with the last one or when iteration stops. They are new interpreters,
+    which do not run the script again. (tensorpack forks, which TensorFlow does not survive once it was used:
+    tensorflow/tensorflow#2448.)
 
     Args:
-        config: the model and its weights; everything in it must be such that it can be sent to another process.
+        config: the model and its weights, picklable.
         dataset: the data points.
-        nr_proc: how many processes.
-        use_gpu: give each process a GPU of its own, out of those that ``CUDA_VISIBLE_DEVICES`` allows; on a machine
-            without GPUs they work on the CPU. Otherwise they see no GPU.
-        ordered: yield results in the order of the data points, or as soon as they are there.
+        nr_proc: the number of processes.
+        use_gpu: give each process a GPU of its own, out of those in ``CUDA_VISIBLE_DEVICES``; on a machine without GPUs
+            they use the CPU. Otherwise they see no GPU.
+        ordered: yield results in the order of the data points, or as they arrive.
 
     Raises:
-        ConfigError: As for `DatasetPredictorBase`; ``nr_proc`` is below one; or the config cannot be sent.
-        DeviceError: There are GPUs, and fewer than processes.
+        ConfigError: As for `DatasetPredictorBase`; ``nr_proc`` is below one; or the config cannot be pickled.
+        DeviceError: There are GPUs, but fewer than processes.
     """
 
     def __init__(
@@ -121,10 +121,10 @@ class MultiProcessDatasetPredictor(DatasetPredictorBase):
         self._ordered = ordered
 
     def get_result(self) -> Iterator[Any]:
-        """Yield what a predictor returns for each data point, with a progress bar.
+        """Yield the predictor's result for each data point, with a progress bar.
 
         Raises:
-            WorkerError: A process failed or died; the message says which, on what data point, and why.
+            WorkerError: A process failed or died; the message names it, the data point and the reason.
         """
         self.dataset.reset_state()
         results = map_in_processes(
@@ -140,23 +140,23 @@ class MultiProcessDatasetPredictor(DatasetPredictorBase):
 
 
 def _gpu_environments(nr_proc: int) -> Sequence[Mapping[str, str]]:
-    """Return the environment of each process, in which it sees one GPU."""
+    """Return the environment of each process, with one visible GPU."""
     num_gpus = len(list_gpus())
     if num_gpus == 0:
         log_once("This machine has no GPU: the processes of MultiProcessDatasetPredictor work on the CPU.")
         return [{}] * nr_proc
     if nr_proc > num_gpus:
         raise DeviceError(
-            f"MultiProcessDatasetPredictor wants a GPU for each of {nr_proc} processes, and there are {num_gpus}: take "
-            "fewer processes, or use_gpu=False"
+            f"MultiProcessDatasetPredictor got nr_proc={nr_proc}: expected at most {num_gpus}, one for each GPU; use "
+            "fewer, or use_gpu=False"
         )
     names = os.environ.get(_VISIBLE, "").split(",") if os.environ.get(_VISIBLE) else map(str, range(num_gpus))
     return [{_VISIBLE: name.strip()} for name, _ in zip(names, range(nr_proc), strict=False)]
 
 
 def _make_predictor(config: PredictConfig) -> Callable[[Sequence[Any]], list[Any]]:
-    """Return a function of data points; called in the process that predicts."""
+    """Return a function of data points; called in a predicting process."""
     predictor = OfflinePredictor(config)
-    # Whoever sent a data point need not get it back.
+    # The sending process has the data points.
     predictor.return_input = False
     return lambda dp: predictor(*dp)

@@ -1,4 +1,4 @@
-"""Prediction on data that an input source brings into the graph."""
+"""Prediction on the data of an input source."""
 
 from contextlib import ExitStack
 from typing import Any, cast
@@ -17,39 +17,39 @@ from tpack.utils.validation import check_arguments
 
 @check_arguments
 class FeedfreePredictor(PredictorBase):
-    """Take the next data point from an input source at each call, and predict it.
+    """Predictor of the next data point of an input source.
 
-    Reading the next data points goes on in the background, if the source does so. Call `close` when it is no more
-    needed, or use the predictor in a ``with`` block: it ends the source's threads and the session.
+    The source may prefetch in the background. Call `close` at the end, or use the predictor in a ``with`` block: it
+    ends the source's threads and the session.
 
     Args:
-        config: the model and its weights; its input names are of no use here.
-        input_source: where the data come from; not one that is set up already.
+        config: the model and its weights; its input names are ignored.
+        input_source: the source, not set up before.
 
     Attributes:
         graph: the graph.
         sess: the session.
 
     Raises:
-        ConfigError: ``config`` is not a `PredictConfig`, or wants the input returned; ``input_source`` is no
+        ConfigError: ``config`` is not a `PredictConfig`, or has ``return_input``; ``input_source`` is not an
             `InputSource`; in a call, the predictor is closed.
         TowerError: The model has no tensor of an output name. The message lists near names.
         CheckpointError: The weights are missing, damaged or of other shapes.
         DataExhaustedError: In a call, the data have ended.
-        InputError: In a call, the data have failed; the message says why.
+        InputError: In a call, the data have failed, for the reason in the message.
 
     Example:
         with FeedfreePredictor(config, QueueInput(dataflow)) as predict:
             results = [predict() for _ in range(len(dataflow))]
     """
 
-    # Callbacks of an input ask whether there are training steps, and whether a signal has ended them.
+    # Read by the callbacks of an input.
     train_op = None
     interrupted = False
 
     def __init__(self, config: PredictConfig, input_source: InputSource) -> None:
         if check_config(config, self).return_input:
-            raise ConfigError("FeedfreePredictor never sees its input: it cannot return it, as return_input asks for")
+            raise ConfigError("FeedfreePredictor got return_input=True: expected False, since it never sees its input")
         self.graph = config.make_graph()
         with self.graph.as_default():
             self._callbacks = input_source.setup(config.input_signature)
@@ -63,7 +63,7 @@ class FeedfreePredictor(PredictorBase):
             if compiler is not None:
                 compiler.mark(context, self.output_tensors)
             for callback in self._callbacks:
-                # What an input needs of a trainer is its graph and its sessions.
+                # An input uses only the graph and sessions of a trainer.
                 callback.setup_graph(cast(Trainer, self))
             self.sess = create_predict_session(config, compiler)
         self.hooked_sess = HookedSession(self.sess, self._callbacks)
@@ -89,7 +89,7 @@ class FeedfreePredictor(PredictorBase):
             return
         self._is_closed = True
         with self.graph.as_default(), self.sess.as_default(), ExitStack() as stack:
-            # Done in reverse, and all of it whatever fails.
+            # Run in reverse, each even if another fails.
             stack.callback(self.hooked_sess.close)
             for callback in reversed(self._callbacks):
                 stack.callback(callback.after_train)

@@ -1,4 +1,4 @@
-"""Prediction outside of training: a graph and a session of the predictor's own."""
+"""Prediction outside of training, in a graph and a session of its own."""
 
 import tensorflow.compat.v1 as tf
 
@@ -14,23 +14,22 @@ from tpack.utils.validation import check_arguments, check_instance
 
 @check_arguments
 class OfflinePredictor(OnlinePredictor):
-    """Build a model for prediction and run it on data points.
+    """Predictor with a graph and a session of its own.
 
-    Building and restoring take long, calls do not: make one predictor and keep it. It may be called from several
-    threads.
+    Building and restoring are slow, calls are fast: keep the predictor. Several threads may call it.
 
     Args:
         config: the model and its weights.
 
     Attributes:
         graph: the graph.
-        sess: the session; ``predictor.sess.close()`` gives its memory back early.
+        sess: the session; ``predictor.sess.close()`` frees its memory early.
 
     Raises:
         ConfigError: ``config`` is not a `PredictConfig`.
         TowerError: The model has no tensor of an input or output name. The message lists near names.
         CheckpointError: The weights are missing, damaged or of other shapes.
-        CompilationError: XLA cannot compile an operation that it is to compile.
+        CompilationError: XLA cannot compile a marked operation.
 
     Example:
         logits, = OfflinePredictor(config)(image[np.newaxis])
@@ -65,14 +64,14 @@ def check_config(config: PredictConfig, predictor: object) -> PredictConfig:
 
 
 def create_predict_session(config: PredictConfig, compiler: TowerCompiler | None = None) -> tf.Session:
-    """Return the session of a predictor, with the weights that its config asks for.
+    """Return the session of a predictor, with the weights of its config.
 
     Raises:
-        CompilationError: What the compiler has marked cannot all be compiled.
-        DeviceError: The session lacks a device that the graph asks for.
+        CompilationError: A marked operation cannot be compiled.
+        DeviceError: The session lacks a device of the graph.
         CheckpointError: The weights are missing, damaged or of other shapes.
     """
-    # Another session may have run parts of a graph that is not new: its operations cannot be changed any more.
+    # Another session may have run parts of an older graph, whose operations are fixed then.
     if config.create_graph:
         order_sums(tf.get_default_graph(), config.session_creator)
     session = create_initialized_session(config.session_creator, config.session_init)

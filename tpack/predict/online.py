@@ -1,4 +1,4 @@
-"""Prediction in a session that is there already, such as the one that trains."""
+"""Prediction in an existing session, such as that of training."""
 
 from collections.abc import Callable, Sequence
 
@@ -16,17 +16,17 @@ from tpack.utils.validation import check_arguments, check_function, check_instan
 
 @check_arguments
 class OnlinePredictor(PredictorBase):
-    """Feed some tensors of a graph and fetch others.
+    """Predictor that feeds some tensors of a graph and fetches others.
 
     Args:
-        input_tensors: what a data point is fed to.
-        output_tensors: what is returned.
+        input_tensors: the tensors to feed with a data point.
+        output_tensors: the tensors to fetch.
         return_input: return ``(data_point, outputs)`` in place of the outputs alone.
-        sess: the session; None means the one that is the default when the predictor is called.
+        sess: the session; None means the default session at each call.
 
     Raises:
-        ConfigError: Something is not a tensor, or an output needs a placeholder that is no input; in a call, there is
-            no session, or it was closed.
+        ConfigError: Something is not a tensor, or an output needs a placeholder that is not an input; in a call, there
+            is no session, or it was closed.
         DataPointError: In a call, the number of inputs is wrong, or the rank, shape or dtype of one.
     """
 
@@ -52,9 +52,9 @@ class OnlinePredictor(PredictorBase):
         session = tf.get_default_session() if self.sess is None else self.sess
         if session is None:
             raise ConfigError(
-                "OnlinePredictor was given no session and none is the default: call it inside 'with session:'"
+                "OnlinePredictor has no session and there is no default one: call it inside 'with session:'"
             )
-        # Looked at and replaced as one thing, since other threads may have other sessions.
+        # Read and replaced as one object, since threads may have other sessions.
         compiled = self._compiled
         try:
             if compiled is None or compiled[0] is not session:
@@ -64,21 +64,21 @@ class OnlinePredictor(PredictorBase):
         except (RuntimeError, tf.errors.CancelledError) as error:
             if "closed" not in str(error):
                 raise
-            raise ConfigError(f"the session of this {type(self).__name__} was closed: make a new one") from error
+            raise ConfigError(f"the session of this {type(self).__name__} was closed: use a new one") from error
 
 
 def input_components(tensors: Sequence[tf.Tensor], names: Sequence[str]) -> list[Component]:
-    """Return what checks the inputs of a predictor that feeds these tensors."""
+    """Return the checkers of a predictor's inputs."""
     specs = [tf.TensorSpec(tensor.shape, tensor.dtype, name) for tensor, name in zip(tensors, names, strict=True)]
     return [Component(position, spec, "input") for position, spec in enumerate(specs)]
 
 
 def convert_inputs(predictor: str, components: Sequence[Component], dp: Sequence[ArrayLike]) -> list[np.ndarray]:
-    """Return a data point as arrays of the dtypes to be fed.
+    """Return a data point as arrays of the dtypes to feed.
 
     Args:
-        predictor: who asks, for messages.
-        components: what `input_components` made.
+        predictor: the name of the predictor, for messages.
+        components: a result of `input_components`.
         dp: the data point.
 
     Raises:
@@ -86,7 +86,7 @@ def convert_inputs(predictor: str, components: Sequence[Component], dp: Sequence
     """
     if len(dp) != len(components):
         names = ", ".join(component.name for component in components)
-        raise DataPointError(f"{predictor} takes {len(components)} inputs ({names}), got {len(dp)}")
+        raise DataPointError(f"{predictor} got {len(dp)} inputs: expected {len(components)} ({names})")
     try:
         arrays = [component.check(value) for component, value in zip(components, dp, strict=True)]
     except SpecMismatch as misfit:
@@ -95,12 +95,12 @@ def convert_inputs(predictor: str, components: Sequence[Component], dp: Sequence
 
 
 def check_that_inputs_suffice(inputs: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]) -> None:
-    """Refuse outputs that need a placeholder which nobody feeds.
+    """Reject outputs that need a placeholder that is not fed.
 
     Raises:
         ConfigError: There is such a placeholder.
     """
-    # Behind an input nothing is computed.
+    # Operations before an input are not run.
     needed = ancestors(outputs, up_to=inputs)
     missing = sorted(op.name for op in needed if op.type == "Placeholder")
     if missing:

@@ -1,4 +1,4 @@
-"""Prediction on several devices: by a predictor for each on the same weights, or by all of them on one batch."""
+"""Prediction on several devices: a predictor for each with the same weights, or one for batches over all of them."""
 
 from collections.abc import Callable, Sequence
 
@@ -23,23 +23,23 @@ from tpack.utils.validation import check_arguments
 
 @check_arguments
 class MultiTowerOfflinePredictor(PredictorBase):
-    """Build a model on several devices, and give a predictor for each; all work in one session on one set of weights.
+    """Predictors of one model on several devices, in one session with one set of weights.
 
-    The predictors can run at the same time, in threads, as `MultiThreadAsyncPredictor` does. Called itself, it predicts
-    on the first device. The weights lie on the first device, so that the others fetch them from there in each call.
+    The predictors can run in parallel threads, as in `MultiThreadAsyncPredictor`. Called itself, it predicts on the
+    first device. The weights are on the first device, and the others fetch them in each call.
 
     Args:
         config: the model and its weights.
-        towers: how many towers, or the numbers of their GPUs, which become logical CPU devices on a machine without
-            GPUs.
+        towers: the number of towers, or the numbers of their GPUs, which become logical CPU devices on a machine
+            without GPUs.
 
     Attributes:
         graph: the graph.
         sess: the session.
 
     Raises:
-        ConfigError: ``config`` is not a `PredictConfig`, or the towers cannot be understood.
-        DeviceError: A GPU that the machine, having GPUs, does not have.
+        ConfigError: ``config`` is not a `PredictConfig`, or ``towers`` is invalid.
+        DeviceError: The machine has GPUs, but not one of these.
         TowerError: The model has no tensor of an input or output name. The message lists near names.
         CheckpointError: The weights are missing, damaged or of other shapes.
     """
@@ -62,9 +62,9 @@ class MultiTowerOfflinePredictor(PredictorBase):
             predictor.sess = self.sess
 
     def get_predictor(self, n: int) -> OnlinePredictor:
-        """Return the predictor of tower ``n``; beyond the last one, they are given out again from the first on."""
+        """Return the predictor of tower ``n``, modulo their number."""
         if n >= len(self._predictors):
-            logger.warning(f"Predictor {n} was asked for and there are {len(self._predictors)}: some work for several.")
+            logger.warning(f"Predictor {n} was requested of {len(self._predictors)}: some are shared.")
         return self._predictors[n % len(self._predictors)]
 
     def get_predictors(self) -> list[OnlinePredictor]:
@@ -77,29 +77,29 @@ class MultiTowerOfflinePredictor(PredictorBase):
 
 @check_arguments
 class DataParallelOfflinePredictor(PredictorBase):
-    """Split each batch over several devices, and join what they return.
+    """Predictor that splits each batch over several devices, and joins the outputs.
 
-    It is called as any predictor is: the first dimension of inputs is the batch, which need not be a multiple of the
-    number of devices, and that of outputs too. Inputs that are scalars go to all devices. (tensorpack's predictor of
-    this name wants K data points at once and returns K times the outputs.)
+    The first dimension of inputs and outputs is the batch, which need not be a multiple of the number of devices.
+    Scalar inputs go to all devices. (tensorpack's predictor of this name takes K data points at once and returns K
+    times the outputs.)
 
     Args:
         config: the model and its weights.
-        towers: how many towers, or the numbers of their GPUs, which become logical CPU devices on a machine without
-            GPUs.
+        towers: the number of towers, or the numbers of their GPUs, which become logical CPU devices on a machine
+            without GPUs.
 
     Attributes:
         graph: the graph.
         sess: the session.
 
     Raises:
-        ConfigError: ``config`` is not a `PredictConfig`, the towers cannot be understood, no input has a batch
-            dimension or one has a batch of a fixed size, or an output is a scalar.
-        DeviceError: A GPU that the machine, having GPUs, does not have.
+        ConfigError: ``config`` is not a `PredictConfig`, ``towers`` is invalid, no input has a batch dimension or one
+            has a fixed batch size, or an output is a scalar.
+        DeviceError: The machine has GPUs, but not one of these.
         TowerError: The model has no tensor of an input or output name. The message lists near names.
         CheckpointError: The weights are missing, damaged or of other shapes.
-        DataPointError: In a call, an input does not fit, the inputs' batches differ in size, or an output does not
-            have one row for each row of the batch.
+        DataPointError: In a call, an input does not fit, the inputs' batch sizes differ, or an output does not have one
+            row for each row of the batch.
     """
 
     def __init__(self, config: PredictConfig, towers: int | Sequence[int]) -> None:
@@ -123,7 +123,7 @@ class DataParallelOfflinePredictor(PredictorBase):
     def _do_call(self, dp: Sequence[ArrayLike]) -> list[np.ndarray]:
         arrays = convert_inputs(type(self).__name__, self._components, dp)
         batch = self._batch_size(arrays)
-        # Towers without a row are not run; a model need not be able to work on nothing.
+        # Towers without a row are not run, since a model may not support empty batches.
         used = max(1, min(batch, len(self._inputs)))
         parts = [
             np.array_split(array, used) if is_split else [array] * used
@@ -204,9 +204,8 @@ def _check_inputs(tensors: Sequence[tf.Tensor]) -> list[bool]:
         rank = tensor.shape.rank
         if rank is None or (rank > 0 and tf.compat.dimension_value(tensor.shape[0]) is not None):
             raise ConfigError(
-                f"DataParallelOfflinePredictor cannot split the input {tensor.name} of shape {tensor.shape}: "
-                "expected a "
-                "known rank and None as the first dimension"
+                f"DataParallelOfflinePredictor cannot split the input {tensor.name} of shape {tensor.shape}: expected "
+                "a known rank and None as the first dimension"
             )
     is_split = [tensor.shape.rank > 0 for tensor in tensors]
     if not any(is_split):

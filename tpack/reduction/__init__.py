@@ -38,7 +38,7 @@ __getattr__, __dir__, __all__ = attach(
             "MeasuredChoice",
             "choose_by_measurement",
         ),
-        "choose.measure": (
+        "autotune.measure": (
             "Measurement",
             "MeasuringOptions",
         ),
@@ -48,6 +48,8 @@ __getattr__, __dir__, __all__ = attach(
             "allreduce_grads",
             "allreduce_grads_hierarchical",
             "allreduce_grads_naive",
+        ),
+        "gradients": (
             "merge_grad_list",
             "split_grad_list",
         ),

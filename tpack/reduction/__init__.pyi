@@ -17,10 +17,10 @@ from tpack.reduction.autotune.autotune import MeasuredChoice as MeasuredChoice
 from tpack.reduction.autotune.autotune import choose_by_measurement as choose_by_measurement
 from tpack.reduction.autotune.heuristic import ReducerChoice as ReducerChoice
 from tpack.reduction.autotune.heuristic import choose_the_best as choose_the_best
+from tpack.reduction.autotune.measure import Measurement as Measurement
+from tpack.reduction.autotune.measure import MeasuringOptions as MeasuringOptions
 from tpack.reduction.base import Reducer as Reducer
 from tpack.reduction.base import ReducerWrapper as ReducerWrapper
-from tpack.reduction.choose.measure import Measurement as Measurement
-from tpack.reduction.choose.measure import MeasuringOptions as MeasuringOptions
 from tpack.reduction.comm_volume import TrafficReport as TrafficReport
 from tpack.reduction.comm_volume import count_traffic as count_traffic
 from tpack.reduction.cross_replica import mean_over_towers as mean_over_towers
@@ -31,8 +31,8 @@ from tpack.reduction.functions import aggregate_grads_colocate as aggregate_grad
 from tpack.reduction.functions import allreduce_grads as allreduce_grads
 from tpack.reduction.functions import allreduce_grads_hierarchical as allreduce_grads_hierarchical
 from tpack.reduction.functions import allreduce_grads_naive as allreduce_grads_naive
-from tpack.reduction.functions import merge_grad_list as merge_grad_list
-from tpack.reduction.functions import split_grad_list as split_grad_list
+from tpack.reduction.gradients import merge_grad_list as merge_grad_list
+from tpack.reduction.gradients import split_grad_list as split_grad_list
 from tpack.reduction.modes import REDUCTION_MODES as REDUCTION_MODES
 from tpack.reduction.modes import reducer_for_mode as reducer_for_mode
 from tpack.reduction.names import make_reducer as make_reducer

@@ -144,65 +144,6 @@ def aggregate_grads_colocate(all_grads: Sequence[GradsAndVars], average: bool = 
         return ColocatedReduction().reduce(all_grads, _op(average))
 
 
-@check_arguments
-def split_grad_list(grad_list: Sequence[GradsAndVars]) -> tuple[list[list[Gradient]], list[list[tf.Variable]]]:
-    """Split lists of (gradient, variable) into lists of gradients and lists of variables.
-
-    Args:
-        grad_list: for each tower a list of (gradient, variable).
-
-    Returns:
-        The gradients of each tower, and the variables of each tower.
-
-    Shapes:
-        grad_list: K x N x 2; returned: K x N and K x N.
-
-    Raises:
-        ReductionError: An entry is no pair.
-
-    Source:
-        tensorpack's graph builder.
-    """
-    for k, tower in enumerate(grad_list):
-        for n, pair in enumerate(tower):
-            if len(pair) != 2:
-                raise ReductionError(f"entry {n} of tower {k} is {pair!r}: expected a (gradient, variable) pair")
-    grads = [[grad for grad, _ in tower] for tower in grad_list]
-    variables = [[variable for _, variable in tower] for tower in grad_list]
-    return grads, variables
-
-
-@check_arguments
-def merge_grad_list(
-    all_grads: Sequence[Sequence[Gradient | None]], all_vars: Sequence[Sequence[tf.Variable]]
-) -> list[GradsAndVars]:
-    """Merge lists of gradients and lists of variables into lists of (gradient, variable).
-
-    Args:
-        all_grads: the gradients of each tower.
-        all_vars: the variables of each tower, in the same order.
-
-    Returns:
-        For each tower a list of (gradient, variable).
-
-    Shapes:
-        all_grads: K x N; all_vars: K x N; returned: K x N x 2.
-
-    Raises:
-        ReductionError: The two are not of one shape.
-
-    Source:
-        tensorpack's graph builder.
-    """
-    if [len(grads) for grads in all_grads] != [len(variables) for variables in all_vars]:
-        raise ReductionError(
-            f"expected as many gradients as variables in each tower, got {[len(grads) for grads in all_grads]} "
-            "gradients "
-            f"and {[len(variables) for variables in all_vars]} variables"
-        )
-    return [list(zip(grads, variables, strict=True)) for grads, variables in zip(all_grads, all_vars, strict=True)]
-
-
 class ColocatedReduction:
     """Reduce K lists of (gradient, variable) to one list, each gradient on the device of its variable.
 

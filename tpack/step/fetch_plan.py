@@ -1,15 +1,14 @@
-"""A fixed set of fetches, compiled once: flatten, run, put the values back into the structure they were asked in.
+"""A fixed set of fetches, compiled once: flatten, run, and restore the structure.
 
-``session.run`` does all of this anew at every call. A step loop asks for the same things ten thousand times, so the
-work is done once for each distinct set. Callbacks that want the same thing at each step even return one and the same
-object: for a step that asks for the very objects that an earlier one asked for, comparing identities is all that is
-left to do.
+``session.run`` does this at every call. A step loop asks for the same fetches ten thousand times, so the work is done
+once for each distinct set. Callbacks that ask for the same thing at each step return the same object: for such steps,
+comparing identities is all that is left.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from copy import copy
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -25,6 +24,22 @@ GraphElement: TypeAlias = tf.Tensor | tf.Operation
 _Unflatten = Callable[[Sequence[Any]], Any]
 
 
+class Way(NamedTuple):
+    """A way to run steps.
+
+    Attributes:
+        in_caller_thread: whether kernels run in the calling thread, and not in TensorFlow's thread pool.
+        in_loop: whether several steps are a loop in the graph, and not made one by one.
+    """
+
+    in_caller_thread: bool = False
+    in_loop: bool = False
+
+
+EXECUTORS = {"auto": (False, True), "pool": (False,), "caller": (True,)}
+"""Whether kernels may run in the calling thread."""
+
+
 class FetchPlan:
     """Runs one nest of fetches of a session; calling it returns the values in the same nest.
 
@@ -33,9 +48,9 @@ class FetchPlan:
     Args:
         session: an open session.
         fetches: a nest of lists, tuples and dicts of tensors, operations, variables or names.
-        feeds: tensors to be fed, or names of them, in the order in which `run` takes their values.
-        timeout_in_ms: how long a run may take; 0 for no limit.
-        in_place_of: returns what is run for something in the nest: itself, another one, or None for nothing.
+        feeds: tensors to be fed, or their names, in the order of the values of `run`.
+        timeout_in_ms: a time limit for a run; 0 for none.
+        in_place_of: returns what is run for an element of the nest: itself, another one, or None.
 
     Raises:
         ConfigError: Something in the nest is not in the session's graph.
@@ -69,8 +84,7 @@ class FetchPlan:
             nothing = self._unflatten(())
             self._unflatten = lambda values: nothing
         self._calls: dict[bool, Callable[..., list[Any]]] = {}
-        self.in_caller_thread = False
-        self.use_caller_thread(False)
+        self.use(Way())
 
     @property
     def runs_anything(self) -> bool:
@@ -78,10 +92,10 @@ class FetchPlan:
         return bool(self._tensors or self._targets)
 
     def with_others(self, in_place_of: Callable[[GraphElement], GraphElement]) -> "FetchPlan":
-        """Return a plan that takes and returns the same, and runs and feeds something else; itself if that is the same.
+        """Return a plan with the same structure that runs and feeds other elements; itself if they are the same.
 
         Args:
-            in_place_of: returns what is run for a tensor or operation: another one of its kind, or itself.
+            in_place_of: returns the replacement of a tensor or operation, or itself.
         """
         other = copy(self)
         other._feeds = list(map(in_place_of, self._feeds))
@@ -90,15 +104,19 @@ class FetchPlan:
         if (other._feeds, other._tensors, other._targets) == (self._feeds, self._tensors, self._targets):
             return self
         other._calls = {}
-        other.use_caller_thread(False)
+        other.use(Way())
         return other
 
-    def use_caller_thread(self, enable: bool) -> None:
-        """Choose whether kernels run in the calling thread or in TensorFlow's thread pool."""
-        if enable not in self._calls:
-            self._calls[enable] = self._make_callable(in_caller_thread=enable)
-        self.in_caller_thread = enable
-        self._call = self._calls[enable]
+    def ways(self, executor: str) -> list[Way]:
+        """Return the ways to run that one of `EXECUTORS` leaves open."""
+        return list(map(Way, EXECUTORS[executor]))
+
+    def use(self, way: Way) -> None:
+        """Run in this way from now on."""
+        if way.in_caller_thread not in self._calls:
+            self._calls[way.in_caller_thread] = self._make_callable(in_caller_thread=way.in_caller_thread)
+        self.way = way
+        self._call = self._calls[way.in_caller_thread]
 
     def run(self, *feed_values: np.ndarray) -> Any:
         """Run once.
@@ -159,19 +177,19 @@ class FetchPlan:
 
 
 class RememberedStep:
-    """The plan of a run that may come again, and who is told which of its values.
+    """The plan of a run that may be repeated, and its values for each callback.
 
     The step is known by the ids of its fetches and requests, which it keeps alive.
 
     Args:
-        plan: fetches a list: the run's own fetches, then what each request asks for.
-        told: the ``after_run`` of each callback that has one, and the position of its request; None for no request.
+        plan: fetches a list: the run's own fetches, then those of each request.
+        told: the ``after_run`` of each callback, and the position of its request; None for no request.
         fetches: the run's own fetches.
-        requests: what the callbacks returned; all `is_constant`.
+        requests: the results of the callbacks; all `is_constant`.
 
     Attributes:
         plan: the plan.
-        told: what to call after the run, each with the position of its value in what the plan returns; None where
+        told: the functions to call after the run, each with the position of its value in the plan's result; None where
             there is no value.
     """
 

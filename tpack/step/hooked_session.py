@@ -1,12 +1,10 @@
-"""A session whose runs carry along what callbacks want of each step, at the cost of a bare callable.
+"""A session whose runs also fetch for callbacks, at the cost of a bare callable.
 
-Each run asks the callbacks what they want to fetch, adds it to the fetches of the run and hands everybody their own
-values. One callable is compiled for each distinct set of fetches and kept, so that the usual step pays for the kernels
-and little else. What TensorFlow says when input threads die ("queue is closed") is replaced by the error of the thread,
-and what it says of data that ended or failed by what that means for who trains.
+The fetches of callbacks are added to those of each run, and the values are handed out. One callable is compiled and
+kept for each distinct set of fetches. Where an input thread died, its error replaces TensorFlow's ("queue is closed");
+errors of data that ended or failed say what that means for training.
 """
 
-import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -14,9 +12,8 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, DataExhaustedError, InputError, StepTimeoutError, TpackError
-from tpack.step.compile_choice import CompileChoice
+from tpack.step.autotune import Autotuner
 from tpack.step.compiled_copy import CompiledCopy
-from tpack.step.executor_choice import ExecutorChoice
 from tpack.step.fetch_plan import (
     NO_VALUES,
     FetchPlan,
@@ -28,16 +25,13 @@ from tpack.step.fetch_plan import (
     timeout_alone,
 )
 from tpack.step.loop_graph import LoopGraph, LoopPlan
-from tpack.step.op_traceback import with_origin
+from tpack.step.op_traceback import operations_in, with_origin
 from tpack.types import Fetches
 
 _Feeds = dict[int, tuple[tf.Tensor, Any]]
 
 MAX_PLANS = 128
 """How many distinct sets of fetches are kept; a loop that makes new ones all the time drops the oldest."""
-
-# The message of an error ends with the operations it came through, the innermost first.
-_OPERATION = re.compile(r"\[\[(?:\{\{node )?([^\]}]+)")
 
 
 class StepCallback(Protocol):
@@ -54,22 +48,19 @@ class StepCallback(Protocol):
 
 
 class HookedSession:
-    """Runs fetches in a session together with what callbacks ask for.
+    """Runs fetches in a session together with those of callbacks.
 
     Args:
         session: an open session.
-        callbacks: the callbacks to ask, in this order: those with a ``before_run`` or ``after_run`` of their own, and
-            those with a ``failure`` to tell.
-        executor: who runs the kernels: ``"pool"``, ``"caller"`` or ``"auto"``, which measures both (see
-            `tpack.step.executor_choice`).
-        compiled: a compiled copy of what is run, to be used where that is faster (see
-            `tpack.step.compile_choice`); None where there is none.
+        callbacks: in order, those with a ``before_run``, ``after_run`` or ``failure`` of their own.
+        executor: ``"pool"``, ``"caller"`` or ``"auto"``, which measures both (see `tpack.step.autotune`).
+        compiled: a compiled copy of the step, to be used where it is faster; None where there is none.
 
     Attributes:
-        has_begun: whether a run has begun, since somebody set it to False; what callbacks do before it does not count.
+        has_begun: whether a run has begun since this was set to False; callbacks before it do not count.
 
     Raises:
-        ConfigError: ``executor`` is something else.
+        ConfigError: ``executor`` is another value.
     """
 
     def __init__(
@@ -87,8 +78,7 @@ class HookedSession:
         # Who is told, and which of the answers to `before_run` is theirs, if they gave one.
         position = {id(callback): index for index, callback in enumerate(asked)}
         self._told = [(cb.bound("after_run"), position.get(id(cb))) for cb in callbacks if cb.implements("after_run")]
-        choice = ExecutorChoice(executor)
-        self._choice = choice if compiled is None else CompileChoice(compiled, choice)
+        self._tuner = Autotuner(executor, compiled)
         self._plans: dict[Hashable, FetchPlan] = {}
         self._steps: dict[tuple[int, ...], RememberedStep] = {}
         self._context: tf.train.SessionRunContext | None = None
@@ -112,12 +102,12 @@ class HookedSession:
         options: tf.RunOptions | None = None,
         run_metadata: tf.RunMetadata | None = None,
     ) -> Any:
-        """Run ``fetches`` and what the callbacks want, once.
+        """Run ``fetches`` and those of the callbacks, once.
 
         Args:
-            fetches: what ``session.run`` takes.
+            fetches: as for ``session.run``.
             feed_dict: values for tensors.
-            options: ``tf.RunOptions``; the run then goes through ``session.run``, unless a timeout is all they ask for.
+            options: ``tf.RunOptions``; with more than a timeout, the run goes through ``session.run``.
             run_metadata: filled in when given.
 
         Returns:
@@ -138,7 +128,7 @@ class HookedSession:
         self.has_begun = True
         try:
             if step is not None:
-                return self._tell_remembered(step, self._choice.run(step.plan), context)
+                return self._tell_remembered(step, self._tuner.run(step.plan), context)
             wanted, feeds, options = self._merge(requests, feed_dict, options)
             if options is not None and run_metadata is None and not timeout_alone(options):
                 run_metadata = tf.RunMetadata()
@@ -165,21 +155,21 @@ class HookedSession:
         return wanted, feeds, options
 
     def run_several(self, fetches: Fetches, several: LoopGraph, num_steps: int) -> int:
-        """Make several steps in one run; callbacks are asked before and told after it, once.
+        """Make several steps in one run; callbacks are called before and after it, once.
 
         Args:
-            fetches: what a step runs by itself; callbacks see it as what is run.
+            fetches: the run of one step, as callbacks see it.
             several: the steps.
             num_steps: how many.
 
         Returns:
-            How many steps were made: fewer than were wanted only where something stopped them.
+            How many steps were made: fewer than ``num_steps`` only after a stop.
 
         Raises:
             DataExhaustedError: The input ended.
             InputError: A ``tf.data`` pipeline failed.
-            ConfigError: A callback asks for something that it did not announce, feeds something, or gives options
-                other than to trace the run.
+            ConfigError: A callback fetches something that it did not announce, feeds something, or gives options other
+                than to trace the run.
         """
         context = self._run_context(fetches, None, None)
         requests = [before_run(context) for before_run in self._asked]
@@ -195,7 +185,7 @@ class HookedSession:
                 step = RememberedStep(plan, self._told, several, requests)
                 if all(map(is_constant, requests)):
                     self._remember(key, step)
-            return int(self._tell_remembered(step, step.plan.run(self._choice, num_steps), context))
+            return int(self._tell_remembered(step, self._tuner.run(step.plan, num_steps, num_steps=num_steps), context))
         except tf.errors.OpError as error:
             self._raise_cause(error, [])
             raise
@@ -269,7 +259,7 @@ class HookedSession:
         if plan is None:
             feed_dict = dict(feeds.values())
             return self._session.run(everything, feed_dict=feed_dict, options=options, run_metadata=run_metadata)
-        return self._choice.run(plan, *(_as_feed(tensor, value) for tensor, value in feeds.values()))
+        return self._tuner.run(plan, *(_as_feed(tensor, value) for tensor, value in feeds.values()))
 
     def _plan(self, everything: list[Any], feeds: _Feeds, options: tf.RunOptions | None) -> FetchPlan | None:
         """Return the plan for these fetches and feeds, or None if there are composite tensors among them."""
@@ -329,9 +319,7 @@ class HookedSession:
 
 
 class HookAdapter:
-    """A ``tf.train.SessionRunHook`` as a `StepCallback`: what it does around a run.
-
-    Whoever owns the session calls the hook's other methods.
+    """A ``tf.train.SessionRunHook`` as a `StepCallback`; the owner of the session calls its other methods.
 
     Args:
         hook: the hook.
@@ -382,34 +370,31 @@ def _as_feed(tensor: tf.Tensor, value: object) -> np.ndarray:
 
 
 def explain_failure(error: tf.errors.OpError, graph: tf.Graph, timeout_in_ms: int = 0) -> TpackError | None:
-    """Return the error to raise from ``error``, or None when TensorFlow's own says best what happened.
+    """Return the error to raise from ``error``, or None when TensorFlow's own is the best explanation.
 
-    TensorFlow names the operation that gave up, which for data is never the place where things went wrong.
+    TensorFlow names the operation that gave up, which for data is never where the fault is.
 
     Args:
-        error: what a run raised.
+        error: the error of a run.
         graph: the graph that was run.
-        timeout_in_ms: how long the run was allowed to take; 0 for no limit.
+        timeout_in_ms: the time limit of the run; 0 for none.
     """
     if isinstance(error, tf.errors.OutOfRangeError):
         return DataExhaustedError(
             "a step found no more data: its input ended before training did. Repeat the data, or train fewer steps"
         )
     # An operation with a time limit of its own names itself.
-    if timeout_in_ms and isinstance(error, tf.errors.DeadlineExceededError) and not _OPERATION.search(error.message):
+    if timeout_in_ms and isinstance(error, tf.errors.DeadlineExceededError) and not operations_in(error.message):
         return StepTimeoutError(
             f"a run took longer than the {timeout_in_ms} ms that its options allow. The callback Watchdog finds out "
             "what a step waits for"
         )
-    for name in _OPERATION.findall(error.message):
+    for name in operations_in(error.message):
         if _is_next_element(graph, name):
-            return InputError(f"the dataset of {name} failed: {_reason(error.message)}")
+            # The line before the operations: before that there may be tracebacks, of Python or of the graph.
+            reason = error.message.partition("[[")[0].strip().splitlines()[-1].strip()
+            return InputError(f"the dataset of {name} failed: {reason}")
     return None
-
-
-def _reason(message: str) -> str:
-    """Return the line before the operations: before that there may be tracebacks, of Python or of the graph."""
-    return message.partition("[[")[0].strip().splitlines()[-1].strip()
 
 
 def _is_next_element(graph: tf.Graph, name: str) -> bool:

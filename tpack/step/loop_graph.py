@@ -1,85 +1,88 @@
-"""Several steps as one run: a loop in the graph around a copy of all that a step runs.
+"""Several steps as one run: a loop in the graph around a copy of the step, or the step again and again.
 
-Python then has nothing to do between two steps. The loop is made when the graph is complete, out of the operations that
-a step needs: they are copied into the body of a loop of TensorFlow 1, in which they stay operations of the graph, with
-their devices, names and attributes. What holds values from one step to the next, which are variables, queues,
-iterators and tables, is not copied: the copies use the very same. No turn of the loop begins before all of the one
-before is done, so that each step reads what the last one wrote.
+When the graph is complete, the operations of a step are copied into the body of a loop of TensorFlow 1, in which they
+stay operations of the graph, with their devices, names and attributes. Variables, queues, iterators and tables are
+shared. No turn begins before the one before is done, so each step reads what the last one wrote.
 
-Values are wanted of the last step of a run at most. What only they need runs in that step alone, and only in runs that
-want them. They wait in a staging area, out of which a run of its own takes them: a loop that is stopped before its last
-step leaves none there.
+Values are available of the last step of a run only. Operations for these alone run in that step, in runs that fetch
+them. They wait in a staging area for a second run: a loop that is stopped before its last step leaves none there.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.step.compile_choice import CompileChoice
-from tpack.step.executor_choice import ExecutorChoice
-from tpack.step.fetch_plan import FetchPlan, GraphElement
-from tpack.tfutils.dependency import ancestors
+from tpack.graph_copy import op_kinds
+from tpack.graph_copy.nodes import NodeCopier, add_to_graph
+from tpack.step.compiled_copy import has_own_state
+from tpack.step.fetch_plan import EXECUTORS, FetchPlan, GraphElement, Way
+from tpack.tfutils.dependency import ancestors, is_handle, needed_by
 from tpack.types import Fetches
 
 _HOST = "/device:CPU:0"
 _SCOPE = "several_steps"
 _COPIES = "step"
-_ENTERING = ("Enter", "RefEnter")
-_LEAVING = ("Exit", "RefExit")
-_CONTROL_FLOW = (*_ENTERING, *_LEAVING, "Merge", "RefMerge", "NextIteration", "RefNextIteration", "Switch", "RefSwitch")
-_COLOCATION = b"loc:@"
 _OF_A_COPY = re.compile(rf"{_SCOPE}(_\d+)?/{_COPIES}/")
 
 
 class LoopGraph:
-    """A loop that makes as many steps as it is told, in the current graph, which must be complete.
+    """A loop of steps in the current graph, which must be complete.
 
     Args:
-        each: the operations that a step runs.
-        last: tensors whose values are wanted of the last step of some runs.
+        each: the operations of a step.
+        last: tensors to be fetched of the last step of some runs.
         goes_on: boolean resource variables: the loop ends after a step that has set one of them to False.
 
     Attributes:
-        num_steps: a placeholder of an integer: how many steps the run makes.
-        num_made: how many it has made; to fetch it runs the loop. Fewer than `num_steps` only after `stop`, or where
+        each: the operations of a step.
+        num_steps: a placeholder for the number of steps of the run.
+        num_made: how many it has made; fetching it runs the loop. Fewer than `num_steps` only after `stop`, or where
             one of ``goes_on`` is False.
-        keep_last: the operation that keeps the values of the last step, to be run together with the loop; None where
-            there are none.
-        kept: the values of that step, by the names of ``last``; one run fetches them after each run that kept them.
-        stop: the operation that lets the loop end when the step that is being made is over, and lets those of later
-            runs end before their first step.
+        keep_last: the operation that keeps the values of the last step, run together with the loop; None if there are
+            none.
+        kept: the values of that step, by the names of ``last``, for one run after each run that kept them.
+        ends_itself: whether there are variables in ``goes_on``.
+        can_alternate: whether the loop and single steps can take turns: no copied operation has a state of its own,
+            such as the position of random numbers.
+        is_stopped: set to True together with running `stop`, for steps that are made one by one.
+        stop: the operation that ends the loop after the current step, and later runs before their first step.
 
     Creates:
         A local variable, and about as many operations as a step has.
 
     Raises:
-        ConfigError: A step needs data that are fed, or the copies cannot share what holds its values.
+        ConfigError: A step is fed, or the copies cannot share its state.
     """
 
     def __init__(
         self, each: Iterable[tf.Operation], last: Sequence[tf.Tensor] = (), *, goes_on: Sequence[tf.Variable] = ()
     ) -> None:
-        self._each = list(each)
+        self.each = list(each)
+        self.ends_itself = bool(goes_on)
+        self.is_stopped = False
         last = list({tensor.name: tensor for tensor in last}.values())
         graph = tf.get_default_graph()
         self._scope = graph.unique_name(_SCOPE)
-        step = _Step(graph, self._each, last)
+        step = _Step(graph, self.each, last)
         with tf.device(None), tf.control_dependencies(None), tf.device(_HOST), tf.name_scope(f"{self._scope}/"):
             self.num_steps = tf.placeholder(tf.int32, [], name="num_steps")
-            switch = _make_switch()
+            local = [tf.GraphKeys.LOCAL_VARIABLES]
+            switch = tf.Variable(True, trainable=False, collections=local, use_resource=True, name="goes_on")
             self.stop = switch.assign(False, read_value=False)
             handles = [variable.handle for variable in (switch, *goes_on)]
-            loop = _LoopDef(self._scope, tf.constant(0, name="none"), self.num_steps, handles)
+            copied = {op.name for op in step.copied}
+            self.can_alternate = not any(map(has_own_state, step.copied))
+            loop = _LoopNodes(self._scope, tf.constant(0, name="none"), self.num_steps, handles, copied)
             self.kept = _take_out(last, self._scope) if last else {}
-        step.copy_into(loop)
-        with tf.device(None), tf.control_dependencies(None):
-            made, *kept = loop.build()
-        self.num_made: tf.Tensor = made
-        self.keep_last: tf.Operation | None = kept[0] if kept else None
+        keep_last = step.copy_into(loop)
+        add_to_graph(loop.graph_def)
+        self.num_made: tf.Tensor = graph.get_tensor_by_name(f"{self._scope}/loop/num_made:0")
+        self.keep_last = graph.get_operation_by_name(keep_last) if keep_last else None
 
     @property
     def prefix(self) -> str:
@@ -87,15 +90,15 @@ class LoopGraph:
         return f"{self._scope}/{_COPIES}/"
 
     def in_place_of(self, element: GraphElement) -> GraphElement | None:
-        """Return what gives the value that a tensor had in the last step; None for what each step runs anyway.
+        """Return the tensor with the value of another one in the last step; None for operations of each step.
 
         Args:
-            element: what somebody wants of a step.
+            element: the tensor or operation.
 
         Raises:
-            ConfigError: It is neither among what each step runs nor among what is wanted of the last one.
+            ConfigError: It is neither in ``each`` nor in ``last``.
         """
-        if isinstance(element, tf.Operation) and element in self._each:
+        if isinstance(element, tf.Operation) and element in self.each:
             return None
         if element is self.num_made:
             return element
@@ -113,88 +116,138 @@ def original_name(name: str) -> str:
 
 
 class LoopPlan:
-    """Runs several steps, and gives the values that are wanted of the last one.
+    """Runs several steps, in the loop or one by one, and returns values of the last one.
 
     Args:
         session: an open session.
         several: the steps.
-        wanted: a nest of fetches for everybody who wants something.
+        wanted: a nest of fetches for the trainer and each callback.
+
+    Attributes:
+        way: how the steps are run.
 
     Raises:
         ConfigError: Something was not announced.
     """
 
     def __init__(self, session: tf.Session, several: LoopGraph, wanted: Sequence[Fetches]) -> None:
+        self._session, self._several, self._wanted = session, several, list(wanted)
         self._wanted_numbers = [item is several.num_made for item in wanted]
-        self._values = FetchPlan(session, list(wanted), [several.num_made], in_place_of=several.in_place_of)
+        self._values = FetchPlan(session, self._wanted, [several.num_made], in_place_of=several.in_place_of)
         kept = [several.keep_last] if self._values.runs_anything else []
-        self._session, self._num_steps = session, several.num_steps
         self._fetches = [several.num_made, *kept]
-        self._loop = FetchPlan(session, self._fetches, [several.num_steps])
+        self.way = Way(in_loop=several.ends_itself)
 
-    def run(self, choice: ExecutorChoice | CompileChoice, num_steps: int) -> list[Any]:
-        """Run the steps; return how many were made, and the values: None where there was no last one.
+    @cached_property
+    def _loop(self) -> FetchPlan:
+        return FetchPlan(self._session, self._fetches, [self._several.num_steps])
 
-        Args:
-            choice: who runs the kernels.
-            num_steps: how many steps.
+    @cached_property
+    def _step(self) -> FetchPlan:
+        return FetchPlan(self._session, self._several.each)
+
+    @cached_property
+    def _last_step(self) -> FetchPlan:
+        return FetchPlan(self._session, [*self._wanted, self._several.each], [self._several.num_made])
+
+    def ways(self, executor: str) -> list[Way]:
+        """Return the ways to run that one of `EXECUTORS` leaves open.
+
+        Kernels cost more in the loop, which gains from the pool alone.
         """
-        made, *_ = choice.run(self._loop, np.array(num_steps, np.int32), num_steps=num_steps)
-        return self._results(made, num_steps)
+        threads = EXECUTORS[executor]
+        if self._several.ends_itself:
+            return [Way(thread, in_loop=True) for thread in threads]
+        one_by_one = list(map(Way, threads))
+        return [*one_by_one, Way(in_loop=True)] if False in threads and self._several.can_alternate else one_by_one
+
+    def use(self, way: Way) -> None:
+        """Run in this way from now on; it must be one of `ways`."""
+        for plan in [self._loop] if way.in_loop else [self._step, *([self._last_step] * self._values.runs_anything)]:
+            plan.use(way)
+        self.way = way
+
+    def run(self, num_steps: int) -> list[Any]:
+        """Run the steps; return how many were made, and the values: None where there was no last one."""
+        if self.way.in_loop:
+            made, *_ = self._loop.run(np.array(num_steps, np.int32))
+            return self._missing(made) if made < num_steps else [made, *self._values.run(made)]
+        several, run = self._several, self._step.run
+        for made in range(num_steps - 1):
+            if several.is_stopped:
+                return self._missing(made)
+            run()
+        if several.is_stopped:
+            return self._missing(num_steps - 1)
+        if not self._values.runs_anything:
+            run()
+            return [num_steps, *self._values.run(np.array(num_steps, np.int32))]
+        return [num_steps, *self._last_step.run(np.array(num_steps, np.int32))[:-1]]
 
     def run_traced(self, num_steps: int, options: tf.RunOptions, run_metadata: tf.RunMetadata) -> list[Any]:
-        """Run the steps as `run` does, and record what they do.
+        """Run the steps as `run` does, with a trace.
 
         Args:
             num_steps: how many steps.
-            options: say what to record.
-            run_metadata: what is recorded into.
+            options: what to record.
+            run_metadata: receives the record.
         """
-        feeds = {self._num_steps: num_steps}
-        made, *_ = self._session.run(self._fetches, feeds, options=options, run_metadata=run_metadata)
-        return self._results(made, num_steps)
+        several = self._several
+        if self.way.in_loop:
+            of_loop = {several.num_steps: num_steps}
+            made, *_ = self._session.run(self._fetches, of_loop, options=options, run_metadata=run_metadata)
+            return self._missing(made) if made < num_steps else [made, *self._values.run(made)]
+        for made in range(num_steps):
+            if several.is_stopped:
+                return self._missing(made)
+            is_last, of_step = made == num_steps - 1, tf.RunMetadata()
+            fetches = [*(self._wanted if is_last else ()), several.each]
+            feeds = {several.num_made: num_steps} if is_last else {}
+            values = self._session.run(fetches, feeds, options=options, run_metadata=of_step)
+            run_metadata.MergeFrom(of_step)
+        return [num_steps, *values[:-1]]
 
-    def _results(self, made: Any, num_steps: int) -> list[Any]:
-        if made < num_steps:
-            return [made, *(made if is_number else None for is_number in self._wanted_numbers)]
-        return [made, *self._values.run(made)]
+    def _missing(self, made: int) -> list[Any]:
+        return [made, *(made if is_number else None for is_number in self._wanted_numbers)]
 
 
-class _LoopDef:
-    """The definition of the loop, to which the body is added.
+class _LoopNodes(NodeCopier):
+    """The nodes of the loop, to which the body is added.
 
     Args:
         scope: the name of the loop.
         none: the number of the first turn, 0.
         num_turns: how many turns.
-        goes_on: the handles of the variables all of which have to say that there is to be another turn.
+        goes_on: the handles of variables, all of which must be True for another turn.
+        copied: the names of the operations of the body.
 
     Attributes:
-        begin: an operation that runs in each turn, and not where the condition does not hold.
+        begin: an operation that runs at the beginning of each turn.
     """
 
-    def __init__(self, scope: str, none: tf.Tensor, num_turns: tf.Tensor, goes_on: Sequence[tf.Tensor]) -> None:
+    def __init__(
+        self, scope: str, none: tf.Tensor, num_turns: tf.Tensor, goes_on: Sequence[tf.Tensor], copied: Container[str]
+    ) -> None:
+        # Colocations with operations outside are dropped; the copy has the device.
+        super().__init__(copied, lambda name: f"{scope}/{_COPIES}/{name}", lambda _: None)
         self._scope = scope
-        self._graph_def = tf.GraphDef()
-        self._outside: dict[str, tf.Tensor] = {}
         self._entered: dict[str, str] = {}
-        self._returned = ["loop/num_made:0"]
         self._num_turns = num_turns
-        self._add("loop/turn", "Merge", [self._enter(none, is_constant=False), "loop/next"], tf.int32).attr["N"].i = 2
-        self._add("loop/is_left", "Less", ["loop/turn", self.outside(num_turns)], tf.int32)
-        condition = "loop/is_left"
+        turn = self._add("turn", "Merge", [self._enter(none, is_constant=False), f"{scope}/loop/next"], tf.int32)
+        turn.attr["N"].i = 2
+        condition = self._add("is_left", "Less", [turn.name, self.outside(num_turns)], tf.int32).name
         for number, handle in enumerate(goes_on):
-            read = self._add(f"loop/goes_on_{number}", "ReadVariableOp", [self.outside(handle), "^loop/turn"])
+            read = self._add(f"goes_on_{number}", "ReadVariableOp", [self.outside(handle), f"^{turn.name}"])
             read.attr["dtype"].type = tf.bool.as_datatype_enum
-            condition = self._add(f"loop/and_{number}", "LogicalAnd", [condition, read.name]).name
-        self._add("loop/condition", "LoopCond", [condition])
-        self._add("loop/switch", "Switch", ["loop/turn", "loop/condition"], tf.int32)
-        self._add("loop/num_made", "Exit", ["loop/switch"], tf.int32)
-        self.begin = self._add("loop/begin", "Identity", ["loop/switch:1"], tf.int32).name
-        one = self._add("loop/one", "Const", [f"^{self.begin}"])
+            condition = self._add(f"and_{number}", "LogicalAnd", [condition, read.name]).name
+        condition = self._add("condition", "LoopCond", [condition]).name
+        switch = self._add("switch", "Switch", [turn.name, condition], tf.int32).name
+        self._add("num_made", "Exit", [switch], tf.int32)
+        self.begin = str(self._add("begin", "Identity", [f"{switch}:1"], tf.int32).name)
+        one = self._add("one", "Const", [f"^{self.begin}"])
         one.attr["dtype"].type = tf.int32.as_datatype_enum
         one.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(np.int32(1)))
-        self._add("loop/made", "AddV2", [self.begin, "loop/one"], tf.int32)
+        self._made = self._add("made", "AddV2", [self.begin, one.name], tf.int32).name
 
     def outside(self, tensor: tf.Tensor) -> str:
         """Return the name that a tensor of the graph around has in all turns of the loop."""
@@ -202,56 +255,34 @@ class _LoopDef:
             self._entered[tensor.name] = self._enter(tensor, is_constant=True)
         return self._entered[tensor.name]
 
-    def copy(self, op: tf.Operation, inputs: Iterable[str], copied: Collection[str]) -> None:
-        """Add a copy of an operation.
-
-        Args:
-            op: the operation.
-            inputs: what the copy takes and what it runs after.
-            copied: the names of all operations that are copied.
-        """
-        node = self._graph_def.node.add()
-        node.CopyFrom(op.node_def)
-        node.name = f"{_COPIES}/{op.name}"
-        node.ClearField("input")
-        node.input.extend(inputs)
+    def copy(self, op: tf.Operation, inputs: Iterable[str]) -> None:
+        """Add a copy of an operation with these inputs and control inputs."""
+        node = self.add(op.node_def, inputs)
         if "frame_name" in node.attr:
             # A loop of the model is now one inside of this one.
             node.attr["frame_name"].s = f"{self._scope}/".encode() + node.attr["frame_name"].s
-        if "_class" in node.attr:
-            groups = list(_groups_inside(node.attr["_class"].list.s, copied))
-            node.attr["_class"].list.ClearField("s")
-            node.attr["_class"].list.s.extend(groups)
-            if not groups:
-                del node.attr["_class"]
 
     def end_turns_after(self, names: Iterable[str]) -> None:
         """Let a turn be over when these operations have run."""
-        self._add("loop/next", "NextIteration", ["loop/made", *(f"^{name}" for name in names)], tf.int32)
+        self._add("next", "NextIteration", [self._made, *(f"^{name}" for name in names)], tf.int32)
 
     def begin_last(self) -> str:
         """Return the name of an operation that runs in the last turn alone."""
-        self._add("loop/is_last", "Equal", ["loop/made", self.outside(self._num_turns)], tf.int32)
-        self._add("loop/last_switch", "Switch", [self.begin, "loop/is_last"], tf.int32)
-        return str(self._add("loop/last", "Identity", ["loop/last_switch:1"], tf.int32).name)
+        is_last = self._add("is_last", "Equal", [self._made, self.outside(self._num_turns)], tf.int32).name
+        switch = self._add("last_switch", "Switch", [self.begin, is_last], tf.int32).name
+        return str(self._add("last", "Identity", [f"{switch}:1"], tf.int32).name)
 
-    def stage(self, values: Sequence[str], dtypes: Sequence[tf.DType], after: str) -> None:
-        """Put values into a staging area when an operation has run."""
-        attributes = self._add("loop/keep_last", "Stage", [*values, f"^{after}"]).attr
-        attributes["dtypes"].list.type.extend(dtype.as_datatype_enum for dtype in dtypes)
-        attributes["shared_name"].s = self._scope.encode()
-        self._returned.append("loop/keep_last")
-
-    def build(self) -> list[tf.Tensor | tf.Operation]:
-        """Add the loop to the current graph; return the number of turns, and what stages values if it was added."""
-        name, outside = f"{self._scope}/", self._outside
-        return list(tf.import_graph_def(self._graph_def, outside, return_elements=self._returned, name=name))
+    def stage(self, values: Sequence[str], dtypes: Sequence[tf.DType], after: str) -> str:
+        """Put values into a staging area when an operation has run; return the name of the operation that does it."""
+        node = self._add("keep_last", "Stage", [*values, f"^{after}"])
+        node.attr["dtypes"].list.type.extend(dtype.as_datatype_enum for dtype in dtypes)
+        node.attr["shared_name"].s = self._scope.encode()
+        return str(node.name)
 
     def _enter(self, tensor: tf.Tensor, *, is_constant: bool) -> str:
-        number = len(self._outside)
-        self._outside[f"outside_{number}:0"] = tensor
         kind = "RefEnter" if tensor.dtype._is_ref_dtype else "Enter"
-        node = self._add(f"loop/enter_{number}", kind, [f"outside_{number}:0"], tensor.dtype.base_dtype)
+        number = len(self._entered) + is_constant
+        node = self._add(f"enter_{number}", kind, [tensor.name], tensor.dtype.base_dtype)
         node.device = tensor.device
         node.attr["frame_name"].s = self._scope.encode()
         node.attr["is_constant"].b = is_constant
@@ -259,7 +290,7 @@ class _LoopDef:
         return str(node.name)
 
     def _add(self, name: str, kind: str, inputs: Iterable[str], dtype: tf.DType | None = None) -> tf.NodeDef:
-        node = self._graph_def.node.add(name=name, op=kind, device=_HOST)
+        node = self.graph_def.node.add(name=f"{self._scope}/loop/{name}", op=kind, device=_HOST)
         node.input.extend(inputs)
         if dtype is not None:
             node.attr["T"].type = dtype.as_datatype_enum
@@ -267,12 +298,12 @@ class _LoopDef:
 
 
 class _Step:
-    """The operations of a step, and those that values of the last one need besides.
+    """The operations of a step, and those for values of the last one.
 
     Args:
         graph: the graph.
-        each: what a step runs.
-        last: the values that are wanted of the last one.
+        each: the operations of a step.
+        last: tensors to be fetched of the last one.
 
     Raises:
         ConfigError: They cannot be copied.
@@ -284,44 +315,43 @@ class _Step:
         needed = in_each | ancestors(last)
         ops = [op for op in graph.get_operations() if op in needed]
         self._shared = {op for op in ops if _is_shared(op)}
-        self._copied = [op for op in ops if op not in self._shared]
+        self.copied = [op for op in ops if op not in self._shared]
         # Where a branch or a loop of TensorFlow 1 begins outside of them, what only the last step needs is not told
         # apart by what it runs after. Then every step of a run that wants the values runs it.
-        only_last = [op for op in self._copied if op not in in_each]
-        in_each |= ancestors(set(only_last) & _in_control_flow(self._copied))
+        only_last = [op for op in self.copied if op not in in_each]
+        in_each |= ancestors(set(only_last) & _in_control_flow(self.copied))
         self._in_each = in_each - self._shared
-        self._only_last = set(self._copied) - self._in_each
-        for op in self._copied:
+        self._only_last = set(self.copied) - self._in_each
+        for op in self.copied:
             _check_can_be_copied(op)
 
-    def copy_into(self, loop: _LoopDef) -> None:
-        """Make it the body of a loop."""
+    def copy_into(self, loop: _LoopNodes) -> str:
+        """Make it the body of a loop; return the name of the operation that keeps the last values, empty if none."""
         last_turn = loop.begin_last() if self._last else ""
-        names = {op.name for op in self._copied}
-        for op in self._copied:
+        for op in self.copied:
             group, pivot = (self._in_each, loop.begin) if op in self._in_each else (self._only_last, last_turn)
             # What runs after nothing of its kind would run whether or not there is such a turn.
-            is_first = not any(other in group for other in _needed_by(op))
-            controls = [f"^{_COPIES}/{other.name}" for other in op.control_inputs if other not in self._shared]
+            is_first = not any(other in group for other in needed_by(op))
+            controls = [loop.input(f"^{other.name}") for other in op.control_inputs if other not in self._shared]
             after = [f"^{pivot}"] if is_first else []
-            loop.copy(op, [*(self._name_in(loop, tensor) for tensor in op.inputs), *controls, *after], names)
-        loop.end_turns_after(f"{_COPIES}/{op.name}" for op in self._targets)
-        if self._last:
-            values = [self._name_in(loop, tensor) for tensor in self._last]
-            loop.stage(values, [tensor.dtype.base_dtype for tensor in self._last], last_turn)
+            loop.copy(op, [*(self._name_in(loop, tensor) for tensor in op.inputs), *controls, *after])
+        loop.end_turns_after(loop.input(op.name) for op in self._targets)
+        if not self._last:
+            return ""
+        values = [self._name_in(loop, tensor) for tensor in self._last]
+        return loop.stage(values, [tensor.dtype.base_dtype for tensor in self._last], last_turn)
 
-    def _name_in(self, loop: _LoopDef, tensor: tf.Tensor) -> str:
-        return loop.outside(tensor) if tensor.op in self._shared else f"{_COPIES}/{tensor.name}"
+    def _name_in(self, loop: _LoopNodes, tensor: tf.Tensor) -> str:
+        return loop.outside(tensor) if tensor.op in self._shared else loop.input(tensor.name)
 
 
 def _is_shared(op: tf.Operation) -> bool:
     """Tell whether an operation stands for something that holds values: a variable, a queue, an iterator, a table."""
-    dtypes = [tensor.dtype for tensor in op.outputs]
-    return not op.inputs and bool(dtypes) and all(dtype == tf.resource or dtype._is_ref_dtype for dtype in dtypes)
+    return not op.inputs and bool(op.outputs) and all(map(is_handle, op.outputs))
 
 
 def _check_can_be_copied(op: tf.Operation) -> None:
-    if op.type in ("Placeholder", "PlaceholderV2"):
+    if op.type in op_kinds.PLACEHOLDERS:
         raise ConfigError(
             f"several steps cannot be one run: each of them is fed data, at {op.name}. Take them from a queue or a "
             "dataset, as QueueInput and TFDatasetInput do"
@@ -334,35 +364,17 @@ def _check_can_be_copied(op: tf.Operation) -> None:
             )
 
 
-def _needed_by(op: tf.Operation) -> Iterator[tf.Operation]:
-    yield from (tensor.op for tensor in op.inputs)
-    yield from op.control_inputs
-
-
 def _in_control_flow(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
     """Return those that belong to a loop or branch of TensorFlow 1; given are operations with all that they need."""
     depth: dict[tf.Operation, int] = {}
     found = set()
     for op in ops:
         # What comes back from the turn before is made later, and is as deep as the other input.
-        inside = max((depth.get(other, 0) for other in _needed_by(op)), default=0)
-        depth[op] = inside + (op.type in _ENTERING) - (op.type in _LEAVING)
-        if inside or op.type in _CONTROL_FLOW:
+        inside = max((depth.get(other, 0) for other in needed_by(op)), default=0)
+        depth[op] = inside + (op.type in op_kinds.ENTERING_LOOPS) - (op.type in op_kinds.LEAVING_LOOPS)
+        if inside or op.type in op_kinds.FRAME_CONTROL:
             found.add(op)
     return found
-
-
-def _groups_inside(groups: Iterable[bytes], copied: Collection[str]) -> Iterator[bytes]:
-    """Yield the colocations of an operation with others that are copied as well; with others it has the device."""
-    for group in groups:
-        name = group.removeprefix(_COLOCATION).decode()
-        if group.startswith(_COLOCATION) and name in copied:
-            yield _COLOCATION + f"{_COPIES}/{name}".encode()
-
-
-def _make_switch() -> tf.Variable:
-    collections = [tf.GraphKeys.LOCAL_VARIABLES]
-    return tf.Variable(True, trainable=False, collections=collections, use_resource=True, name="goes_on")
 
 
 def _take_out(tensors: Sequence[tf.Tensor], area: str) -> dict[str, tf.Tensor]:

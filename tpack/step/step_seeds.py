@@ -1,12 +1,12 @@
-"""Random numbers that follow from the seed, the step and the place, so that a run that was resumed draws the same ones.
+"""Random numbers that follow from the seed, the step and the place, so that a resumed run draws the same ones.
 
-TensorFlow's random operations keep where they are in a state that no checkpoint holds: a process that resumes would
-draw the numbers of the first step again. What draws by `uniform_of_step` has no state. A mask at step 1000 is the same
-whether the run began with step 1 or with step 1000, and another at each step, place and tower. All other random
-operations get another seed on a resume, by `begin_at_step`.
+TensorFlow's random operations keep their position in a state that no checkpoint holds: a resumed process would draw the
+numbers of the first step again. `uniform_of_step` has no state: a mask at step 1000 is the same whether the run began
+with step 1 or 1000, and differs between steps, places and towers. All other random operations get another seed on a
+resume, by `begin_at_step`.
 
-The generator is Philox. Seed and step make its key, once in a run for the whole graph; the place is the upper half of
-its counter, a constant. So drawing costs one operation, as many as with a state.
+The generator is Philox. Seed and step make its key, once a run for the whole graph; the place is the upper half of its
+counter, a constant. So a draw costs one operation, as with a state.
 """
 
 import hashlib
@@ -32,14 +32,14 @@ _SEED_WITHOUT_ANY = 87654321
 
 
 class _Randomness:
-    """What is known about the random numbers of one graph.
+    """The random numbers of one graph.
 
     Attributes:
-        follows_steps: whether the global step is another one at each run of the training towers.
-        given_seed: the seed that the program gave the graph.
-        seed_of_run: the seed that the graph got in its place, for this run alone.
-        chance: stands for the seed where the program gave none.
-        num_calls: how many calls there were so far, for each tower and variable scope.
+        follows_steps: whether the global step differs between runs of the training towers.
+        given_seed: the graph's seed by the program.
+        seed_of_run: the seed in its place, for this run alone.
+        chance: the seed where the program gave none.
+        num_calls: how many calls there were, for each tower and variable scope.
     """
 
     def __init__(self) -> None:
@@ -89,10 +89,10 @@ def begin_at_step(num_steps: int) -> None:
 def differ_by_worker(rank: int) -> None:
     """Give the current graph, before it is built, another seed on each worker, as if the program had given it.
 
-    Else all workers would draw the same masks for different data.
+    Otherwise all workers would draw the same masks for different data.
 
     Args:
-        rank: the worker's; that with rank 0 keeps the seed.
+        rank: of the worker; rank 0 keeps the seed.
     """
     graph = built_graph()
     if rank:
@@ -103,20 +103,20 @@ def differ_by_worker(rank: int) -> None:
 def uniform_of_step(kind: str, seed: int | None = None) -> Sampler | None:
     """Return a function that draws from [0, 1) for the current tower, and other numbers at each step.
 
-    The place is the variable scope and the number of the call in it. A part of the model that is computed again for its
-    gradient, as by ``tf.recompute_grad``, draws the numbers of the first time.
+    The place is the variable scope and the number of the call in it. Recomputation for gradients, as by
+    ``tf.recompute_grad``, draws the numbers of the first time.
 
     Args:
-        kind: who asks, such as ``"Dropout"``; calls are counted for each kind.
+        kind: the caller, such as ``"Dropout"``; calls are counted for each kind.
         seed: the operation's own seed, if it has one.
 
     Returns:
-        ``function(shape, dtype)``, to be called once. None where no step tells one run from the next: outside of a
-        trainer's training towers, where a trainer has its own ``run_step``, and in loops and functions, which run
-        several times in a step.
+        ``function(shape, dtype)``, to be called once. None where no step distinguishes runs: outside a trainer's
+        training towers, where a trainer has its own ``run_step``, and in loops and functions, which run several times
+        in a step.
 
     Raises:
-        ConfigError: A part is computed again, and its call cannot be told from another one in the same scope.
+        ConfigError: A call in recomputation matches more than one in the same scope.
     """
     tower, randomness, graph = get_current_tower_context(), _randomness.here(), built_graph()
     is_countable = randomness.follows_steps and not is_in_loop_or_function(tf.get_default_graph())

@@ -18,6 +18,10 @@ from tpack.utils.lazy import attach
 _TF = "tensorflow.compat.v1"
 _ROOT = "tpack.tf1"
 _STRATEGIES = f"{_ROOT}.contrib.distribute.python"
+_PYTHON = (
+    "collective_all_reduce_strategy cross_tower_ops mirrored_strategy monitor one_device_strategy "
+    "parameter_server_strategy step_fn values"
+)
 
 MODULES: dict[str, tuple[str, Mapping[str, str]]] = {
     "compat": ("``tf.compat`` of TensorFlow, in which ``v1`` is `tpack.tf1`.", {_ROOT: "v1="}),
@@ -26,11 +30,10 @@ MODULES: dict[str, tuple[str, Mapping[str, str]]] = {
     "estimator.experimental": (
         "``tf.estimator.experimental``: hooks for early stopping and evaluation, and logits as functions.",
         {
-            f"{_ROOT}.estimator.early_stopping": (
-                "make_early_stopping_hook stop_if_higher_hook stop_if_lower_hook stop_if_no_decrease_hook "
-                "stop_if_no_increase_hook"
+            f"{_ROOT}.estimator.hooks": (
+                "InMemoryEvaluatorHook make_early_stopping_hook make_stop_at_checkpoint_step_hook stop_if_higher_hook "
+                "stop_if_lower_hook stop_if_no_decrease_hook stop_if_no_increase_hook"
             ),
-            f"{_ROOT}.estimator.hooks": "InMemoryEvaluatorHook make_stop_at_checkpoint_step_hook",
             f"{_ROOT}.estimator.logits": "call_logit_fn dnn_logit_fn_builder linear_logit_fn_builder",
         },
     ),
@@ -68,19 +71,7 @@ MODULES: dict[str, tuple[str, Mapping[str, str]]] = {
     ),
     "contrib.distribute.python": (
         "The modules of ``tf.contrib.distribute``.",
-        {
-            f"{_STRATEGIES}.{name}": ""
-            for name in (
-                "collective_all_reduce_strategy",
-                "cross_tower_ops",
-                "mirrored_strategy",
-                "monitor",
-                "one_device_strategy",
-                "parameter_server_strategy",
-                "step_fn",
-                "values",
-            )
-        },
+        {f"{_STRATEGIES}.{name}": "" for name in _PYTHON.split()},
     ),
     "contrib.distribute.python.collective_all_reduce_strategy": (
         "The strategy whose workers sum by collectives.",

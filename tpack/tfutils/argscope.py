@@ -1,10 +1,8 @@
-"""Default arguments for layers: what most calls in a block of code have in common is written once, around it.
+"""Default arguments for layers: arguments common to most calls in a block are written once, around it.
 
-What is in force lives in a context variable. It ends with its ``with`` block, and a thread starts without it unless it
-runs in a copy of the context.
-
-What goes into such a layer and what comes out is logged, once for each layer of a graph: the shapes of a model are
-worth reading once, and the copies of it in other towers and for prediction have the same ones.
+They live in a context variable, end with their ``with`` block, and are unset in new threads that do not run in a copy
+of the context. The shapes of each such layer's input and output are logged once for a graph, and not again for its
+copies in other towers and for prediction.
 """
 
 import functools
@@ -37,15 +35,14 @@ _logging_disabled = Event()
 def argscope(layers: Callable[..., Any] | Sequence[Callable[..., Any]], **kwargs: Any) -> Iterator[None]:
     """Use ``kwargs`` as arguments of some layers in this block, where a call does not give them itself.
 
-    An inner block adds to an outer one and wins where both give the same argument. Layers are told apart by the name
-    of their function only.
+    An inner block adds to an outer one and takes precedence. Layers are distinguished by the name of their function.
 
     Args:
         layers: a layer or a list of them: functions made by ``layer_register`` or ``enable_argscope_for_function``.
         **kwargs: the arguments. Each of the layers must know all of them.
 
     Raises:
-        ConfigError: A function is no layer, or does not know an argument. The message lists near names.
+        ConfigError: A function is not a layer, or does not know an argument. The message lists near names.
 
     Example:
         with argscope([Conv2D, MaxPooling], data_format="channels_first"), argscope(Conv2D, activation=tf.nn.relu):
@@ -135,7 +132,8 @@ def enable_argscope_for_function(func: F, log_shape: bool = True) -> F:
         kwargs = complete_arguments(wrapper, args, kwargs)
         outputs = func(*args, **kwargs)
         if log_shape and args and kwargs.get("name"):
-            log_shapes(_in_current_scope(str(kwargs["name"])), args[0], outputs)
+            scope = tf.get_variable_scope().name
+            log_shapes(f"{scope}/{kwargs['name']}" if scope else str(kwargs["name"]), args[0], outputs)
         return outputs
 
     mark_as_layer(wrapper, func)
@@ -206,11 +204,6 @@ def _parameters(function: Callable[..., Any], *, follow_wrapped: bool) -> list[i
         return list(inspect.signature(function, follow_wrapped=follow_wrapped).parameters.values())
     except (ValueError, TypeError):
         return None
-
-
-def _in_current_scope(name: str) -> str:
-    scope = tf.get_variable_scope().name
-    return f"{scope}/{name}" if scope else name
 
 
 def disable_layer_logging() -> None:

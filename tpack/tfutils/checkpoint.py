@@ -1,12 +1,11 @@
-"""Checkpoints: what people call one, what is in it, and how a training writes them one after the other.
+"""Checkpoints: their names, their content, and the series that a training writes.
 
-A checkpoint is several files: ``model-100.index``, ``model-100.data-00000-of-00001``. People name it by the prefix
-``model-100``, by one of the files, by their directory or by the ``checkpoint`` file in it. Only the prefix is used from
-here on. What is on remote storage is fetched by fsspec, and read by TensorFlow itself where that is not installed and
-TensorFlow can; a series is written on this machine.
+A checkpoint is several files: ``model-100.index``, ``model-100.data-00000-of-00001``. It may be named by its prefix
+``model-100``, one of the files, their directory or the ``checkpoint`` file in it; only the prefix is used from here on.
+Remote checkpoints are fetched by fsspec, or else read by TensorFlow where it can; a series is written on this machine.
 
-TensorFlow notices a truncated or corrupted file only when the tensors in it are read, each tensor having a checksum. So
-a checkpoint is known to be whole once everything in it was read, and not before.
+TensorFlow notices a truncated or corrupted file only when its tensors are read, each with a checksum. So a checkpoint
+is known to be whole only after everything in it was read.
 """
 
 import glob
@@ -25,8 +24,10 @@ from tpack.errors import CheckpointError, ConfigError, DependencyError, InputErr
 from tpack.tfutils.checkpoints.best import BEST_SUFFIX, best_prefix
 from tpack.utils import logger
 from tpack.utils.fs import atomic_write, why_not_written
-from tpack.utils.remote.directories import fetch_checkpoint, local_path
+from tpack.utils.lazy import LazyModule
+from tpack.utils.validation import is_remote
 
+_remote = LazyModule("tpack.utils.remote.directories")
 _FILE_SUFFIX = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
 _MAX_LISTED = 20
 
@@ -71,7 +72,7 @@ def fetched(path: str) -> str:
         CheckpointError: There is nothing, or it cannot be fetched; nor can TensorFlow itself read such URLs.
     """
     try:
-        return local_path(path)
+        return path if not is_remote(path) else _remote.local_path(path)
     except RemoteError as error:
         raise CheckpointError(str(error)) from error
     except (ConfigError, DependencyError) as error:
@@ -93,12 +94,11 @@ def _best_of(path: str) -> str | None:
 def latest_checkpoint(checkpoint_dir: str) -> str | None:
     """Return the prefix of the newest checkpoint in a directory that really loads, or None if it has none.
 
-    The one that the ``checkpoint`` file names comes first. If it is missing or damaged, for example because the process
-    was killed, a warning says so and the others are tried, the newest first.
+    The one that the ``checkpoint`` file names comes first. If it is missing or damaged, for example after a kill, there
+    is a warning, and the others are tried, the newest first.
 
     Raises:
-        CheckpointError: There are checkpoints, and none of them loads: who takes that for none would begin anew, and
-            write over them.
+        CheckpointError: There are checkpoints, and none of them loads; a new run would write over them.
     """
     if not _is_there(checkpoint_dir, directory=True):
         return None
@@ -132,7 +132,8 @@ class CheckpointReader:
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
-        fetch_checkpoint(prefix)
+        if _remote.is_loaded():
+            _remote.fetch_checkpoint(prefix)
         with self._named_errors("index"):
             self._reader = tf.train.NewCheckpointReader(prefix)
         self.shapes: dict[str, list[int]] = self._reader.get_variable_to_shape_map()
@@ -183,15 +184,13 @@ class CheckpointReader:
 class CheckpointSeries:
     """The checkpoints ``NAME-STEP`` that a training writes into a directory, the oldest of which the saver deletes.
 
-    Those that former runs left there count for how many the saver keeps. What former runs were killed in the middle of
-    is removed.
-
-    The ``checkpoint`` file lists a checkpoint until it is deleted: one that a kill leaves is deleted by the next run.
+    Those of former runs count for how many the saver keeps; incomplete ones after a kill are removed. The
+    ``checkpoint`` file lists a checkpoint until it is deleted: one left by a kill is deleted by the next run.
 
     Args:
         saver: knows which variables are saved, and how many checkpoints are kept.
-        directory: where to, on this machine; only this process writes to it (``DirectoryClaim``).
-        name: what all of them are called.
+        directory: on this machine; only this process writes to it (``DirectoryClaim``).
+        name: the first part of all names.
 
     Attributes:
         saved_step: the step of the last one; None before the first.

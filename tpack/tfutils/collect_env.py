@@ -28,7 +28,11 @@ def collect_env_info() -> str:
 
     It asks NVIDIA's library about GPUs and not TensorFlow, which would take their memory.
     """
-    return tabulate([*_software(), *_hardware(), *_environment()], tablefmt="simple", disable_numparse=True)
+    return tabulate(
+        [*_software(), *_hardware(), *((name, os.environ[name]) for name in _VARIABLES if name in os.environ)],
+        tablefmt="simple",
+        disable_numparse=True,
+    )
 
 
 def _software() -> Iterator[tuple[str, str]]:
@@ -55,9 +59,3 @@ def _hardware() -> Iterator[tuple[str, str]]:
                 yield f"GPU {index}", f"{gpu.name()}, {gpu.memory()['total'] / 2**30:.1f} GiB"
     except (DependencyError, DeviceError) as error:
         yield "GPUs", str(error)
-
-
-def _environment() -> Iterator[tuple[str, str]]:
-    for name in _VARIABLES:
-        if name in os.environ:
-            yield name, os.environ[name]

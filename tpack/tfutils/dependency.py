@@ -1,6 +1,6 @@
 """Ask whether a tensor or operation is needed to compute others."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator
 from typing import TypeAlias
 
 import tensorflow.compat.v1 as tf
@@ -61,11 +61,33 @@ def ancestors(targets: Iterable[GraphElement], up_to: Iterable[tf.Tensor] = ()) 
     found = set(waiting)
     while waiting:
         op = waiting.pop()
-        for needed in [*(tensor.op for tensor in op.inputs if tensor.name not in fed), *op.control_inputs]:
+        for needed in needed_by(op, fed):
             if needed not in found:
                 found.add(needed)
                 waiting.append(needed)
     return found
+
+
+def needed_by(op: tf.Operation, fed: Container[str] = ()) -> Iterator[tf.Operation]:
+    """Yield the operations of an operation's inputs, those that are fed excepted, and its control inputs."""
+    yield from (tensor.op for tensor in op.inputs if tensor.name not in fed)
+    yield from op.control_inputs
+
+
+def dependents(first: Iterable[tf.Operation]) -> list[tf.Operation]:
+    """Return the operations of the current graph that are among the first or need one of them, in their order."""
+    found = {op.name for op in first}
+    ops, num_before = tf.get_default_graph().get_operations(), 0
+    # A control input may be younger than its operation, so one pass is not enough.
+    while num_before < len(found):
+        num_before = len(found)
+        found.update(op.name for op in ops if any(other.name in found for other in needed_by(op)))
+    return [op for op in ops if op.name in found]
+
+
+def is_handle(tensor: tf.Tensor) -> bool:
+    """Tell whether a tensor is a resource or a reference: operations can change what it stands for."""
+    return bool(tensor.dtype == tf.resource or tensor.dtype._is_ref_dtype)
 
 
 def _operation(element: GraphElement) -> tf.Operation:

@@ -11,24 +11,23 @@ from tpack.tower.devices import check_session_devices
 
 
 def order_sums(graph: tf.Graph, session_creator: SessionCreator) -> None:
-    """Give every sum in the graph a fixed order, so that a run that is repeated gives the same numbers.
+    """Give every sum in the graph a fixed order, so that a repeated run gives the same numbers.
 
-    A session that a user hands over has usually run parts of the graph, which TensorFlow then does not let anybody
-    change: its sums stay as they are.
+    A user's session has usually run parts of the graph, which TensorFlow does not allow to change: its sums stay.
 
     Args:
         graph: the complete graph.
-        session_creator: what will create the session.
+        session_creator: creates the session later.
     """
     if not isinstance(session_creator, ReuseSessionCreator):
         fix_summation_order(graph.get_operations())
 
 
 def initialize_variables(session: tf.Session, *, except_for: Sequence[tf.Variable] = (), is_new: bool = False) -> None:
-    """Run the initialisers of all variables that have no value yet, and those of lookup tables.
+    """Run the initialisers of all variables without a value, and those of lookup tables.
 
-    A session that a user hands over may hold trained variables: they are left as they are. In one that is known to be
-    new nobody asks for them, which takes an operation for each variable and a run of the whole graph's preparation.
+    A user's session may hold trained variables, which stay. In a new session the question is left out: it takes an
+    operation for each variable and a run that prepares the whole graph.
 
     Args:
         session: a session on the current default graph.

@@ -1,8 +1,7 @@
-"""Take a trained model out of tpack: as a SavedModel for serving, or as one frozen graph file.
+"""Export a trained model: as a SavedModel for serving, or as one frozen graph file.
 
-Both are read by plain TensorFlow and need neither the model's code nor tpack. They take their place when they are
-whole, so that a server never sees half a model. In a frozen graph, variables have become constants, and what only
-training needs is gone.
+Plain TensorFlow reads both, without the model's code and tpack. They are moved into place when they are whole, so a
+server never sees half a model. In a frozen graph, variables are constants, and operations for training alone are gone.
 """
 
 import os
@@ -14,6 +13,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
+from tpack.graph_copy import op_kinds
 from tpack.tfutils.determinism import create_initialized_session
 from tpack.tower.context import PredictTowerContext
 from tpack.utils import logger
@@ -21,8 +21,6 @@ from tpack.utils.fs import atomic_path, atomic_write
 from tpack.utils.validation import check_local_path
 
 _DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
-# Each has one input and gives it on as it is.
-_PASSING = frozenset({"CheckNumerics", "Identity", "StopGradient"})
 
 
 @dataclass(frozen=True)
@@ -35,9 +33,9 @@ class _Built:
 
 
 class ModelExporter:
-    """Export the model that a ``PredictConfig`` describes, with the values that its ``session_init`` gives.
+    """Export the model of a ``PredictConfig``, with the values of its ``session_init``.
 
-    Each export builds the model anew, in a graph of its own, with a placeholder for each entry of the signature.
+    Each export builds the model again, in a graph of its own, with a placeholder for each entry of the signature.
 
     Args:
         config: a ``PredictConfig``.
@@ -171,7 +169,7 @@ def without_passing_nodes(graph_def: tf.GraphDef, keep: Iterable[str]) -> tf.Gra
     source = {
         node.name: node.input[0]
         for node in graph_def.node
-        if node.op in _PASSING and node.name not in fixed and len(node.input) == 1
+        if node.op in op_kinds.PASSING_ON and node.name not in fixed and len(node.input) == 1
     }
     result = tf.GraphDef(versions=graph_def.versions, library=graph_def.library)
     for node in graph_def.node:

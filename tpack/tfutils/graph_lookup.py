@@ -1,8 +1,7 @@
-"""Find what is in the current graph: operations and tensors by the names that people give, and the global step.
+"""Lookup in the current graph: operations and tensors by name, and the global step.
 
 A wrong name lists those near it. The global step is one integer variable per graph that counts training steps over all
-runs. It lies at the top of the graph whatever scope asks for it first, so that every checkpoint calls it
-``global_step``.
+runs, at the top of the graph whatever scope first asks for it, so that every checkpoint has it as ``global_step``.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,9 +1,9 @@
 """Optimizers around other optimizers, which change how gradients are applied.
 
 One passes gradients through processors first; one does something to each variable afterwards, such as keeping it in a
-range; and one takes several small batches in place of one that does not fit into memory: a step adds its gradients up,
-and every ``niter``-th one hands their mean to the optimizer inside, which is behind a gate on the other steps.
-``clone_optimizer`` clones a wrapper together with what it wraps.
+range; and one replaces a large batch by several small ones: each step adds its gradients up, and every ``niter``-th one
+passes their mean to the inner optimizer, which is behind a gate on other steps. ``clone_optimizer`` clones a wrapper
+together with the optimizer inside.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -1,10 +1,10 @@
-"""A gate for operations: while it is closed, what was built behind it does not run.
+"""A gate for operations: while it is closed, the operations behind it do not run.
 
-An optimizer that must not act on a step cannot be given gradients of zero, since most change weights even then. So all
-its operations wait for one output of a ``Switch``, and what waits for an output that is not taken does not run, on
-whatever device. To hold back its gradients alone is not enough: Adam's sparse update decays its moments without looking
-at a gradient. The operations behind the gate stay ordinary ones of the graph, with the names that they have anyway;
-``tf.cond`` would put them into a function, where nothing else can reach them.
+An optimizer that must skip a step cannot be given gradients of zero, since most change weights even then. So all its
+operations wait for one output of a ``Switch``, and nothing that waits for an output not taken runs, on any device.
+Holding back only its gradients is not enough: Adam's sparse update decays its moments without a gradient. The
+operations behind the gate stay ordinary ones of the graph, under their names; ``tf.cond`` would put them into a
+function, where nothing else can reach them.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,14 +1,13 @@
-"""How the session comes to be: session creators, each an object with one method ``create_session()``.
+"""Session creators: objects with one method ``create_session()``.
 
-A session creator is the place to change what kind of session a trainer uses: another configuration, a cluster's target,
-a debugging wrapper around the session.
+They are the place to change what kind of session a trainer uses: another configuration, a cluster's target, a debugging
+wrapper around the session.
 
-Before a session runs anything for the first time, TensorFlow rewrites the graph, by the passes of Grappler. They take
-longer than all else on large graphs, once for each set of fetches, and most change nothing that shows in a step. A
-session creator of tpack asks for those that are known to, by what is in the graph; docs/benchmarks.md has the figures.
+Before the first run, TensorFlow rewrites the graph by the passes of Grappler. They take longer than all else on large
+graphs, once for each set of fetches, and most change nothing that shows in a step. A session creator of tpack asks for
+those that are known to, by what is in the graph; docs/benchmarks.md has the figures.
 """
 
-import re
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -16,8 +15,9 @@ import tensorflow.compat.v1 as tf
 
 from tpack.compat import is_marked_for_compilation, is_mixed_precision_rewrite_enabled
 from tpack.errors import ConfigError, WrongTypeError
+from tpack.graph_copy import op_kinds
 from tpack.tower.devices import check_session_devices, list_gpus, local_devices, provide_cpu_devices
-from tpack.utils.argtools import log_once
+from tpack.utils.logger import log_once
 from tpack.utils.validation import (
     check_arguments,
     check_choice,
@@ -29,9 +29,7 @@ from tpack.utils.validation import (
 )
 
 GRAPPLER = ("auto", "on", "off")
-_TRAINING = re.compile("(Resource|Sparse)*Apply")
-_PRODUCTS = frozenset({"BatchMatMul", "BatchMatMulV2", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "MatMul"})
-_REWRITTEN = _PRODUCTS | {"Pow"}
+_REWRITTEN = op_kinds.PRODUCTS | {"Pow"}
 
 
 class SessionCreator(Protocol):
@@ -46,7 +44,7 @@ def check_session_creator(owner: object, session_creator: Any) -> Any:
 
     Args:
         owner: whose argument it is.
-        session_creator: what came.
+        session_creator: its value.
 
     Raises:
         WrongTypeError: It has no function ``create_session``.
@@ -177,7 +175,7 @@ def _rewrites_that_pay(graph: tf.Graph) -> dict[str, str]:
     # XLA has rewrites of its own, and does not compile what TensorFlow put in the place of a marked operation.
     operations = [op for op in graph.get_operations() if op.type not in _REWRITTEN or not is_marked_for_compilation(op)]
     types = {op.type for op in operations}
-    has_products = not types.isdisjoint(_PRODUCTS)
+    has_products = not types.isdisjoint(op_kinds.PRODUCTS)
     reasons = {}
     if "Pow" in types:
         reasons["arithmetic"] = "there are powers"
@@ -186,13 +184,13 @@ def _rewrites_that_pay(graph: tf.Graph) -> dict[str, str]:
     if has_products and list_gpus() and any(kind == "GPU" for kind, _ in local_devices(graph)):
         reasons["layout"] = "there are products on GPUs"
         reasons["remap"] = "they can take in what follows them"
-    elif has_products and not any(_TRAINING.match(kind) for kind in types):
+    elif has_products and not any(op_kinds.OPTIMIZER_UPDATE.match(kind) for kind in types):
         reasons["remap"] = "nothing is trained, and products can take in what follows them"
     return reasons
 
 
 def _takes_transposed(operation: tf.Operation) -> bool:
-    if operation.type not in ("MatMul", "BatchMatMul", "BatchMatMulV2"):
+    if operation.type not in op_kinds.MATRIX_PRODUCTS:
         return False
     return any(tensor.op.type == "Transpose" for tensor in operation.inputs)
 
@@ -221,8 +219,7 @@ class ReuseSessionCreator(tf.train.SessionCreator):
 def makes_new_sessions(session_creator: SessionCreator) -> bool:
     """Tell whether no variable has a value in the sessions that a creator makes.
 
-    Those on servers share the variables of other sessions there, and what a creator of the user's own has done nobody
-    knows.
+    Sessions on servers share variables with others there, and a user's own creator may have done anything.
     """
     if not isinstance(session_creator, NewSessionCreator) or session_creator.target:
         return False

@@ -1,12 +1,11 @@
-"""How a new session's variables get their first values, beyond their initialisers: from checkpoints and numpy arrays.
+"""First values of a new session's variables beyond their initialisers: from checkpoints and numpy arrays.
 
 A ``SessionInit`` works in two phases. ``_setup_graph`` reads and checks everything and changes nothing; ``_run_init``
-then assigns. A chain runs the first phase of all its members before the second of any, so an error leaves the session
-as it was.
+then assigns. A chain runs the first phase of all members first, so an error leaves the session as it was.
 
-Names are matched against the graph's GLOBAL_VARIABLES; parts of a variable that a partitioner has cut have the name of
-the whole in checkpoints. Variables that only the graph has keep their initial values, values that only the source has
-are not used; both are logged as lists, since either may be a mistake. That nothing matches at all is an error.
+Names are matched against the graph's GLOBAL_VARIABLES; in checkpoints, parts of a partitioned variable have the name of
+the whole. Variables without a value in the source keep their initial values, and values without a variable are not
+used; both are logged as lists, since either may be a mistake. No match at all is an error.
 """
 
 import os
@@ -146,10 +145,10 @@ class ChainInit(SessionInit):
 
 
 class NamedValuesInit(SessionInit):
-    """What restoring from a checkpoint and from arrays have in common.
+    """The common part of restoring from a checkpoint and from arrays.
 
     Args:
-        source: where the values come from, for messages.
+        source: the origin of the values, for messages.
         cast: see ``fit_values``.
         skip_mismatch: see ``fit_values``.
     """
@@ -189,7 +188,8 @@ class NamedValuesInit(SessionInit):
         if in_graph - saved:
             logger.warning(f"Only in the graph, so not restored: {', '.join(sorted(in_graph - saved))}")
         unused = saved - in_graph
-        of_training = {name for name in unused if _is_of_training(name, in_graph)}
+        # Counters of steps, and state of an optimizer or average for a variable of the graph, are not the model's.
+        of_training = {name for name in unused if name.rpartition("/")[0] in in_graph or _COUNTERS.fullmatch(name)}
         if of_training:
             logger.info(f"{len(of_training)} value(s) in {self.source} that another training needed are not used")
         if unused - of_training:
@@ -323,14 +323,6 @@ def _part_of(value: np.ndarray, variable: tf.Variable, name: str) -> np.ndarray:
 
 def _op_name(name: str) -> str:
     return name.removesuffix(":0")
-
-
-def _is_of_training(name: str, in_graph: set[str]) -> bool:
-    """Tell whether a saved value belongs to a training and not to the model.
-
-    It does if it counts steps, or is what an optimizer, or an average, keeps for a variable of the graph.
-    """
-    return name.rpartition("/")[0] in in_graph or _COUNTERS.fullmatch(name) is not None
 
 
 def _some(names: set[str]) -> str:

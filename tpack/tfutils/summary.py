@@ -1,16 +1,15 @@
-"""Summaries: of tensors and parameters, moving averages of scalars, and of numpy values measured outside of the graph.
+"""Summaries: of tensors and parameters, moving averages of scalars, and of numpy values from outside the graph.
 
-Averages are there since one batch's value is too noisy to read. Each is a weighted mean of all values so far, the
-newest with the largest weight. Numerator and denominator both start at zero and are updated alike, so the first average
-is the first value and early ones are not drawn towards zero. A value that is not finite is left out; where that is so
-of more than half of the weight, the average is NaN: one NaN among many numbers is not all that there is to be seen, and
-a cost that became NaN for good is not hidden.
+One batch's value is too noisy to read, so there are averages. Each is a weighted mean of all values so far, the newest
+with the largest weight. Numerator and denominator both start at zero, so the first average is the first value and early
+ones are not drawn towards zero. Values that are not finite are left out; where these have more than half of the weight,
+the average is NaN: one NaN among many numbers does not hide the others, and a cost that became NaN for good shows.
 
 An average is read after the step that updates it, since the summaries of a step run beside its updates. Such summaries
 are in the collection `STATE_SUMMARIES_KEY` too; so are those of parameters, which a step changes.
 
-Tags are exactly what was asked for. ``tf.summary.scalar`` makes its tag unique in the graph, so that the summary of a
-tensor ``cost`` would be called ``cost_1``.
+Tags are exactly the requested ones. ``tf.summary.scalar`` makes its tag unique in the graph: the summary of a tensor
+``cost`` would be ``cost_1``.
 """
 
 import re
@@ -58,13 +57,13 @@ _COLOUR_TYPES = {1: 0, 3: 2, 4: 6}
 
 @dataclass(frozen=True)
 class MovingAverages:
-    """The averages that one call made, for who keeps them over a resumption.
+    """The averages of one call, to be kept over a resumption.
 
     Attributes:
-        name: what the variable is called; collections are exported by names.
-        tags: what the averages are called.
+        name: the variable's name; collections are exported by names.
+        tags: the names of the averages.
         state: the variable, of shape [3, number of averages].
-        update: the operation that takes the values of a step into account.
+        update: the operation that adds the values of a step.
     """
 
     name: str

@@ -1,14 +1,12 @@
-"""Where a run was when a checkpoint was saved: two small files beside each checkpoint.
+"""The state of a run at a checkpoint: two small files beside it.
 
-A checkpoint holds the variables; the epoch, how far it had come, and what callbacks have to remember are no variables,
-and neither is the position in a dataflow, which may hold arrays: the state of a generator of random numbers, or the
-data points that wait in a shuffling buffer. The first file is JSON, the second msgpack. Each is written beside its
-place, flushed to the disk and renamed, so that it is whole or absent whenever the process dies. Write them before the
-checkpoint: then every complete checkpoint has its state, and a state without a checkpoint is only left over
-(``prune_train_states``).
+A checkpoint holds the variables. The epoch, the step in it and the states of callbacks are in a JSON file; the position
+in a dataflow, which may hold arrays (a generator's state, the data points in a shuffle buffer), is in a msgpack file.
+Each is written beside its place, flushed to the disk and renamed, so it is whole or absent whenever the process dies.
+Write them before the checkpoint: then every complete checkpoint has its state, and a state without a checkpoint is only
+left over (``prune_train_states``).
 
-Both have a checksum and say which step they are of: neither a changed bit nor the file of another checkpoint is taken
-for a state.
+Both have a checksum and their step: neither a changed bit nor the file of another checkpoint passes for a state.
 """
 
 import os

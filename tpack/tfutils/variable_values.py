@@ -38,7 +38,11 @@ def fit_values(
         fitted = _fit(variable, value, cast=cast, reshape=skip_mismatch)
         if fitted is None:
             mismatches.append(
-                (variable.op.name, _describe(variable.dtype.base_dtype, variable.shape), _describe_value(value))
+                (
+                    variable.op.name,
+                    _describe(variable.dtype.base_dtype, variable.shape),
+                    _describe(tf.as_dtype(value.dtype), tf.TensorShape(value.shape)),
+                )
             )
         else:
             fitting.append((variable, fitted))
@@ -102,10 +106,6 @@ def _as_dtype(value: np.ndarray, dtype: tf.DType, *, cast: bool) -> np.ndarray |
         converted = value.astype(dtype.as_numpy_dtype)
         return converted if np.array_equal(converted, value) else None
     return None
-
-
-def _describe_value(value: np.ndarray) -> str:
-    return _describe(tf.as_dtype(value.dtype), tf.TensorShape(value.shape))
 
 
 def _describe(dtype: tf.DType, shape: tf.TensorShape) -> str:

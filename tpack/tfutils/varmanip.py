@@ -1,6 +1,6 @@
-"""Read, write and change the values of variables: in checkpoints of TensorFlow, ``.npz`` files of numpy, and sessions.
+"""Values of variables in checkpoints of TensorFlow, ``.npz`` files of numpy, and sessions.
 
-The two kinds of files are alike to ``SmartInit``. An ``.npz`` is one file and needs no TensorFlow to read.
+``SmartInit`` takes both kinds of files. An ``.npz`` is one file and needs no TensorFlow to read.
 """
 
 import os
@@ -140,17 +140,16 @@ save_chkpt_vars = save_checkpoint_vars
 
 
 def dump_session_params(path: str | os.PathLike[str]) -> None:
-    """Write the values that the default session's model has to an ``.npz`` file or a checkpoint.
+    """Write the values of the default session's model to an ``.npz`` file or a checkpoint.
 
     A model has its trainable variables, and those in MODEL_VARIABLES: moving averages of batch normalisation (those of
-    a Keras layer if the graph trains), and variables frozen with ``skip_collection``. What only the optimizer needs is
-    left out.
+    a Keras layer if the graph trains), and variables frozen with ``skip_collection``. The optimizer's are left out.
 
     Args:
         path: as for ``save_checkpoint_vars``.
 
     Raises:
-        ConfigError: No session is the default one.
+        ConfigError: There is no default session.
     """
     session = tf.get_default_session()
     if session is None:

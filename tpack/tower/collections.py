@@ -1,14 +1,13 @@
 """A graph's collections, which are global lists, for towers that are written as if they were alone.
 
 Building the second tower must not add its summaries a second time, and a tower function that asks for "the losses"
-means its own. `backup_collection` and `CollectionSnapshot` remember what collections held; `TowerCollections` is one
-tower's part of them: while the tower is open, the collections that are its own hold its part only; when it is closed,
-what is to be kept once for all towers is kept.
+means its own. `backup_collection` and `CollectionSnapshot` copy collections. `TowerCollections` is one tower's part of
+them: while the tower is open, its own collections hold its part only; when it is closed, items to be kept once for all
+towers are kept.
 
 Towers usually are built one after the other. Where they meet in the middle (`TowerContext.merge_call`), a paused tower
-takes its additions out of the collections and puts them back when it goes on, so that every tower finds, and in the end
-every collection holds, what it would have if the towers had been built one after the other. The counts that Keras names
-layers by are kept apart in the same way.
+takes its additions out of the collections and puts them back when it continues: every collection holds what it would if
+the towers had been built one after the other. Keras's counts for layer names are separated in the same way.
 """
 
 import operator
@@ -20,7 +19,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.tower.keras_names import KerasNames
-from tpack.utils.argtools import log_once
+from tpack.utils.logger import log_once
 from tpack.utils.validation import check_arguments
 
 T = TypeVar("T")
@@ -87,7 +86,7 @@ def freeze_collection(keys: Iterable[str]) -> Iterator[None]:
 
 
 class CollectionSnapshot:
-    """What collections held at one moment.
+    """The content of collections at one moment.
 
     A collection that did not exist then counts as empty. Items are compared by identity, since graph tensors overload
     equality.
@@ -124,11 +123,11 @@ def _as_keys(keys: Iterable[str]) -> list[str]:
 
 
 class CollectionPolicy(NamedTuple):
-    """What becomes of a tower's part of the collections.
+    """The fate of a tower's part of the collections.
 
     Attributes:
-        isolated: the collections of which the tower sees its own part only, while it is built.
-        discarded: those of which its part is not kept.
+        isolated: the collections of which the tower sees only its own part while it is built.
+        discarded: those of which its part is dropped.
     """
 
     isolated: tuple[str, ...] = LOSS_KEYS
@@ -158,11 +157,11 @@ KEEP_VARIABLES = CollectionPolicy(discarded=(*LOSS_KEYS, *SUMMARY_KEYS, tf.Graph
 class TowerCollections:
     """One tower's part of the collections of the current graph.
 
-    Other towers' items that the tower removes from a collection are back when the tower is paused.
+    Items of other towers that the tower removes are restored when it is paused.
 
     Args:
-        policy: what becomes of it.
-        says_dropped: say in the log, once, that summaries are not kept. A prediction is not expected to write any.
+        policy: the fate of this part.
+        says_dropped: log once that summaries are dropped. Predictions are not expected to have any.
     """
 
     _graph: tf.Graph

@@ -1,11 +1,11 @@
-"""Where code that builds a graph is: in which tower, and across the towers of which strategy.
+"""The place of code that builds a graph: in which tower, or across the towers of which strategy.
 
 A tower is one copy of the model on one device. Its function is plain TensorFlow code; the `TowerContext` around it
-opens the scopes that give the copy its names, device and variables, and answers the questions that layers ask.
+opens the scopes that give the copy its names, device and variables, and answers the questions of layers.
 
-Each graph and thread has a stack of `Frame`: one for each block of a tower, a strategy or an update that is open. The
-innermost one, `current_frame`, says where code is, to trainers and strategies alike. Code of a loop, condition or
-function, which TensorFlow builds into a graph of its own, is part of what is around it.
+Each graph and thread has a stack of `Frame`: one for each open block of a tower, a strategy or an update. Trainers and
+strategies use the innermost one, `current_frame`. Code of a loop, condition or function, which TensorFlow builds into a
+graph of its own, belongs to the frame around it.
 """
 
 import sys
@@ -42,27 +42,27 @@ Meet: TypeAlias = Callable[[int, MergeCall], Merged]
 class TowerContext:
     """The block in which a tower function is called; it can be entered once.
 
-    Losses that an earlier tower collected are out of sight inside. Summaries are kept from the main training tower
-    only, update ops from every tower that has variables of its own and otherwise from the main training tower. Nothing
-    that a prediction tower adds to these collections is kept.
+    Losses of earlier towers are hidden inside. Summaries are kept from the main training tower only, update ops from
+    every tower with variables of its own and otherwise from the main training tower. A prediction tower adds nothing to
+    these collections.
 
     Args:
         tower_name: the name scope of the tower; empty for none.
         is_training: whether the model is built for training.
         vs_name: the variable scope of the tower; empty for the current one.
-        index: which of the K towers this is.
+        index: the number of this tower among K.
         total: K.
-        device: a device name or device function for the tower; None leaves the current one.
+        device: a device name or device function for the tower; None keeps the current one.
         has_own_variables: whether the tower creates its own variables, apart from the main one's.
-        reuse: take the variables that exist and create none but local ones.
-        ownership: whose the variables are; None for what the arguments above say.
+        reuse: use existing variables and create only local ones.
+        ownership: of the variables; None for what the arguments above say.
 
     Attributes:
-        asked: what the code in the tower asked for that tells towers from each other.
-        copying: what the towers that are built together know of their copies, `tpack.graph_copy`.
-        repeated: what `repeat_in_copies` was given.
-        own_constants: functions that give the values of this tower's constants for another tower, by their names, where
-            the two differ.
+        asked: the properties that the tower's code has read and that differ between towers.
+        copying: the copies of the towers that are built together, `tpack.graph_copy`.
+        repeated: the calls of `repeat_in_copies`.
+        own_constants: functions that give the values of this tower's constants for another tower, by name, where they
+            differ.
 
     Raises:
         ConfigError: The index is not below the total.
@@ -150,19 +150,19 @@ class TowerContext:
             self.asked.add(what)
 
     def note_asked(self, what: str) -> None:
-        """Take note that what is built here may depend on what tells this tower from others, after the first.
+        """Note that the graph may depend on a property that differs between towers after the first.
 
         Args:
-            what: what was asked for, such as ``"index"``; for the log.
+            what: the property, such as ``"index"``; for the log.
         """
         self.asked.add(what)
 
     def repeat_in_copies(self, func: Callable[..., None], *args: Any) -> None:
-        """Let what was just done in Python for this tower be done for each copy of it, too, which builds nothing.
+        """Repeat a call in Python, just made for this tower, for each copy of it.
 
         Args:
             func: called where the copy is the current tower.
-            *args: what it was called with: in a copy, it is called with what these are there.
+            *args: its arguments here; in a copy it gets their counterparts.
         """
         self.repeated.append((func, args))
 
@@ -197,17 +197,17 @@ class TowerContext:
         return self.collections.added(key)
 
     def merge_call(self, fn: Callable[..., Merged], *args: Any) -> Merged:
-        """Wait for the K training towers of a builder, and call a function once with what all of them brought.
+        """Wait for the K training towers of a builder, and call a function once with the values of all.
 
         A tower for prediction is alone, with K = 1, and so is the training tower of a simple builder.
 
-        The towers take turns, and all have come this far when one goes on. What a model put into an attribute before is
-        then the last tower's: keep what is used after in variables of the function.
+        The towers take turns, and all have reached the call when one continues. Attributes that a model set before then
+        have the last tower's values: keep what is used after the call in local variables.
 
         Args:
-            fn: the first tower's is called, outside of every tower (see `outside`). For each argument it gets the list
-                of the K towers' values. It returns a list of K results, of which each tower gets its own, or tuples and
-                dicts of such lists, of which each tower gets the same containers of its own, or None, which all get.
+            fn: the first tower's is called, outside every tower (see `outside`). For each argument it gets the list of
+                the K towers' values. It returns a list of K results, one for each tower; tuples and dicts of such
+                lists, of which each tower gets the same containers of its own; or None for all.
             *args: this tower's values.
 
         Returns:
@@ -215,7 +215,7 @@ class TowerContext:
 
         Raises:
             TowerMismatchError: The towers call it different numbers of times, or with functions of different code or
-                different numbers of arguments. The message says what two of them did.
+                different numbers of arguments. The message compares two of them.
             TowerError: This is not the current tower, its partners are not built together with it, ``fn`` returned
                 something else, or this is a TensorFlow loop or condition.
         """
@@ -264,7 +264,7 @@ class TowerContext:
     def revisited(self) -> Iterator[None]:
         """Make this tower the current one again for a block that updates its variables, after it was left.
 
-        The block learns which tower it works for. Scopes, device and variables are those around it.
+        Scopes, device and variables are those around the block.
 
         Raises:
             TowerError: The tower was not left yet, or another one is current.
@@ -297,7 +297,9 @@ class TowerContext:
     ) -> None:
         pop_frame()
         if error is None:
-            self._keras_values.keep(self._initialised_here())
+            # The variables whose first values this tower may set: its own, and those that were there before it.
+            around = tf.global_variables() if self.is_main_tower and not self._reuse else []
+            self._keras_values.keep([*around, *self.recorder.variables])
         self.collections.close()
         try:
             self._scopes.__exit__(kind, error, traceback)
@@ -309,11 +311,6 @@ class TowerContext:
         if error is not None:
             check_own_layers(error)
             check_handle_use(error)
-
-    def _initialised_here(self) -> list[tf.Variable]:
-        """Return the variables whose first values this tower may set: its own, and those that were there before it."""
-        around = tf.global_variables() if self.is_main_tower and not self._reuse else []
-        return [*around, *self.recorder.variables]
 
     def _open_scopes(self, graph: tf.Graph) -> None:
         enter = self._scopes.enter_context
@@ -401,18 +398,17 @@ class PredictTowerContext(TowerContext):
 
 @dataclass(frozen=True)
 class Frame:
-    """Where code is: in a tower, across the towers of a strategy, or outside of both; and what it updates there.
+    """The place of code: in a tower, across the towers of a strategy, or outside both; and the update in which it is.
 
     At most one of the first three is not None.
 
     Attributes:
         tower: the tower that is being built, a trainer's or a strategy's.
         strategy: the strategy across whose towers this is.
-        tower_context: a strategy's tower without a `TowerContext`, such as the one outside of all strategies, where it
-            was entered as a block.
-        update_device: the device of the update that is being built; None outside of updates.
-        meet: how the tower, or those that are entered here, meet those that are built together with them; None if they
-            are built alone.
+        tower_context: a strategy's tower without a `TowerContext`, such as the one outside all strategies, entered as a
+            block.
+        update_device: the device of the update that is being built; None outside updates.
+        meet: makes the merge calls of the tower, or of those entered here; None if they are built alone.
     """
 
     tower: TowerContext | None = None
@@ -472,9 +468,9 @@ def entered(frame: Frame) -> Iterator[None]:
 
 
 def is_in_control_flow() -> bool:
-    """Tell whether what is built now goes into a loop, condition or function of TensorFlow.
+    """Tell whether the code is in a loop, condition or function of TensorFlow.
 
-    One around the whole tower does not count, as a loop of steps is: its body is where the tower is.
+    One around the whole tower, such as a loop of steps, does not count.
     """
     graph, tower = built_graph(), get_current_tower_context()
     around = None if tower is None else tower.control_flow
@@ -484,9 +480,8 @@ def is_in_control_flow() -> bool:
 def add_model_variable(variable: tf.Variable) -> None:
     """Add a variable to MODEL_VARIABLES, once: it belongs to the model though it is not trained.
 
-    So do moving averages, and weights that are frozen. Whoever writes a model without what only its optimizer needs
-    writes these and the trainable variables. Of training towers, the first one adds. What the others have are the same
-    variables, or copies, which are not part of the model.
+    Moving averages and frozen weights are such. A model without its optimizer's state consists of these and the
+    trainable variables. Of training towers, only the first one adds: the others have the same variables, or copies.
 
     Args:
         variable: the variable itself.

@@ -1,13 +1,13 @@
-"""Which devices there are, which a script asks for, and which a session must have.
+"""The devices of this machine, of scripts' requests, and of sessions.
 
 Scripts ask for GPUs: ``8``, ``[0, 2, 5]`` or ``"/gpu:3"``. On a machine without any, TensorFlow's soft placement would
-put every tower on the first CPU device without a word. Here a GPU that a machine without GPUs lacks becomes the logical
-CPU device of the same number, which is a device of its own once the session is created with enough of them. On a
-machine with GPUs, a number that is too high is an error.
+silently put every tower on the first CPU device. Here such a GPU becomes the logical CPU device of the same number, a
+device of its own once the session is created with enough of them. On a machine with GPUs, a number that is too high is
+an error.
 
-Names are written one way only: ``/device:CPU:3``, with job and task in front for a device of a cluster.
+Names have one spelling: ``/device:CPU:3``, after job and task for a device of a cluster.
 
-Variables that several towers share go to whichever device has the least of them so far.
+Variables that several towers share go to the device with the fewest bytes of them so far.
 """
 
 import itertools
@@ -18,15 +18,14 @@ from typing import TypeAlias
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, DeviceError
+from tpack.graph_copy import op_kinds
 from tpack.utils import logger
-from tpack.utils.argtools import log_once
-from tpack.utils.concurrency import usable_cores
+from tpack.utils.env import usable_cores
+from tpack.utils.logger import log_once
 from tpack.utils.validation import check_arguments, check_count, is_integer
 
 Device: TypeAlias = str | Callable[[tf.Operation], str]
 """What ``tf.device`` takes: a name, or a device function."""
-
-VARIABLE_OP_TYPES = frozenset({"Variable", "VariableV2", "VarHandleOp"})
 
 
 def list_gpus() -> list[str]:
@@ -102,9 +101,9 @@ def resolve_device(device: str | int) -> str:
 def resolve_together(devices: Iterable[str]) -> list[str]:
     """Return the devices that this machine has for a list of names, different ones for different names.
 
-    On a machine without GPUs, the logical CPU device that stands in for a GPU may be one that the list names itself, as
-    ``"/cpu:0"`` beside ``"/gpu:0"``. The GPU then gets the first one that nothing else in the list has, and values are
-    found by that one's name: a strategy tells it among its ``worker_devices``.
+    On a machine without GPUs, the list may also name the logical CPU device that stands in for a GPU, as ``"/cpu:0"``
+    beside ``"/gpu:0"``. The GPU then gets the first device that nothing else in the list has; ``worker_devices`` of a
+    strategy shows it.
 
     Args:
         devices: names.
@@ -113,7 +112,7 @@ def resolve_together(devices: Iterable[str]) -> list[str]:
         As many canonical names, as `device_key` spells them.
 
     Raises:
-        DeviceError: There are GPUs, and one that is asked for is not among them.
+        DeviceError: There are GPUs, and a requested one is not among them.
         ConfigError: A name cannot be read.
     """
     asked = [device_key(name) for name in devices]
@@ -177,16 +176,15 @@ def required_cpu_devices(graph: tf.Graph) -> int:
 
 @check_arguments
 def provide_cpu_devices(config: tf.ConfigProto, graph: tf.Graph, num_cores: int | None = None) -> None:
-    """Let a session's configuration have the CPU devices that a graph needs, and share the cores among them.
+    """Configure a session for the CPU devices that a graph needs, and share the cores among them.
 
-    By default each operation splits its work over all cores. Where towers on K logical CPU devices compute at the same
-    time, or several workers on one machine, that only makes them wait for each other; so each operation gets the cores
-    that there are for one device.
-    TensorFlow has one pool of these threads, of the size that the first session of the process asks for.
+    By default each operation splits its work over all cores. Where towers on K logical CPU devices, or several workers
+    on one machine, compute at the same time, they then wait for each other; so each operation gets the cores of one
+    device. TensorFlow has one pool of these threads, of the size that the first session of the process asks for.
 
     Args:
         config: a ConfigProto, which is changed. Its number of CPU devices is never lowered, and its
-            ``intra_op_parallelism_threads`` is left as it is if it or TF_NUM_INTRAOP_THREADS in the environment is set.
+            ``intra_op_parallelism_threads`` is kept if it or TF_NUM_INTRAOP_THREADS in the environment is set.
         graph: the graph.
         num_cores: how many cores this process has for itself; None for all that it may use.
     """
@@ -281,7 +279,7 @@ class LeastLoadedDeviceSetter:
         """Return the device for ``op``; a device that was asked for explicitly stays."""
         if op.device:
             return str(op.device)
-        if op.type in VARIABLE_OP_TYPES:
+        if op.type in op_kinds.VARIABLES:
             return self.place_with_balance(op)
         return self.worker_device
 

@@ -1,12 +1,12 @@
 """Values that Keras layers are given while a graph is built: they become the first values of their variables.
 
 Loading a model or its weights, or setting them, assigns to variables. In a graph, Keras 3 makes operations of that
-which nobody runs, and pretrained weights would be lost. What is assigned outside of a layer's call, and can be known
-before anything runs, becomes what the variable is initialised with: in every replica, and in a predictor that has no
+which nothing runs, and pretrained weights would be lost. A value that is assigned outside a layer's call, and can be
+known before anything runs, becomes the variable's initial value: in every replica, and in a predictor without a
 checkpoint. So do values that ``tf_keras`` assigned in a session of its own. A checkpoint is restored after variables
-are initialised, so it goes before.
+are initialised, so it takes precedence.
 
-An assignment in a layer's call is an update, such as that of a moving average, which is to run with every step.
+An assignment in a layer's call is an update, such as that of a moving average, and runs with every step.
 """
 
 import sys
@@ -16,14 +16,17 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import BaseVariable, set_initial_value
+from tpack.compat import (
+    KERAS_BUILDING,
+    KERAS_LAYER_FILES,
+    KERAS_VARIABLE_FILE,
+    BaseVariable,
+    set_initial_value,
+    unknown_keras_places,
+)
 from tpack.errors import GraphBuildError
 from tpack.utils import logger
 
-# Where a layer is called, in Keras 3 and tf_keras; and where Keras 3 assigns to a variable.
-_LAYERS = ("/keras/src/layers/layer.py", "/tf_keras/src/engine/base_layer.py", "/tf_keras/src/engine/base_layer_v1.py")
-_VARIABLES = "/keras/src/backend/common/variables.py"
-_BUILDS = ("_maybe_build", "build_wrapper")
 # What TensorFlow says where a variable is read that was made eagerly, or in another graph.
 _OF_ELSEWHERE = ("capture an EagerTensor without building a function", "must be from the same graph")
 
@@ -59,10 +62,10 @@ def is_giving_value() -> bool:
 
 
 def check_own_layers(error: BaseException) -> None:
-    """Say what to do if an error of a tower function is that a Keras layer has its variables elsewhere.
+    """Explain an error of a tower function that is caused by a Keras layer with its variables elsewhere.
 
     Raises:
-        GraphBuildError: It is.
+        GraphBuildError: It is such an error.
     """
     text = str(error)
     if "Exception encountered when calling" in text and any(sign in text for sign in _OF_ELSEWHERE):
@@ -77,17 +80,26 @@ class KerasValues:
     """The values that Keras gives variables of the current graph from now on.
 
     Args:
-        from_start: those that it gave before, too.
+        from_start: include earlier ones.
+
+    Raises:
+        GraphBuildError: The loaded Keras has its code in other files than `tpack.compat` knows.
     """
 
     def __init__(self, *, from_start: bool = False) -> None:
         self._graph = tf.get_default_graph()
-        self._num_before = 0 if from_start or not is_keras_loaded() else len(self._graph.get_operations())
+        is_loaded = is_keras_loaded()
+        if is_loaded and (unknown := unknown_keras_places()):
+            raise GraphBuildError(
+                f"this version of Keras is not known, so values that it gives to variables would be lost: "
+                f"{'; '.join(unknown)}. Install a version of Keras that tpack is tested with"
+            )
+        self._num_before = 0 if from_start or not is_loaded else len(self._graph.get_operations())
 
     def keep(self, variables: Iterable[tf.Variable]) -> None:
-        """Let variables be initialised with the values that they were given last.
+        """Initialise variables with the values that they were given last.
 
-        What sets a variable's initialiser later, as ``tf.train.init_from_checkpoint`` does, goes before.
+        A later change of the initialiser, as by ``tf.train.init_from_checkpoint``, takes precedence.
 
         Args:
             variables: those of a tower.
@@ -189,12 +201,13 @@ def _places_of(op: tf.Operation) -> list[Place]:
 
 
 def _gives_value(places: list[Place]) -> bool:
-    return any(name == "assign" and file.endswith(_VARIABLES) for file, name in places) and not _is_in_call(places)
+    assigns = any(name == "assign" and file.endswith(KERAS_VARIABLE_FILE) for file, name in places)
+    return assigns and not _is_in_call(places)
 
 
 def _is_in_call(places: list[Place]) -> bool:
     """Tell by where code is, the innermost place first, whether the innermost layer is called there, and not built."""
     for file, name in places:
-        if name in ("__call__", *_BUILDS) and file.endswith(_LAYERS):
+        if name in ("__call__", *KERAS_BUILDING) and file.endswith(KERAS_LAYER_FILES):
             return name == "__call__"
     return False

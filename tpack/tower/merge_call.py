@@ -1,6 +1,6 @@
-"""One meeting of K towers: what each brings, the function that is called once with all of it, and what each gets.
+"""One merge call of K towers: their arguments, the call of the first tower's function, and each tower's result.
 
-Nothing here knows how towers come to wait for each other; see `tpack.tower.tower_threads` for that.
+`tpack.tower.tower_threads` makes the towers wait for each other.
 """
 
 import functools
@@ -80,9 +80,9 @@ def _plain_function(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _kind(fn: Callable[..., Any]) -> object:
-    """Return what towers' functions have in common: each tower makes its own closures and lambdas of one piece of code.
+    """Return what towers' functions have in common, since each tower makes its own closures from one piece of code.
 
-    An object that is called is of its class's kind.
+    An object that is called has the kind of its class.
     """
     plain = _plain_function(fn)
     if hasattr(plain, "__code__"):

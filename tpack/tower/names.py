@@ -1,7 +1,7 @@
 """Names of towers, operations and tensors.
 
-A tensor is called ``op:index``; scripts write both ``"cost"`` and ``"cost:0"`` and mean the same tensor. The graph
-knows a resource variable's handle by the variable's name, and a handle is of no use to whoever asked for a value.
+A tensor is called ``op:index``; scripts write both ``"cost"`` and ``"cost:0"`` for the same tensor. The graph has a
+resource variable's handle under the variable's name, and scripts that ask for it expect the value.
 """
 
 import re
@@ -95,15 +95,15 @@ def value_if_variable(tensor: tf.Tensor) -> tf.Tensor:
 
 @contextmanager
 def values_by_name(graph: tf.Graph) -> Iterator[None]:
-    """Let ``graph.get_tensor_by_name`` give the values of variables in a block, and not their handles.
+    """Make ``graph.get_tensor_by_name`` return the values of variables in a block, instead of their handles.
 
-    Scripts of a time when a variable was its value copy ``graph.get_tensor_by_name("net/w:0")`` to another variable.
+    Scripts from a time when a variable was its value copy ``graph.get_tensor_by_name("net/w:0")`` to another variable.
 
     Args:
         graph: not finalized.
 
     Raises:
-        GraphBuildError: The block uses a handle that it has by another way as a value.
+        GraphBuildError: The block uses a handle from elsewhere as a value.
     """
     plain = graph.get_tensor_by_name
     if not ismethod(plain):
@@ -121,10 +121,10 @@ def values_by_name(graph: tf.Graph) -> Iterator[None]:
 
 
 def check_handle_use(error: BaseException) -> None:
-    """Say what to write if an error of TensorFlow is that the handle of a variable was used as its value.
+    """Explain an error of TensorFlow that is caused by the handle of a variable in place of its value.
 
     Raises:
-        GraphBuildError: It is.
+        GraphBuildError: It is such an error.
     """
     if isinstance(error, TypeError | ValueError) and any(sign in str(error) for sign in _OF_HANDLES):
         raise GraphBuildError(

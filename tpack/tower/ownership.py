@@ -1,12 +1,12 @@
-"""Whose the variables of a tower are, and which of them it made.
+"""Ownership of variables by towers, and a record of those that a tower made.
 
-A variable of one tower is the copy of that which the main tower calls by the same name inside of it. The order says
-nothing: a function that goes over a set may create ``b`` before ``a`` in the second tower. Nor does the name that
-TensorFlow makes of the one that was asked for, to have each once in a graph: it depends on what else was built.
+Variables of two towers are paired by the name inside the tower. The order of creation is no key: a function that
+iterates over a set may create ``b`` before ``a`` in the second tower. Nor is the unique name that TensorFlow makes in a
+graph, which depends on all other operations.
 
 ``tf.get_variable`` shares variables by their names; ``tf.Variable``, and with it Keras, always makes a new one. Where a
-tower takes the variables of another one, such as for prediction, a variable that is about to be made is looked up by
-its path instead: the name scopes inside the tower, its name, and how many were made there before.
+tower shares the variables of another one, such as for prediction, a new variable is looked up by its path: the name
+scopes inside the tower, its name, and the number of earlier ones there.
 """
 
 import re
@@ -27,28 +27,28 @@ from tpack.tower.names import join_scope
 from tpack.tower.per_graph import PerGraph
 
 InitialValue: TypeAlias = tf.Tensor | np.ndarray | Sequence[Any] | complex | Callable[[], Any] | None
-"""What a variable is made with: a value, or a function that returns it."""
+"""The initial value of a variable, or a function that returns it."""
 
 Creator: TypeAlias = Callable[..., tf.Variable]
-"""The next of TensorFlow's variable creators, which makes the variable."""
+"""The next of TensorFlow's variable creators."""
 
 _MOST_NAMES = 10
-"""How many variables a message names."""
+"""The most variables that a message names."""
 
 
 class VariableRecorder:
     """Records the variables created inside its scopes, and always makes them resource variables.
 
     Args:
-        owner: who creates them, for messages.
-        ownership: whose they are; by default its own, as they are made.
+        owner: the name of the tower, for messages.
+        ownership: the ownership of the variables; by default `Own`.
         unnamed_scope: a name scope that is left out of the variables' names.
-        own_scope: a scope that other recorders have under another name, such as the tower's; its name may be anywhere
-            in names that are made of others, such as those of averages.
+        own_scope: a scope that differs between recorders, such as the tower's; its name may be anywhere in names that
+            are made of others, such as those of averages.
 
     Attributes:
-        variables: what was recorded.
-        paths: where in the tower function the variables were made.
+        variables: the recorded variables.
+        paths: their places in the tower function.
         own_scope: see above.
     """
 
@@ -74,12 +74,12 @@ class VariableRecorder:
 
     @property
     def is_paused(self) -> bool:
-        """Whether a variable made now is shared by all towers."""
+        """Whether new variables are shared by all towers."""
         return self._paused
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Record nothing in this block: what it creates is shared by all towers."""
+        """Record nothing in this block: its variables are shared by all towers."""
         before, self._paused = self._paused, True
         try:
             yield
@@ -87,7 +87,7 @@ class VariableRecorder:
             self._paused = before
 
     def make(self, creator: Creator, kwargs: dict[str, Any]) -> tf.Variable:
-        """Make the variable that these arguments of a creator ask for, and record it."""
+        """Make the variable of a creator's arguments, and record it."""
         path = self.paths.path(kwargs.get("name"))
         variable = self._made(creator, kwargs)
         self.record(path, variable)
@@ -96,16 +96,16 @@ class VariableRecorder:
 
     @property
     def asked_for(self) -> list[tuple[str, tf.Variable]]:
-        """The variables, each with the path that it was asked for on."""
+        """The variables with the paths of their requests."""
         return [(path, variable) for (path, _), variable in zip(self._asked_for, self.variables, strict=True)]
 
     def record(self, path: str, variable: tf.Variable) -> None:
-        """Record a variable that was asked for on a path."""
+        """Record a variable with the path of its request."""
         self.variables.append(variable)
         self._asked_for.append((path, self.paths.variable_scope))
 
     def by_name(self) -> dict[str, tf.Variable]:
-        """Return the variables, each by what it is called inside the tower; the second of a name as ``name:1``."""
+        """Return the variables by their names inside the tower; the second of a name as ``name:1``."""
         named: dict[str, tf.Variable] = {}
         numbers: Counter[str] = Counter()
         inner_names: dict[str, str] = {}
@@ -119,11 +119,11 @@ class VariableRecorder:
         return named
 
     def take(self, kwargs: dict[str, Any], made_by: "VariableRecorder | None" = None) -> tf.Variable:
-        """Return the variable that another tower made where these arguments of a creator ask for one.
+        """Return another tower's variable for a creator's arguments.
 
         Args:
             kwargs: the arguments.
-            made_by: the other tower's recorder; None for that of any tower in the same variable scope.
+            made_by: the other tower's recorder; None for any tower in the same variable scope.
 
         Raises:
             TowerMismatchError: There is none, or it has another shape.
@@ -198,10 +198,10 @@ def _paired(main: VariableRecorder, copy: VariableRecorder) -> list[tuple[tf.Var
 
 
 class Ownership(ABC):
-    """Whose the variables of a tower are: how each comes about, and what becomes of the tower's collections.
+    """Creation or sharing of a tower's variables, and the policy for its collections.
 
     Args:
-        policy: what becomes of the tower's part of the collections.
+        policy: the policy for the tower's part of the collections.
     """
 
     def __init__(self, policy: CollectionPolicy) -> None:
@@ -214,7 +214,7 @@ class Ownership(ABC):
 
     @abstractmethod
     def create(self, recorder: VariableRecorder, creator: Creator, kwargs: dict[str, Any]) -> tf.Variable:
-        """Return the variable that a tower asks for.
+        """Return the variable that a tower requests.
 
         Args:
             recorder: the tower's.
@@ -224,7 +224,7 @@ class Ownership(ABC):
 
 
 class Own(Ownership):
-    """A tower makes its variables as they are asked for: the first one, or one for prediction in a new graph."""
+    """Ownership of variables that the tower makes: the first one, or one for prediction in a new graph."""
 
     def __init__(self, policy: CollectionPolicy = KEEP_ALL) -> None:
         super().__init__(policy)
@@ -235,9 +235,9 @@ class Own(Ownership):
 
 
 class Copies(Ownership):
-    """A training tower makes copies of the first one's variables, in LOCAL_VARIABLES in place of GLOBAL_VARIABLES.
+    """Ownership of copies of the first tower's variables, in LOCAL_VARIABLES in place of GLOBAL_VARIABLES.
 
-    A copy is not saved: a checkpoint holds the main tower's variables and loads into any number of towers.
+    Copies are not saved: a checkpoint holds the main tower's variables and loads into any number of towers.
     """
 
     def __init__(self) -> None:
@@ -251,23 +251,23 @@ class Copies(Ownership):
 
 
 class Shared(Ownership):
-    """A tower makes no variable but local ones, and takes the others that were made in the same variable scope.
-
-    Those it takes are not its own, and are not recorded.
-    """
+    """Ownership of local variables alone; others of the same variable scope are shared, and not recorded."""
 
     def __init__(self, policy: CollectionPolicy = KEEP_VARIABLES) -> None:
         super().__init__(policy)
 
     def create(self, recorder: VariableRecorder, creator: Creator, kwargs: dict[str, Any]) -> tf.Variable:
         """Take it, or make it if it is a local one."""
-        return recorder.take(kwargs) if _will_be_global(kwargs) else recorder.make(creator, kwargs)
+        # TensorFlow puts a variable there if the creator's arguments name no collections.
+        collections = kwargs.get("collections")
+        is_global = collections is None or tf.GraphKeys.GLOBAL_VARIABLES in collections
+        return recorder.take(kwargs) if is_global else recorder.make(creator, kwargs)
 
 
-class MirroredOwnership(Ownership):
-    """A tower takes all variables, local ones too, from the first tower, which made each for all devices.
+class MirrorOwnership(Ownership):
+    """Ownership of mirrors: all variables, local ones too, are the first tower's, with a component on each device.
 
-    They are its own as well, since it has a part of each. So its update operations are kept.
+    The tower owns its components, so its update operations are kept.
 
     Args:
         main: the first tower's recorder.
@@ -286,13 +286,13 @@ class MirroredOwnership(Ownership):
 
 
 def ownership_of(*, is_training: bool, is_main: bool, has_own_variables: bool, reuse: bool) -> Ownership:
-    """Choose whose the variables of a tower are by what `TowerContext` is told.
+    """Return the ownership for a tower's options.
 
     Args:
-        is_training: whether it is built for training.
+        is_training: whether it is for training.
         is_main: whether it is the first one.
         has_own_variables: whether it has variables apart from the first one's.
-        reuse: whether it takes the variables that exist.
+        reuse: whether it shares existing variables.
     """
     policy = KEEP_VARIABLES
     if is_training and is_main:
@@ -307,10 +307,10 @@ def ownership_of(*, is_training: bool, is_main: bool, has_own_variables: bool, r
 
 
 class VariablePaths:
-    """Where in the tower function the variables are that one tower makes or takes: their names inside the tower.
+    """Places in the tower function of the variables that one tower makes or shares: their names inside the tower.
 
     Attributes:
-        variable_scope: that of the tower, which is part of a path that ``get_variable`` asks for.
+        variable_scope: the tower's, which is part of the paths of ``get_variable``.
     """
 
     def __init__(self) -> None:
@@ -320,7 +320,7 @@ class VariablePaths:
         self.variable_scope = ""
 
     def begin(self) -> None:
-        """Note the scopes of the tower, which are the current ones: paths are relative to them."""
+        """Record the current scopes as the tower's: paths are relative to them."""
         self._name_scope = tf.get_default_graph().get_name_scope()
         self.variable_scope = tf.get_variable_scope().name
         known = _paths.here()
@@ -328,14 +328,14 @@ class VariablePaths:
             known.append(self)
 
     def path(self, name: str | None) -> str:
-        """Return the path of a variable of this name that is made now."""
+        """Return the path of a new variable of this name."""
         current = tf.get_default_graph().get_name_scope()
         if f"{current}/".startswith(f"{self._name_scope}/"):
             current = current[len(self._name_scope) :].lstrip("/")
         return join_scope(current, name or "Variable")
 
     def note(self, path: str, variable: tf.Variable) -> None:
-        """Remember a variable that this tower made."""
+        """Record a variable that this tower made."""
         self._made.append((path, variable))
 
     def take(
@@ -345,15 +345,15 @@ class VariablePaths:
         owner: str,
         made_by: "Sequence[VariablePaths] | None" = None,
     ) -> tf.Variable:
-        """Return the variable that another tower made on the path where this one is.
+        """Return another tower's variable on the path of a new one.
 
         Args:
-            name: what the variable would be called.
-            initial_value: what it would hold; its shape is compared if that is known without computing it.
+            name: the name of the new variable.
+            initial_value: its initial value; its shape is compared if it is known without computing it.
             owner: this tower, for messages.
             made_by: the paths of the other tower, or of several to look through; None for all of the graph that are in
-                the same variable scope. In one that is given, a path that differs in numbers, such as that of the
-                tower in ``w_1``, is as good where there is no other.
+                the same variable scope. In one that is given, a path that differs in numbers, such as that of the tower
+                in ``w_1``, is as good where there is no other.
 
         Raises:
             TowerMismatchError: There is none, or it has another shape. The message lists near names.
@@ -382,7 +382,7 @@ class VariablePaths:
         )
 
     def _only_alike(self, path: str, made: Sequence[tuple[str, tf.Variable]]) -> str | None:
-        """Return the path of the one variable, not taken yet, whose path differs in numbers alone, or None."""
+        """Return the path of the only unshared variable whose path differs just in numbers, or None."""
         counts = Counter(where for where, _ in made if _without_numbers(where) == _without_numbers(path))
         left = [where for where, count in counts.items() if self._taken[where] < count]
         return left[0] if len(left) == 1 else None
@@ -393,12 +393,12 @@ def _without_numbers(path: str) -> str:
 
 
 _paths: PerGraph[list[VariablePaths]] = PerGraph(list)
-"""Those of all towers of a graph."""
+"""The paths of all towers of a graph."""
 
 
 @contextmanager
 def _without_scope(unnamed: str) -> Iterator[None]:
-    """Leave a name scope, and stay in those that were opened inside it."""
+    """Leave a name scope, but not those inside it."""
     current = tf.get_default_graph().get_name_scope()
     if not unnamed or not f"{current}/".startswith(f"{unnamed}/"):
         yield
@@ -409,14 +409,14 @@ def _without_scope(unnamed: str) -> Iterator[None]:
 
 
 def _inner_name(variable: tf.Variable, path: str, scope: str, known: Mapping[str, str]) -> str:
-    """Return what a variable is called inside its tower.
+    """Return the name of a variable inside its tower.
 
     Args:
         variable: the variable.
-        path: what it was asked for by.
+        path: the path of its request.
         scope: the variable scope of the tower.
-        known: the inner names of earlier variables by the names of their operations, of which others are called, such
-            as an optimizer's slots.
+        known: the inner names of earlier variables by operation, which are part of other names, such as those of an
+            optimizer's slots.
     """
     path, scope = _without_empty(path), _without_empty(scope)
     inside = path[len(scope) + 1 :] if scope and path.startswith(f"{scope}/") else path
@@ -430,12 +430,12 @@ def _inner_name(variable: tf.Variable, path: str, scope: str, known: Mapping[str
 
 
 def _without_empty(path: str) -> str:
-    """Return a path without the empty parts that a variable scope without a name leaves in it."""
+    """Return a path without the empty parts of variable scopes without a name."""
     return "/".join(part for part in path.split("/") if part)
 
 
 def _without_own_scope(recorder: VariableRecorder, names: Iterable[str]) -> dict[str, str]:
-    """Return names by what is left of them without the tower's own; two of which the same is left, by themselves."""
+    """Return names by what remains without the tower's scope; ambiguous ones by themselves."""
     scope = f"/{recorder.own_scope}/"
     plain: dict[str, list[str]] = {}
     for name in names:
@@ -449,17 +449,11 @@ def _without_own_scope(recorder: VariableRecorder, names: Iterable[str]) -> dict
 
 
 def _only_in(recorder: VariableRecorder, named: Mapping[str, tf.Variable], extra: Sequence[Mapping[str, str]]) -> str:
-    """Say which variables another tower has not, in the order of their creation."""
+    """Return a message of the variables that another tower lacks, in the order of their creation."""
     only = {extra[0][plain] for plain in extra[0].keys() - extra[1].keys()}
     names = [variable.op.name for name, variable in named.items() if name in only]
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return f"only {recorder.owner} has [{', '.join(names[:_MOST_NAMES])}]{more}"
-
-
-def _will_be_global(kwargs: dict[str, Any]) -> bool:
-    """Tell whether a creator's arguments put the variable into GLOBAL_VARIABLES, as TensorFlow does by default."""
-    collections = kwargs.get("collections")
-    return collections is None or tf.GraphKeys.GLOBAL_VARIABLES in collections
 
 
 def _move_to_local(variable: tf.Variable) -> None:
@@ -475,7 +469,7 @@ def _check_shape(variable: tf.Variable, initial_value: InitialValue, owner: str)
     if initial_value is None or callable(initial_value):
         return
     shape = initial_value.shape if hasattr(initial_value, "shape") else np.shape(initial_value)
-    # A creator of the user's may have returned anything.
+    # A user's own creator may return anything.
     made = getattr(variable, "shape", None)
     if isinstance(made, tf.TensorShape) and not made.is_compatible_with(shape):
         raise TowerMismatchError(

@@ -1,8 +1,8 @@
-"""What tpack remembers about a graph, for as long as the graph and whoever remembers it are there.
+"""Values that tpack keeps for a graph, as long as both the graph and their owner exist.
 
-The graph holds the values, under the `PerGraph` that they belong to, which it holds weakly. So a value may refer to its
-graph, which a weak dictionary of graphs would then keep for ever. Being in none of the graph's collections, a value is
-not saved in a MetaGraph, and no backup of collections takes it back.
+The graph holds the values, under their `PerGraph`, which it holds weakly. So a value may refer to its graph, which a
+weak dictionary of graphs would then keep for ever. Since it is in no collection, a value is not saved in a MetaGraph,
+and not restored by a backup of collections.
 """
 
 import threading
@@ -23,10 +23,10 @@ _lock = threading.Lock()
 
 
 class PerGraph(Generic[T]):
-    """One value for each graph, made where it is first asked for.
+    """One value for each graph, made at the first request.
 
     Args:
-        make: makes the value of a graph. One that is a ``threading.local`` is another in each thread.
+        make: makes the value of a graph. A ``threading.local`` has another value in each thread.
 
     Example:
         _names: PerGraph[set[str]] = PerGraph(set)

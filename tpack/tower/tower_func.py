@@ -1,11 +1,11 @@
-"""A tower function: the user's model code, which remembers every tower that it was called in.
+"""A tower function: the user's model code, with handles of all towers in which it was called.
 
-Its `InputSignature` says what it takes and is checked once, where it is made. A `TowerHandle` looks up what one call
-built: tensors, variables and collections, by the names that the function used.
+Its `InputSignature` describes its inputs and is checked once, where it is made. A `TowerHandle` looks up tensors,
+variables and collections of one call, by the names that the function used.
 
-In a graph, an update of a Keras layer, such as that of a moving average, is an operation that somebody has to run.
-Keras 3 makes it and tells nobody. What its layers made in a training tower is put into the collection UPDATE_OPS here,
-which is run with each step.
+In a graph, an update of a Keras layer, such as that of a moving average, is an operation that has to be run. Keras 3
+adds it to no collection. Updates of layers in a training tower are added to UPDATE_OPS here, which is run with each
+step.
 """
 
 import inspect
@@ -18,6 +18,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.compat import run_after
 from tpack.errors import ConfigError, TowerError, WrongTypeError
+from tpack.graph_copy import op_kinds
 from tpack.tower.collections import VARIABLE_KEYS
 from tpack.tower.context import TowerContext, add_model_variable, current_tower_context
 from tpack.tower.keras_values import gives_value, is_keras_loaded, is_layer_update
@@ -29,7 +30,6 @@ ModelFunction: TypeAlias = Callable[..., Any]
 
 # What TensorFlow allows as the name of an operation at the top of a graph.
 _NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\-/]*")
-_UPDATES = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
 
 
 @check_arguments
@@ -38,11 +38,11 @@ class TowerFunc:
 
     Args:
         tower_fn: builds the model from one tensor for each entry of the signature.
-        input_signature: what the inputs are: ``tf.TensorSpec`` each, with different names.
+        input_signature: a ``tf.TensorSpec`` for each input, with different names.
 
     Raises:
-        ConfigError: The signature holds something else, an entry without a name or with one that no tensor can have, or
-            a name twice. Or the function takes another number of inputs.
+        ConfigError: The signature holds something else, an entry without a name or with an invalid one, or a name
+            twice. Or the function takes another number of inputs.
     """
 
     def __init__(self, tower_fn: ModelFunction, input_signature: Iterable[tf.TensorSpec]) -> None:
@@ -108,11 +108,11 @@ class TowerFunc:
         return output
 
     def add_tower(self, inputs: Sequence[tf.Tensor], output: object) -> None:
-        """Add a handle of the current tower, which was built in another way than by calling this.
+        """Add a handle of the current tower, which was built without calling this.
 
         Args:
             inputs: the tower's, one for each entry of the signature.
-            output: what the wrapped function would have returned.
+            output: the result that the wrapped function would have.
         """
         context = current_tower_context()
         self._handles.append(TowerHandle(context, inputs, output, self.input_names))
@@ -135,13 +135,13 @@ def _check_takes(function: ModelFunction, names: Sequence[str]) -> None:
 
 
 class InputSignature(list[tf.TensorSpec]):
-    """What the inputs of a tower function are; to make one of another one checks nothing again.
+    """The inputs of a tower function; one made from another one is not checked again.
 
     Args:
         specs: ``tf.TensorSpec`` each, with different names.
 
     Raises:
-        ConfigError: Something in it is not a ``tf.TensorSpec``, has no name, or has the name of another.
+        ConfigError: An entry is not a ``tf.TensorSpec``, has no name, or has the name of another.
     """
 
     def __init__(self, specs: Iterable[tf.TensorSpec]) -> None:
@@ -338,7 +338,7 @@ class TowerHandles(Sequence[TowerHandle]):
 
 
 class KerasUpdates:
-    """The updates that Keras layers make in the current graph from now on, in one tower.
+    """The updates of Keras layers in the current graph from now on, in one tower.
 
     Args:
         name_scope: that of the tower; empty for none.
@@ -350,14 +350,13 @@ class KerasUpdates:
         self._num_before = len(self._graph.get_operations()) if is_keras_loaded() else 0
 
     def collect(self, variables: Iterable[tf.Variable]) -> None:
-        """Add the updates to the collection UPDATE_OPS, each to run after what the tower read before it.
+        """Add the updates to the collection UPDATE_OPS, each to run after the tower's earlier reads of its variable.
 
-        What they update is part of the model, as moving averages of tpack's layers are.
-
-        Without an order, random numbers might be drawn from the state before or after its update.
+        Without an order, random numbers might be drawn from the state before or after its update. The updated variables
+        become part of the model, as moving averages of tpack's layers are.
 
         Args:
-            variables: those that the tower made; an operation that initialises one is no update.
+            variables: those that the tower made; an operation that initialises one is not an update.
         """
         if not is_keras_loaded():
             return
@@ -374,7 +373,12 @@ class KerasUpdates:
                 # One that waits for a first value is no part of the model, and would give that value anew in each step.
                 if not any(map(gives_value, op.control_inputs)):
                     reads.setdefault(op.inputs[0].name, []).append(op)
-            elif op.type in _UPDATES and op.name not in initializers and id(op) not in known and is_layer_update(op):
+            elif (
+                op.type in op_kinds.ASSIGNMENTS
+                and op.name not in initializers
+                and id(op) not in known
+                and is_layer_update(op)
+            ):
                 run_after(op, reads.get(op.inputs[0].name, []))
                 self._graph.add_to_collection(tf.GraphKeys.UPDATE_OPS, op)
                 if op.inputs[0].name in by_handle:

@@ -1,13 +1,13 @@
 """Call a function in K towers that can meet in the middle.
 
-Towers are built one after the other, by one thread, as long as they do not need each other. When the first tower calls
-`TowerContext.merge_call`, each other one is started in a `Coroutine` and goes on until it makes the same call; then the
-call's function runs, and the first tower goes on to the next. So there is one order in which things are built, always
-the same, and the towers' variables, names and collections are those that they have when nobody meets.
+Without merge calls, one thread builds one tower after the other. When the first tower calls `TowerContext.merge_call`,
+each other one is started in a `Coroutine` and runs until it makes the same call; then the call's function runs, and the
+first tower continues to the next call. So there is one fixed order, and the towers' variables, names and collections
+are those of towers that never meet.
 
 A generator can only be left by its own ``yield``. Model code is left inside a layer inside a function inside the tower
-function, so it needs a stack of its own: a thread. The thread never runs beside anything else. It runs while `resume`
-waits for it, and it waits while the caller of `resume` runs, so what is done has one order in every run.
+function, so it needs a stack of its own: a thread, which never runs in parallel. It runs while `resume` waits for it,
+and waits while the caller of `resume` runs.
 """
 
 import contextvars
@@ -36,13 +36,13 @@ def call_in_towers(contexts: Sequence[TowerContext], func: Callable[[], T]) -> l
         func: builds one tower.
 
     Returns:
-        What the function returned in each tower.
+        The result of the function in each tower.
 
     Raises:
-        ConfigError: These are not all the towers that each of them knows of.
+        ConfigError: These are not all the towers of the group.
         TowerMismatchError: The towers meet a different number of times, or for different things.
-        BaseException: What the function raises in any tower, with the traceback that it has there. The other towers are
-            ended first: blocks that are open in them are left by a `CoroutineExit`.
+        BaseException: An error of the function in any tower, with its traceback there. The other towers are ended
+            first: their open blocks are left by a `CoroutineExit`.
     """
     if not contexts or any((c.index, c.total) != (k, len(contexts)) for k, c in enumerate(contexts)):
         raise ConfigError(f"expected all towers in the order of their indices, got {list(contexts)!r}")
@@ -264,17 +264,17 @@ class Coroutine:
         return self._is_over
 
     def resume(self, value: Any = None) -> Any:
-        """Let the function run until it pauses or ends.
+        """Run the function until it pauses or ends.
 
         Args:
-            value: what the `pause` that it waits in returns.
+            value: the result of the `pause` in which it waits.
 
         Returns:
-            What it gave to `pause`, or what it returned; `is_over` tells which.
+            The argument of `pause`, or the result of the function; `is_over` tells which.
 
         Raises:
-            Whatever the function raises, with the traceback that it has there. An exception that interrupts the wait,
-            such as ``KeyboardInterrupt``, closes the coroutine, which ends the function where it next pauses.
+            BaseException: An error of the function, with its traceback there. An exception that interrupts the wait,
+                such as ``KeyboardInterrupt``, closes the coroutine, which ends the function where it next pauses.
         """
         self._parcel = value
         if self._thread.ident is None:
@@ -314,9 +314,9 @@ class Coroutine:
         return value
 
     def close(self) -> None:
-        """End the function, by `CoroutineExit` where it pauses, and its thread; nothing if that has happened already.
+        """End the function, by `CoroutineExit` where it pauses, and its thread, unless they have ended.
 
-        What the function raises on its way out is lost: there is an error already that closes it.
+        An error of the function on its way out is lost: another one closes it.
         """
         if self._is_running:
             # The wait of `resume` was interrupted: the function has not paused yet.

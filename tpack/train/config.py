@@ -1,4 +1,4 @@
-"""Everything about a run but the trainer, checked when it is written down; with the defaults of most runs."""
+"""The configuration of a run, except for the trainer, validated when it is constructed; and the defaults."""
 
 import importlib
 import os
@@ -41,45 +41,43 @@ _ADAPTERS = "tpack.input_source.data_adapter"
 
 @check_arguments
 class TrainConfig:
-    """What is trained, on what data, for how long, and what happens around the steps.
+    """The model, data, length and callbacks of a run.
 
     Args:
-        dataflow: a `DataFlow`, which a `QueueInput` takes to the graph; or other data as `GivenData` takes them:
-            arrays such as ``(x, y)``, a list, a ``tf.data.Dataset`` or a function that makes one, a generator function,
-            a Hugging Face ``Dataset``, a PyTorch ``DataLoader``, a grain loader.
+        dataflow: a `DataFlow`, which a `QueueInput` feeds; or data that `GivenData` adapts: arrays such as ``(x, y)``,
+            a list, a ``tf.data.Dataset`` or a function that returns one, a generator function, a Hugging Face
+            ``Dataset``, a PyTorch ``DataLoader``, a grain loader.
         data: an `InputSource`, in place of ``dataflow``.
         model: a `ModelDesc`.
         callbacks: the user's callbacks.
-        extra_callbacks: the callbacks that most runs have; None means `DEFAULT_CALLBACKS`.
-        monitors: where statistics go; None means `DEFAULT_MONITORS`.
+        extra_callbacks: the default callbacks; None means `DEFAULT_CALLBACKS`.
+        monitors: the destinations of statistics; None means `DEFAULT_MONITORS`.
         session_creator: has ``create_session()``; None means a `NewSessionCreator`.
         session_config: a ``tf.ConfigProto`` for the default session creator.
-        session_init: gives variables their first values.
-        starting_epoch: the number of the first epoch, counted from 1.
-        steps_per_epoch: None means one pass over the data: their size, divided by the number of towers when the trainer
-            is known, since each tower takes data of its own.
-        max_epoch: the number of the last epoch.
-        check_cost: end training with a `NumericsError` when the cost, in the last step of an epoch, or a trainable
-            variable is NaN or infinite; False trains on.
-        steps_per_call: so many steps are one run of the session, without Python in between: see `tpack.train.multi_step`.
-        batch_size: how many examples a step takes, over all towers, where ``dataflow`` has examples; None where each
-            of its points is what one tower takes in a step.
-        log_dir: the directory of the run, for its log, statistics and checkpoints, set right here by
-            `tpack.utils.logger.set_logger_dir`: what a former run left there is moved aside, and kept by an
-            `AutoResumeTrainConfig`. It may be a URL such as ``s3://bucket/run``. None leaves it as the script has set
-            it.
-        seed: what all random numbers begin with, from the start of training on; see `seed_everything`. None leaves
-            them as they are.
+        session_init: sets the variables' first values.
+        starting_epoch: the first epoch, counted from 1.
+        steps_per_epoch: None means one pass over the data, divided by the number of towers once the trainer is known,
+            since each tower takes data of its own.
+        max_epoch: the last epoch.
+        check_cost: raise a `NumericsError` when the cost, in the last step of an epoch, or a trainable variable is NaN
+            or infinite.
+        steps_per_call: the steps of one session run, without Python in between: see `tpack.train.multi_step`.
+        batch_size: the examples of a step, over all towers, where ``dataflow`` has examples; None where each data point
+            is a tower's batch.
+        log_dir: the directory for log, statistics and checkpoints, or a URL such as ``s3://bucket/run``; set by
+            `tpack.utils.logger.set_logger_dir`. An `AutoResumeTrainConfig` keeps the files of an earlier run, others
+            move them aside. None leaves the directory that the script has set.
+        seed: the seed of all random numbers, from the start of training on; see `seed_everything`. None sets none.
 
     Raises:
         ConfigError: An argument is of the wrong type, two exclude each other, a callback is there twice,
-            ``steps_per_epoch`` is not given and the data does not know its size, or ``log_dir`` cannot be used.
+            ``steps_per_epoch`` is missing and the data do not know their size, or ``log_dir`` cannot be used.
 
     Example:
         TrainConfig(model=Model(), dataflow=(images, labels), batch_size=64, max_epoch=10, log_dir="train_log/mnist")
     """
 
-    # What becomes of what a former run has left in ``log_dir``.
+    # The action of `set_logger_dir` where ``log_dir`` has files of an earlier run.
     _log_dir_action: str | None = None
 
     def __init__(
@@ -114,14 +112,16 @@ class TrainConfig:
         if session_creator is not None:
             check_session_creator(self, session_creator)
         if session_creator is not None and session_config is not None:
-            raise ConfigError("session_config is for the default session creator: give it to your own one instead")
+            raise ConfigError(
+                "TrainConfig got session_config and session_creator: expected one; use the config of the creator"
+            )
         self.model = model
-        # How many processes train together, each with its towers; known before the towers are.
+        # The processes that train together, each with its towers; known before the towers are.
         self.num_workers = 1
-        # A `GivenData`, where the data needed to be adapted.
+        # A `GivenData`, where the data had to be adapted, and the name of the data for messages.
         self._given: Any
         self.data: InputSource
-        self._given, self.data = _source(dataflow, data, batch_size)
+        self._given, self.data, self._data_name = _source(dataflow, data, batch_size)
         self.dataflow = dataflow if isinstance(dataflow, DataFlow) else self.data.dataflow
         extra_callbacks = DEFAULT_CALLBACKS() if extra_callbacks is None else extra_callbacks
         monitors = DEFAULT_MONITORS() if monitors is None else monitors
@@ -139,33 +139,35 @@ class TrainConfig:
         self.check_cost = check_cost
         self.steps_per_call = check_count(self, "steps_per_call", steps_per_call)
         self.callback_states: dict[str, Any] = {}
-        # Where the workers of the run that is resumed were in the data, by rank.
+        # The positions in the data of the workers of the resumed run, by rank.
         self.data_states: list[dict[str, Any]] = []
         self.seed = None if seed is None else check_count(self, "seed", seed, 0, _LARGEST_SEED)
         if starting_epoch > max_epoch:
-            raise ConfigError(f"nothing to train: starting_epoch is {starting_epoch} and max_epoch {max_epoch}")
+            raise ConfigError(
+                f"TrainConfig got starting_epoch={starting_epoch}: expected at most max_epoch={max_epoch}"
+            )
         if log_dir is not None:
             logger.set_logger_dir(log_dir, action=self._log_dir_action)
 
     def share_arrays(self, peers: Peers) -> bool:
-        """Let each of several workers take its share of arrays that all of them were given as ``dataflow``.
+        """Share arrays that all of several workers were given as ``dataflow``.
 
         Args:
             peers: the workers.
 
         Returns:
-            Whether they are shared.
+            Whether each takes its share.
         """
         return self._given is not None and self._given.share_arrays(peers, self.seed or 0)
 
     def fit_to_towers(self, num_towers: int) -> None:
-        """Let an epoch be one pass of several towers over the data, unless ``steps_per_epoch`` was given.
+        """Make an epoch one pass of all towers over the data, unless ``steps_per_epoch`` was given.
 
         Args:
             num_towers: K, those of this process.
 
         Raises:
-            ConfigError: ``batch_size`` examples cannot be dealt out to them evenly.
+            ConfigError: ``batch_size`` is not a multiple of the number of towers.
         """
         if self._given is not None:
             self._given.fit_to_towers(num_towers * self.num_workers)
@@ -174,13 +176,13 @@ class TrainConfig:
         self.starting_step = min(self.starting_step, self.steps_per_epoch)
 
     def describe_data(self) -> str:
-        """Return in a few words where the data come from."""
+        """Return the origin of the data in a few words."""
         flow = None if self.dataflow is None else type(self.dataflow).__name__
         name = self._given.name if self._given is not None else flow
         return f"{name} through {self.data}" if name else str(self.data)
 
     def limit_steps(self, steps_per_epoch: int) -> None:
-        """Let an epoch have so many steps, whatever it had.
+        """Set the length of an epoch, even where it was one pass.
 
         Args:
             steps_per_epoch: at least one.
@@ -189,10 +191,10 @@ class TrainConfig:
         self.starting_step = min(self.starting_step, steps_per_epoch)
 
     def repeat_batches(self, data: InputSource, num_towers: int) -> None:
-        """Take other data, of which an epoch is one pass unless ``steps_per_epoch`` was given.
+        """Replace the data; an epoch is one pass over them unless ``steps_per_epoch`` was given.
 
         Args:
-            data: they.
+            data: the new input source.
             num_towers: K.
         """
         self.data = data
@@ -200,7 +202,7 @@ class TrainConfig:
             self.limit_steps(data.steps_of_pass(num_towers))
 
     def start(self) -> dict[str, Any]:
-        """Return where training begins, for workers that begin where this one does."""
+        """Return the position at which training begins, for the other workers."""
         return {
             "starting_epoch": self.starting_epoch,
             "starting_step": self.starting_step,
@@ -209,10 +211,10 @@ class TrainConfig:
         }
 
     def begin_at(self, start: Mapping[str, Any]) -> None:
-        """Begin where another worker's training does.
+        """Begin at the position of another worker.
 
         Args:
-            start: what `start` of that one's config returned.
+            start: the result of its `start`.
         """
         self.starting_epoch, self.starting_step = start["starting_epoch"], start["starting_step"]
         self.callback_states = dict(start["callback_states"])
@@ -222,12 +224,14 @@ class TrainConfig:
         try:
             return self.data.steps_of_pass(num_towers)
         except NotImplementedError:
-            source = type(self.data).__name__ if self._given is None else self._given.name
-            raise ConfigError(f"steps_per_epoch must be given: {source} does not know its size") from None
+            raise ConfigError(
+                f"{type(self).__name__} got no steps_per_epoch, and {self._data_name} does not know its size: expected "
+                "the steps of an epoch"
+            ) from None
 
 
 def seed_everything(seed: int, graph: tf.Graph, *, rank: int = 0) -> None:
-    """Let random numbers begin with a seed: those of Python, numpy, a graph and data flows.
+    """Seed the random numbers of Python, numpy, a graph and data flows.
 
     Data flows draw from generators of their own (`tpack.utils.rng.get_rng`); those that are given out from now on, in
     this process and in workers that are forked, follow from the seed, and differ by flow and worker. What draws in
@@ -257,21 +261,23 @@ def DEFAULT_MONITORS() -> list[MonitorBase]:
     return [TFEventWriter(), JSONWriter(), ScalarPrinter()]
 
 
-def _source(dataflow: Any, data: InputSource | None, batch_size: int | None) -> tuple[Any, InputSource]:
-    """Return the `GivenData` of data that need to be adapted, else None, and the input source."""
+def _source(dataflow: Any, data: InputSource | None, batch_size: int | None) -> tuple[Any, InputSource, str]:
+    """Return the `GivenData` of data that had to be adapted, else None; the input source; the name of the data."""
     if (dataflow is None) == (data is None):
-        raise ConfigError("give either dataflow, such as a DataFlow, or data, an InputSource; got both or neither")
+        raise ConfigError("TrainConfig got both or neither of dataflow and data: expected one of them")
     if data is None and isinstance(dataflow, DataFlow) and batch_size is None:
-        return None, QueueInput(dataflow)
+        return None, QueueInput(dataflow), type(dataflow).__name__
     if data is None:
         given = importlib.import_module(_ADAPTERS).GivenData(dataflow, batch_size)
-        return given, given.source
+        return given, given.source, given.name
     if batch_size is not None:
-        raise ConfigError(f"batch_size={batch_size} is for dataflow: {type(data).__name__} has batches of its own")
-    return None, data
+        raise ConfigError(
+            f"TrainConfig got {batch_size=} and data: expected None, since {type(data).__name__} makes batches"
+        )
+    return None, data, type(data).__name__
 
 
 def _check_no_repetition(callbacks: Sequence[Callback]) -> None:
     for position, callback in enumerate(callbacks):
         if any(callback is other for other in callbacks[:position]):
-            raise ConfigError(f"the callback {callback} is there twice: each place needs an object of its own")
+            raise ConfigError(f"TrainConfig got the callback {callback} twice: expected another object in each place")

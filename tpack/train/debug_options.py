@@ -1,4 +1,4 @@
-"""Runs that are shorter than what a config says: to see that everything works, or that a model can learn at all."""
+"""Debug options that shorten a run: a smoke test, overfitting a few batches, or limits on all batches."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,16 +20,16 @@ _OWNER = "launch_train_with_config"
 
 @dataclass(frozen=True)
 class DebugOptions:
-    """In what a run differs from what its config says; in nothing unless something is given.
+    """Options that shorten a run for debugging; by default none apply.
 
     Args:
-        fast_dev_run: a number of steps, after which everything else is tried as well; True means 1.
-        overfit_batches: the steps whose data all others use again.
-        limit_batches: the most steps of an epoch, and the most batches of an evaluation; a fraction is one of what
-            there is, so 1 is one batch and 1.0 is all of them.
+        fast_dev_run: a number of steps, after which everything else runs once; True means 1.
+        overfit_batches: the number of steps whose data all others repeat.
+        limit_batches: the most steps of an epoch, and the most batches of an evaluation; a float is a fraction, so 1 is
+            one batch and 1.0 is all of them.
 
     Raises:
-        WrongTypeError: One is no number.
+        WrongTypeError: A value is not a number.
         ConfigError: A number is too small or too large, or ``fast_dev_run`` is given with another.
     """
 
@@ -49,15 +49,15 @@ class DebugOptions:
             check_count(_OWNER, "limit_batches", limit)
         if self.fast_dev_run and (self.overfit_batches is not None or limit is not None):
             raise ConfigError(
-                f"{_OWNER} got fast_dev_run={self.fast_dev_run!r} and another limit: expected one of them, since a "
-                "fast_dev_run limits all batches itself"
+                f"{_OWNER} got fast_dev_run={self.fast_dev_run!r} and another limit: expected one of them, since "
+                "fast_dev_run limits all batches"
             )
 
     def apply(self, config: TrainConfig, num_towers: int) -> None:
-        """Change a config accordingly, and say so; before its data are set up.
+        """Apply the options to a config, before its data are set up, and log them.
 
         Args:
-            config: it knows how long an epoch of so many towers is.
+            config: the config, fitted to the towers.
             num_towers: K.
         """
         if self.overfit_batches is not None:
@@ -70,8 +70,8 @@ class DebugOptions:
     def _overfit(self, config: TrainConfig, num_steps: int, num_towers: int) -> None:
         config.repeat_batches(RepeatedBatches(config.data, num_steps, num_towers), num_towers)
         logger.info(
-            f"overfit_batches={num_steps}: all steps use the data of the first {num_steps}, over and over, and an "
-            f"epoch has {config.steps_per_epoch} steps; evaluations are as they were."
+            f"overfit_batches={num_steps}: all steps repeat the data of the first {num_steps}, an epoch has "
+            f"{config.steps_per_epoch} steps, and evaluations stay whole."
         )
 
     def _limit(self, config: TrainConfig, limit: float) -> None:

@@ -46,8 +46,8 @@ def launch_train_with_config(
             relative.
 
     Raises:
-        ConfigError: An argument is of the wrong type, the config has no `ModelDesc`, or a limit is too small or
-            large, or ``fast_dev_run`` is given with another one.
+        ConfigError: An argument is of the wrong type, the config has no `ModelDesc`, or a limit is too small or large,
+            or ``fast_dev_run`` is given with another one.
         KeyboardInterrupt: Ctrl-C; the trained variables are saved.
         SystemExit: SIGTERM; the trained variables are saved, and the exit code is 143.
 

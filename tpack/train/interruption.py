@@ -1,26 +1,25 @@
-"""Ctrl-C and SIGTERM end training between two steps, where a checkpoint can still be saved, and in any case in time.
+"""End of training by Ctrl-C and SIGTERM, between two steps so that it can be saved, and within a timeout.
 
 Python raises KeyboardInterrupt between any two instructions, for example after the graph counted a step and before
-Python did. So the first signal is only noted, and training asks for it after each step. A step whose run has not begun
-is not begun any more.
+Python did. So the first signal is only noted, and training checks it after each step. A step whose run has not begun is
+left out.
 
-What the main thread does may take longer than there is time, or not end at all: a step waits for data inside of
-TensorFlow, where Python notes nothing, a callback evaluates the model, a disk hangs. So a thread reads the signals too,
-which Python's C code writes into a socket as they come, and after the first one goes on by the clock:
+The main thread may take too long or hang: a step waits for data inside TensorFlow, where Python handles no signal, a
+callback evaluates the model, a disk hangs. So a thread reads the signals too, from a socket that Python's C code writes
+into, and after the first one follows a schedule:
 
-- at once, a run of several steps is asked to end after the one that is being made.
-- after `LET_GO_SECS`, whoever waits for data is let go, with the session still open; a callback that runs Python code
-  is interrupted. What had been trained is then saved.
-- after `CLOSE_SECS`, the session is closed, so that whatever runs in it returns. The checkpoints before are the last.
-- after `END_SECS`, the process is ended as it is. Checkpoints and statistics are written aside and renamed, so they are
-  whole even then.
+- at once, a run of several steps is asked to end after the current one.
+- after `LET_GO_SECS`, waits for data are cancelled with the session still open, and a callback that runs Python code is
+  interrupted. The trained variables are then saved.
+- after `CLOSE_SECS`, the session is closed, so that its runs return. Nothing more is saved.
+- after `END_SECS`, the process exits. Checkpoints and statistics are written aside and renamed, so files are whole.
 
-A second signal ends the process within `HURRY_SECS`. The times after which the process ends hold however training has
-ended, except after Ctrl-C, whose KeyboardInterrupt a program may catch in order to go on; and in an interactive
-interpreter Ctrl-C never ends it. When the times come, a timer of the system ends a process in which Python's lock is
-held and no thread gets to run. Only a signal that comes when that is so already is noticed by nobody.
+A second signal ends the process within `HURRY_SECS`. These timeouts hold however training has ended, except after
+Ctrl-C, whose KeyboardInterrupt a program may catch to continue; and Ctrl-C never ends an interactive interpreter. A
+timer of the system ends a process in which Python's lock is held. Only a signal that arrives when the lock is held
+already is lost.
 
-Another thread of the program that wants training to end with an error has the same means.
+Another thread can end training with an error by the same means.
 """
 
 import functools
@@ -41,49 +40,49 @@ from tpack.utils.process_exit import ExitTimer, exit_now
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 LET_GO_SECS = 5.0
-"""How long after a signal a step or callback may go on undisturbed."""
+"""The time after a signal until a step or callback is interrupted."""
 
 CLOSE_SECS = 15.0
-"""How long after a signal the session stays open."""
+"""The time after a signal until the session is closed."""
 
 END_SECS = 24.0
-"""How long after a signal the process lives; job schedulers usually kill after 30 seconds."""
+"""The time after a signal until the process exits; job schedulers usually kill after 30 seconds."""
 
 HURRY_SECS = 0.6
-"""How long after a second signal the process lives, without the fraction of a second that its last words take."""
+"""The time after a second signal until the process exits, not counting a fraction of a second for its last lines."""
 
 UNWIND_SECS = 5.0
-"""How long a step that was broken off by another thread may take to return before it is interrupted by a signal."""
+"""The time that a step cancelled by another thread has to return before a signal interrupts it."""
 
 _TIMER_LATER_SECS = 0.4
-"""How much later than Python the system's timer ends the process."""
+"""The delay of the system's timer after Python's."""
 
 
 _OPEN: list["Interruption"] = []
-"""Those whose block runs in the main thread, the innermost last."""
+"""The objects whose block runs in the main thread, the innermost last."""
 
 
 class Interrupted(BaseException):
-    """Training was asked to end by a signal; `Interruption.end_process` turns it into the right exit code."""
+    """A signal asked training to end; `Interruption.end_process` turns it into the exit code."""
 
 
 class Interruption:
-    """Notes signals while its block runs. Only the main thread can receive them; elsewhere it notes none.
+    """Block that notes signals, which only the main thread receives; in other threads it notes none.
 
-    A handler that the program had set for a signal is called before the signal is noted. What training raises when it
-    was broken off is logged and goes no further.
+    A handler that the program had set is called before the signal is noted. The error of a cancelled step is logged and
+    not raised.
 
     Args:
-        break_off: called from another thread; must make whatever runs in the session return.
+        break_off: called from another thread; makes all runs of the session return.
         let_go: called from another thread, at most once; makes a run that waits for data return, and leaves the session
             open.
-        may_raise: tells, in the main thread, whether `Interrupted` may be raised right where it is.
-        ask_to_end: called from another thread right after the first signal, while training goes on.
+        may_raise: returns, in the main thread, whether `Interrupted` may be raised where it is.
+        ask_to_end: called from another thread right after the first signal, while training runs.
 
     Attributes:
-        signum: the signal that came first, or None.
-        broke_off: whether something was let go or broken off for a signal.
-        error: what another thread wants training to end with, or None.
+        signum: the first signal, or None.
+        broke_off: whether a wait or run was cancelled for a signal.
+        error: the error with which another thread ends training, or None.
     """
 
     def __init__(
@@ -122,7 +121,7 @@ class Interruption:
             _OPEN.append(self)
             self._previous_fd = signal.set_wakeup_fd(self._sockets[1].fileno(), warn_on_full_buffer=False)
             for signum in SIGNALS:
-                # A process that was told to ignore a signal, as nohup does, goes on ignoring it.
+                # A process that ignores a signal, as nohup sets it, keeps ignoring it.
                 if signal.getsignal(signum) != signal.SIG_IGN:
                     self._previous[signum] = signal.signal(signum, self._note)
         return self
@@ -135,7 +134,7 @@ class Interruption:
         if self.error not in (None, error):
             raise self.error from error
         if self.broke_off and error is not None:
-            logger.error("Training was broken off. This is what it said:", exc_info=error)
+            logger.error("Training was interrupted. Its last error was:", exc_info=error)
         return self.broke_off
 
     def _restore_handlers(self) -> None:
@@ -143,10 +142,13 @@ class Interruption:
             return
         self.hand_back()
         if self.signum == signal.SIGTERM:
-            self._end_at_the_next()
+            # The process ends soon: the kernel handles the next signal, which Python would only note.
+            for signum, handler in self._previous.items():
+                if handler in (signal.SIG_DFL, signal.default_int_handler):
+                    signal.signal(signum, signal.SIG_DFL)
         _OPEN.remove(self)
-        # The watcher ends when nobody is at the other end any more; processes that were forked meanwhile have copies of
-        # it, and a data loader's workers may outlive training.
+        # The watcher ends when all other ends are closed; processes that were forked meanwhile have copies, and a data
+        # loader's workers may outlive training.
         self._sockets[1].shutdown(socket.SHUT_RDWR)
         self._sockets[1].close()
         self._watcher.join()
@@ -155,30 +157,24 @@ class Interruption:
             self._end.cancel()
 
     def hand_back(self) -> None:
-        """Give signals back to whoever had them before."""
+        """Restore the previous signal handlers."""
         for signum, handler in self._previous.items():
             signal.signal(signum, handler)
         signal.set_wakeup_fd(self._previous_fd)
 
-    def _end_at_the_next(self) -> None:
-        """Let the kernel end the process at the next signal: it is about to end, and Python would only take note."""
-        for signum, handler in self._previous.items():
-            if handler in (signal.SIG_DFL, signal.default_int_handler):
-                signal.signal(signum, signal.SIG_DFL)
-
     @property
     def is_late(self) -> bool:
-        """Whether the time is over in which training may go on undisturbed after a signal."""
+        """Whether the time for an undisturbed end after a signal is over."""
         return self.broke_off
 
     def check(self) -> None:
-        """Raise `Interrupted` if a signal has come."""
+        """Raise `Interrupted` if a signal arrived."""
         if self.signum is not None:
             raise Interrupted(signal.Signals(self.signum).name)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep `Interrupted` from being raised inside of a block that must be run as a whole."""
+        """Keep `Interrupted` from being raised inside an atomic block."""
         self._num_held += 1
         try:
             yield
@@ -188,24 +184,24 @@ class Interruption:
             self.check()
 
     def leave(self) -> None:
-        """Say that the last step has ended, however it did: from now on `fail` does nothing, and nothing is let go."""
+        """Mark the end of the last step: from now on `fail` does nothing, and no wait is cancelled."""
         self._left.set()
-        # Whoever is about to send a signal has sent it when this is passed, and `_note` lets it be.
+        # A thread that was sending a signal has sent it when this is passed, and `_note` ignores it.
         with self._lock:
             pass
 
     def wait_until_left(self, timeout_secs: float) -> bool:
-        """Wait until the last step has ended, however it did; return whether it has."""
+        """Wait for the end of the last step; return whether it has ended."""
         return self._left.wait(timeout_secs)
 
     def fail(self, error: Exception) -> None:
-        """Have a step that does not return raise ``error``; called from another thread.
+        """Raise ``error`` in a step that does not return; called from another thread.
 
-        ``break_off`` is called, so that a step that waits in TensorFlow returns. One that does not return even so waits
-        in Python: it is interrupted by a signal, whose handler raises the error. Only the first call does anything.
+        ``break_off`` makes a step that waits in TensorFlow return. One that still does not return waits in Python: a
+        signal interrupts it, whose handler raises the error. Only the first call has an effect.
 
         Args:
-            error: is in `error` from now on.
+            error: becomes `error`.
         """
         with self._lock:
             if self.error is not None or self._left.is_set():
@@ -216,7 +212,7 @@ class Interruption:
             self._wake_main_thread()
 
     def end_process(self) -> None:
-        """Raise what ends the process with the exit code of the signal that came: 130 for Ctrl-C, 143 for SIGTERM."""
+        """Raise the exit for the signal that arrived, if any: code 130 for Ctrl-C, 143 for SIGTERM."""
         if self.signum == signal.SIGINT:
             raise KeyboardInterrupt
         if self.signum is not None:
@@ -238,7 +234,7 @@ class Interruption:
         self._raise_if_waiting()
 
     def _raise_if_waiting(self) -> None:
-        """Raise what training is to end with, if what is interrupted here is not to be run as a whole."""
+        """Raise the error or signal that ends training, unless the interrupted code is atomic."""
         if self._left.is_set() or self._num_held:
             return
         if self.error is not None:
@@ -249,7 +245,7 @@ class Interruption:
     # In other threads.
 
     def _wake_main_thread(self) -> None:
-        """Interrupt Python code in the main thread by a signal of our own."""
+        """Interrupt Python code in the main thread by a signal."""
         with self._lock:
             if self._previous and not self._left.is_set():
                 self._num_sent += 1
@@ -257,14 +253,14 @@ class Interruption:
                 signal.pthread_kill(int(threading.main_thread().ident or 0), next(iter(self._previous)))
 
     def _watch(self, receiver: socket.socket) -> None:
-        """Read the signals that came, a byte each, and see that the process ends in time after the first."""
+        """Read the arriving signals, a byte each, and run the schedule after the first."""
         steps: list[tuple[float, Callable[[], None]]] = []
         while True:
             receiver.settimeout(max(steps[0][0] - time.monotonic(), 1e-3) if steps else None)
             try:
                 received = receiver.recv(1)
             except TimeoutError:
-                # A thread of its own: to close something can hang, too.
+                # In a thread of its own, since closing something can hang, too.
                 threading.Thread(target=steps.pop(0)[1], name="breaks off training", daemon=True).start()
                 continue
             if not received:
@@ -280,7 +276,7 @@ class Interruption:
                 self._end.hurry(signum)
 
     def _begin_end(self, signum: int) -> list[tuple[float, Callable[[], None]]]:
-        """Do what comes right after the first signal; return what comes later, and when."""
+        """Handle the first signal; return the later actions with their times."""
         now = time.monotonic()
         self._end = _End(signum)
         name = signal.Signals(signum).name
@@ -304,10 +300,10 @@ class Interruption:
 
 @contextmanager
 def ended_by_signals(break_off: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Let a signal end what is done in a block, in time, for what comes before the first step.
+    """Let a signal end a block before the first step, within a timeout.
 
-    Python's own exception can be lost: what a ``__del__`` or a function that C code calls raises is printed, and the
-    program goes on.
+    Python's own exception can be lost: an exception in ``__del__``, or in a function that C code calls, is printed and
+    ignored.
 
     Args:
         break_off: see `Interruption`.
@@ -323,10 +319,10 @@ def ended_by_signals(break_off: Callable[[], None] = lambda: None) -> Iterator[N
 
 
 class _End:
-    """The end of the process that comes when an orderly one does not.
+    """Forced exit of the process where the orderly end takes too long.
 
     Args:
-        signum: the signal for which it ends.
+        signum: the signal.
     """
 
     def __init__(self, signum: int) -> None:
@@ -336,12 +332,12 @@ class _End:
         self._exit_after(END_SECS, signum)
 
     def hurry(self, signum: int) -> None:
-        """Let the end come soon; nothing cancels it any more."""
+        """Exit soon, whatever happens."""
         self._hurries = True
         self._exit_after(HURRY_SECS, signum)
 
     def cancel(self) -> None:
-        """Let the process live, unless it is to end soon."""
+        """Cancel the exit, unless `hurry` was called."""
         if self._hurries:
             return
         self._cancelled.set()
@@ -349,7 +345,8 @@ class _End:
             timer.cancel()
 
     def _exit_after(self, secs: float, signum: int) -> None:
-        if signum == signal.SIGINT and _is_interactive():
+        is_interactive = hasattr(sys, "ps1") or bool(sys.flags.interactive) or "ipykernel" in sys.modules
+        if signum == signal.SIGINT and is_interactive:
             return
         code = 128 + signum
         self._timers.append(ExitTimer(secs + _TIMER_LATER_SECS, code))
@@ -360,13 +357,8 @@ class _End:
             exit_now(code, f"The process did not end within {secs:g} seconds after a signal. It is ended as it is.")
 
 
-def _is_interactive() -> bool:
-    """Tell whether somebody types into this interpreter, as in a notebook."""
-    return hasattr(sys, "ps1") or bool(sys.flags.interactive) or "ipykernel" in sys.modules
-
-
 def _pass_on(received: bytes, descriptor: int) -> None:
-    """Give a signal that is none of ours to whoever was told of signals before."""
+    """Pass on another signal to the previous wakeup descriptor."""
     if descriptor != -1:
         with socket.socket(fileno=descriptor) as other:
             try:
@@ -377,7 +369,7 @@ def _pass_on(received: bytes, descriptor: int) -> None:
 
 @functools.cache
 def _watch_forks() -> None:
-    """Let the signals of a fork be its own: it would write them into the socket of the process that it came from."""
+    """Restore the handlers in forked processes, which would write into this process's socket."""
     os.register_at_fork(after_in_child=_hand_back_in_fork)
 
 

@@ -1,8 +1,8 @@
-"""Where training stands: epochs and steps, what they run to, and that each step is counted exactly once.
+"""Counters of epochs and steps, each step counted exactly once.
 
-Steps are counted in the graph and in Python. The graph's global step is what schedules read and checkpoints hold. It is
-incremented in the same run as the train op and after it, so that no op of the step can see two values and a step is
-counted if and only if it was made.
+Steps are counted in the graph and in Python. The graph's global step, for schedules and checkpoints, is incremented in
+the run of the train op and after it, so that no operation of the step sees two values, and a step is counted if and
+only if it was made.
 """
 
 import tensorflow.compat.v1 as tf
@@ -10,27 +10,29 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback, WithSteps
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.types import Fetches
-from tpack.utils.remote.directories import check_directories, finish_directories
+from tpack.utils.lazy import LazyModule
 from tpack.utils.validation import check_count
+
+_remote = LazyModule("tpack.utils.remote.directories")
 
 
 class TrainLoop:
-    """The counters of one training.
+    """Counters of one training.
 
     An epoch lasts from `before_epoch` until after `trigger_epoch`: in the `trigger_epoch` of epoch 3, ``epoch_num`` is
     3.
 
     Attributes:
         steps_per_epoch: steps in each epoch.
-        starting_epoch: the number of the first epoch of this run, counted from 1.
-        max_epoch: the number of the last epoch.
-        starting_step: how many steps of the first epoch an earlier run has finished.
+        starting_epoch: the first epoch of this run, counted from 1.
+        max_epoch: the last epoch.
+        starting_step: finished steps of the first epoch, from an earlier run.
         epoch_num: the current epoch; ``starting_epoch - 1`` before the first.
-        local_step: how many steps of the current epoch are finished.
-        global_step: how many steps are finished in all runs.
-        num_coming: how many steps the coming run of the train op makes, or the one that is going on.
-        is_epoch_over: whether not only the steps of the current epoch are finished but also what callbacks do at its
-            end, except for saving it.
+        local_step: finished steps of the current epoch.
+        global_step: finished steps of all runs.
+        num_coming: steps of the next or current run of the train op.
+        is_epoch_over: whether the steps of the current epoch and the callbacks at its end are finished, except for
+            saving.
     """
 
     def __init__(self) -> None:
@@ -45,7 +47,7 @@ class TrainLoop:
         self.is_epoch_over = False
 
     def config(self, steps_per_epoch: int, starting_epoch: int, max_epoch: int, *, starting_step: int = 0) -> None:
-        """Set what is to be trained.
+        """Set the length of a training.
 
         Raises:
             ConfigError: From `check_numbers`.
@@ -57,7 +59,7 @@ class TrainLoop:
         self.epoch_num = starting_epoch - 1
 
     def start_epoch(self, epoch_num: int) -> None:
-        """Enter an epoch; the first one goes on where the earlier run was."""
+        """Start an epoch; the first one resumes the earlier run."""
         self.epoch_num = epoch_num
         self.is_epoch_over = False
         self.local_step = self.starting_step if epoch_num == self.starting_epoch else 0
@@ -68,7 +70,7 @@ class TrainLoop:
         self.global_step += num_steps
 
     def finish_epoch(self) -> None:
-        """Say that nothing is left to be done in the current epoch but saving it."""
+        """Mark the current epoch as finished but for saving."""
         self.is_epoch_over = True
 
     @property
@@ -80,16 +82,16 @@ class TrainLoop:
 def check_numbers(
     owner: object, steps_per_epoch: object, starting_epoch: object, max_epoch: object
 ) -> tuple[int, int, int]:
-    """Return what a training is to run to.
+    """Validate the length of a training.
 
     Args:
-        owner: whose arguments they are.
+        owner: the owner of the arguments.
         steps_per_epoch: at least one.
         starting_epoch: at least one.
         max_epoch: at least zero, which trains nothing.
 
     Raises:
-        ConfigError: A number is not an integer, or below its smallest value.
+        ConfigError: A number is not an integer, or too small.
     """
     return (
         check_count(owner, "steps_per_epoch", steps_per_epoch),
@@ -99,15 +101,15 @@ def check_numbers(
 
 
 class StepCounter(Callback):
-    """Counts steps, in the graph and in the loop; the first callback of every trainer.
+    """Counter of steps, in the graph and in the loop; the first callback of every trainer.
 
-    A ``run_step`` of the user's own may run the train op, something else or several things. The run of the train op
-    carries the increment along; a step without one is counted by a run of its own when it is over. Where several steps
-    are one run, the increment is a part of each, and the run says how many it made.
+    A user's ``run_step`` may run the train op, something else or several things. The run of the train op increments the
+    counter; a step without one is counted by a run of its own. Where several steps are one run, each increments, and
+    the run returns their number.
 
     Args:
-        loop: the counters to keep in agreement with the graph's.
-        increments: count in the graph too; False where the global step lies on a server and something else counts it.
+        loop: the counters in Python.
+        increments: count in the graph too; False where the global step is on a server, which counts.
     """
 
     _chief_only = False
@@ -122,7 +124,7 @@ class StepCounter(Callback):
         self._num_made: tf.train.SessionRunArgs | None = None
 
     def count_by(self, num_made: tf.Tensor) -> None:
-        """Count from now on as many steps as a tensor says, which every run of the train op has a value of."""
+        """Count the steps of each run by a tensor of their number."""
         self._num_made = tf.train.SessionRunArgs(num_made)
 
     def _setup_graph(self) -> None:
@@ -150,7 +152,7 @@ class StepCounter(Callback):
         return None if self._fetches is None else WithSteps(each=(self._fetches.fetches,))
 
     def finish_step(self) -> None:
-        """Count the step that is over, unless a run of the train op did."""
+        """Count the finished step, unless a run of the train op did."""
         if not self._counted:
             self.trainer.sess.run(self._increment)
             self._loop.finish_steps(1)
@@ -158,19 +160,17 @@ class StepCounter(Callback):
 
 
 class EpochEnd(Callback):
-    """Tells the loop that the epoch is over; the last callback of every trainer.
+    """Marks the end of an epoch; the last callback of every trainer.
 
-    A checkpoint that is saved earlier says that the steps are finished and the epoch is not: who resumes from it has
-    what callbacks do at the end of that epoch, such as validation, still before it.
-
-    When training ends and all others have written what they have to, it waits until remote directories have it.
+    A checkpoint that is saved earlier has finished steps in an unfinished epoch: a resumed run calls the callbacks at
+    the end of that epoch, such as validation. After training it waits until remote directories are written.
 
     Args:
-        loop: what to tell it.
+        loop: the counters.
     """
 
     _chief_only = False
-    # After all that reports, and after those that save what a statistic chose.
+    # After callbacks that report, and those that save what a statistic selects.
     reads_statistics = True
     saves_training = True
 
@@ -179,7 +179,9 @@ class EpochEnd(Callback):
 
     def _trigger_epoch(self) -> None:
         self._loop.finish_epoch()
-        check_directories()
+        if _remote.is_loaded():
+            _remote.check_directories()
 
     def _after_train(self) -> None:
-        finish_directories()
+        if _remote.is_loaded():
+            _remote.finish_directories()

@@ -1,10 +1,9 @@
-"""Steps without Python: so many of them are one run of the session, if nobody wants to see each.
+"""Several steps in one session run, without Python in between, where no callback needs each step.
 
-A step of a small model takes less time than Python needs between two steps. With ``steps_per_call=100`` the graph makes
-100 steps at a time, by itself: they are the same steps, bit for bit, and the global step, schedules, moving averages
-and random numbers go on with each of them. Callbacks are called between two runs. A run is shorter where an epoch ends,
-or where a callback has to act, such as one that is triggered every so many steps. A signal ends it after the step that
-is being made, and training stands where it would after that step.
+A step of a small model takes less time than the Python between two steps. With ``steps_per_call=100`` the graph makes
+100 steps in a loop; they are the same bit for bit, and each advances the global step, schedules, moving averages and
+random numbers. Callbacks are called between two runs. A run is shorter at the end of an epoch, or where a callback is
+due, such as a periodic one. A signal ends it after the current step.
 """
 
 import tensorflow.compat.v1 as tf
@@ -20,18 +19,18 @@ from tpack.types import Fetches, Session
 
 
 class MultiStepRunner:
-    """Makes steps, several in each run, in the current graph, to which callbacks have added all that they want.
+    """Runs of several steps, in the current graph, which callbacks have completed.
 
     Args:
         steps_per_call: the most steps of a run.
-        train_op: what a step runs.
+        train_op: the operation of one step.
         callbacks: all callbacks of the training.
 
     Creates:
         A copy of the step in a loop, as `LoopGraph` does.
 
     Raises:
-        ConfigError: A callback wants to see each step, or a step is fed data.
+        ConfigError: A callback needs each step, or a step is fed.
     """
 
     def __init__(self, steps_per_call: int, train_op: Fetches, callbacks: Callbacks) -> None:
@@ -39,9 +38,9 @@ class MultiStepRunner:
         if part is None:
             names = ", ".join(map(str, callbacks.seeing_each_step()))
             raise ConfigError(
-                f"steps_per_call is {steps_per_call}, and these have to see each step: {names}. Leave them out, take "
-                "QueueInput or TFDatasetInput in place of FeedInput, let a callback of your own override "
-                "_with_several_steps, or make one step per call"
+                f"steps_per_call got {steps_per_call}: expected 1 with callbacks that need each step: {names}. Leave "
+                "them out, use QueueInput or TFDatasetInput in place of FeedInput, or override _with_several_steps in "
+                "your own callback"
             )
         self._steps_per_call = steps_per_call
         self._train_op = train_op
@@ -51,39 +50,39 @@ class MultiStepRunner:
 
     @property
     def prefix(self) -> str:
-        """What stands before the name of an operation of a step in that of the one that runs."""
+        """The prefix of operations in the loop, before their names in a single step."""
         return self._several.prefix
 
     def count_by(self, counter: StepCounter) -> None:
-        """Let the steps of each run be counted."""
+        """Make a counter count the steps of each run."""
         counter.count_by(self._several.num_made)
 
     def run(self, session: HookedSession, loop: TrainLoop) -> int:
-        """Make as many steps as can be made at once; return how many they were."""
+        """Make as many steps as one run can; return their number."""
         loop.num_coming = min(self._steps_per_call, loop.steps_per_epoch - loop.local_step)
         if self._steps_left is not None:
             loop.num_coming = min(loop.num_coming, self._steps_left())
         try:
             return session.run_several(self._train_op, self._several, loop.num_coming)
         except BaseException:
-            _count_before_failure(session.session, loop)
+            self._count_before_failure(session.session, loop)
             raise
 
     def stop(self, session: Session) -> None:
-        """Let the run that is going on be over when the step is that is being made; called from another thread."""
+        """End the current run after its current step; called from another thread."""
+        self._several.is_stopped = True
         try:
             make_callable(session, targets=[self._several.stop], in_caller_thread=True)()
         except (RuntimeError, tf.errors.OpError):
-            # Somebody has closed the session, and the run ends anyway.
+            # The session is closed, so the run ends anyway.
             return
 
-
-def _count_before_failure(session: Session, loop: TrainLoop) -> None:
-    """Count the steps that were made before the one that failed; they are counted in the graph."""
-    try:
-        with session.as_default():
-            num_made = get_global_step_value() - loop.global_step
-    except (RuntimeError, tf.errors.OpError):
-        # The session is closed, and nobody can save or ask any more.
-        return
-    loop.finish_steps(num_made)
+    @staticmethod
+    def _count_before_failure(session: Session, loop: TrainLoop) -> None:
+        try:
+            with session.as_default():
+                num_made = get_global_step_value() - loop.global_step
+        except (RuntimeError, tf.errors.OpError):
+            # The session is closed: the steps cannot be saved or read.
+            return
+        loop.finish_steps(num_made)

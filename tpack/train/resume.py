@@ -6,7 +6,7 @@ from typing import Any
 from tpack.callbacks.base import Callback
 from tpack.dataflow.base import length_or_none
 from tpack.dataflow.iterator_state import StatelessError
-from tpack.dataflow.shard import place_by_environment, shards_in
+from tpack.dataflow.shard import shards_in
 from tpack.errors import CheckpointError, ConfigError, InputError
 from tpack.tfutils.checkpoint import CheckpointReader, latest_checkpoint
 from tpack.tfutils.graph_lookup import GLOBAL_STEP_NAME
@@ -23,41 +23,39 @@ from tpack.train.config import TrainConfig
 from tpack.types import Peers
 from tpack.utils import logger
 from tpack.utils.dir_lock import DirectoryClaim
+from tpack.utils.launch_env import worker_place
 from tpack.utils.validation import check_arguments
 
 
 @check_arguments
 class AutoResumeTrainConfig(TrainConfig):
-    """A `TrainConfig` that looks into the log directory first.
+    """A `TrainConfig` that resumes from the log directory.
 
-    That is ``log_dir``, or the one that `tpack.utils.logger.set_logger_dir` has set: what was moved aside there, since
-    no action was given, is taken back.
+    The directory is ``log_dir``, or that of `tpack.utils.logger.set_logger_dir`; files that were moved aside there for
+    lack of an action are moved back.
 
-    If a checkpoint is there, variables, epoch, step and what callbacks remember come from it, and the given
-    ``session_init`` and ``starting_epoch`` are for a first run only. A run that was killed in the middle of an epoch
-    makes the rest of it; one that was killed while callbacks were at work after its last step calls them again.
+    Variables, epoch, step and the states of callbacks come from the newest checkpoint, and ``session_init`` and
+    ``starting_epoch`` apply to a first run only. A run that was killed within an epoch makes the rest of it; one that
+    was killed while callbacks ran after the last step calls them again.
 
-    The data go on with the very next data point, so that the steps of an interrupted and of an uninterrupted run see
-    the same sequence. Where the position of a flow cannot be told, the data begin anew, and the log says so. The
-    dataflow must be built as in the earlier run; one that is not ends training with an `InputError` before the first
-    step.
+    The data resume with the very next data point, so that an interrupted run sees the sequence of an uninterrupted one.
+    Where a flow has no position, the data start from the beginning, and the log says so. The dataflow must be that of
+    the earlier run; another one raises an `InputError` before the first step.
 
-    A checkpoint has the positions of all workers. As many as there were go on each from its own; another number of
-    workers is dealt the rest of the epoch anew by `ShardData`, and the steps of the epoch that are finished are counted
-    in theirs, unless ``steps_per_epoch`` was given.
+    A checkpoint has the positions of all workers. The same number of workers resume each from its own; for another
+    number, `ShardData` deals out the rest of the epoch, and its finished steps are converted, unless
+    ``steps_per_epoch`` was given.
 
     Args:
         always_resume: also resume when ``session_init`` or ``starting_epoch`` is given.
-        resume_data: go on with the next data point; False lets the data begin anew.
-        restart_if_unreadable: start from the beginning also where there are checkpoints of which none loads, and write
-            over them.
+        resume_data: resume with the next data point; False starts the data from the beginning.
+        restart_if_unreadable: start from the beginning where no checkpoint loads, and overwrite the checkpoints.
         **kwargs: as for `TrainConfig`.
 
     Raises:
         ConfigError: No log directory is set, another process trains in it, or as for `TrainConfig`.
-        CheckpointError: There are checkpoints and none of them loads; the message lists them. Or the training state or
-            the position in the data beside the checkpoint is damaged or that of another step, or there is neither a
-            training state nor a global step.
+        CheckpointError: No checkpoint loads; the message lists them. Or the training state or the position in the data
+            is damaged or of another step, or there is neither a training state nor a global step.
 
     Example:
         config = AutoResumeTrainConfig(model=..., dataflow=..., callbacks=[ModelSaver()], log_dir="train_log/mnist")
@@ -65,7 +63,7 @@ class AutoResumeTrainConfig(TrainConfig):
 
     _log_dir_action = "k"
     _resumed_step: int | None = None
-    # How many steps of its epoch the earlier run had made, and how many that had, if it was told.
+    # The finished steps of the earlier run's epoch, and its length, if known.
     _finished_steps = 0
     _former_steps: int | None = None
 
@@ -84,13 +82,13 @@ class AutoResumeTrainConfig(TrainConfig):
         directory = logger.get_logger_dir()
         if directory is None:
             raise ConfigError(
-                "AutoResumeTrainConfig resumes from the log directory, and none is set: give log_dir, or call "
+                "AutoResumeTrainConfig found no log directory to resume from: use log_dir, or call "
                 "logger.set_logger_dir(directory, action='k') or logger.auto_set_dir(action='k') first"
             )
-        # Nobody else may write there from now on, or what is read now would not be the last of it.
+        # Reserves the directory, so that the checkpoint found here stays the last one.
         self.extra_callbacks.append(KeepClaim(DirectoryClaim(directory)))
-        if place_by_environment()[0] > 0:
-            # Each worker has a directory of its own, and checkpoints are in that of the chief, who tells the others.
+        if worker_place(os.environ)[0] > 0:
+            # The chief's directory has the checkpoints; it broadcasts the position.
             return
         prefix = _latest_checkpoint(directory, restart_if_unreadable=restart_if_unreadable)
         if prefix is None:
@@ -102,10 +100,10 @@ class AutoResumeTrainConfig(TrainConfig):
             self._resume_data(prefix, state.global_step)
 
     def fit_to_towers(self, num_towers: int) -> None:
-        """Do as for `TrainConfig`, and count what is finished in the steps that an epoch has now.
+        """Fit the config to K towers, and convert the finished steps where an epoch has another length now.
 
-        Where only the global step is known, its epochs are counted. Else, if an epoch is a pass, which other towers,
-        workers or batches make in another number of steps, as much of it is finished as was.
+        With only a global step, its epochs are counted. Otherwise, where an epoch is a pass over the data, the same
+        part of it is finished.
 
         Args:
             num_towers: K.
@@ -120,7 +118,7 @@ class AutoResumeTrainConfig(TrainConfig):
             logger.info(f"An epoch had {former} steps and has {steps} now, of which {self.starting_step} are finished.")
 
     def _state_of(self, prefix: str) -> TrainState:
-        """Return where a checkpoint stands."""
+        """Return the position of a checkpoint."""
         reader = CheckpointReader(prefix)
         state = read_train_state(prefix)
         if state is None:
@@ -147,20 +145,20 @@ class AutoResumeTrainConfig(TrainConfig):
     def _resume_data(self, prefix: str, global_step: int) -> None:
         state = read_data_state(prefix, global_step)
         if state is None:
-            logger.info(f"There is no position in the data beside {os.path.basename(prefix)}: the data begin anew.")
+            logger.info(f"{os.path.basename(prefix)} has no position in the data: they start from the beginning.")
             return
         try:
             self.data_states = states_of_workers(state)
-            # Several workers go on when they know of each other, in `resume_data`.
-            if len(self.data_states) == 1 and place_by_environment()[1] == 1:
+            # Several workers resume in `resume_data`, when they know each other.
+            if len(self.data_states) == 1 and worker_place(os.environ)[1] == 1:
                 self.data.load_data_state(self.data_states[0])
         except StatelessError as error:
-            logger.warning(f"The data begin anew: {error}.")
+            logger.warning(f"The data start from the beginning: {error}.")
         except InputError as error:
             raise CheckpointError(f"{data_state_path(prefix)} holds no position in the data: {error}") from error
 
     def _state_by_global_step(self, prefix: str, reader: CheckpointReader) -> TrainState:
-        """Return where a checkpoint that another program wrote stands, counting epochs of today's length."""
+        """Return the position of another program's checkpoint, in epochs of the present length."""
         step = int(reader.read(GLOBAL_STEP_NAME))
         logger.warning(
             f"{os.path.basename(prefix)} has no training state: the epoch follows from its global step {step}."
@@ -170,14 +168,14 @@ class AutoResumeTrainConfig(TrainConfig):
 
 
 def share_data(config: TrainConfig, peers: Peers | None) -> None:
-    """Let the data of one of several workers be its share, before it is asked how many there are.
+    """Give one of several workers its share of the data, before their size is read.
 
     Args:
-        config: its training.
-        peers: the workers; None where there is only this process.
+        config: the worker's config.
+        peers: the workers; None on one machine.
 
     Raises:
-        ConfigError: A `ShardData` is that of another worker, or the data cannot be dealt out evenly.
+        ConfigError: A `ShardData` is that of another worker, or the data cannot be shared evenly.
     """
     rank, size = (0, 1) if peers is None else (peers.rank, peers.size)
     config.num_workers = size
@@ -190,39 +188,38 @@ def share_data(config: TrainConfig, peers: Peers | None) -> None:
         length = length_or_none(shard.ds)
         if shard.remainder == "keep" and (length is None or length % size):
             raise ConfigError(
-                f"ShardData(remainder='keep') gives the first of {size} workers more of {length} data points: expected "
-                "'wrap', 'drop' or 'error' in training, where all make the same steps"
+                f"ShardData got remainder='keep' for {size} workers and {length} data points: expected 'wrap', 'drop' "
+                "or 'error', since all workers make the same steps"
             )
     if not shards and peers is not None:
         _share_arrays(config, peers)
 
 
 def _share_arrays(config: TrainConfig, peers: Peers) -> None:
-    """Deal out arrays that all workers have; say that each reads everything, where that is so."""
+    """Share arrays that all workers have; log where each worker reads all data."""
     if config.share_arrays(peers):
         if peers.rank == 0:
-            logger.info(f"The arrays are the same in all {peers.size} workers: each takes its share of them.")
+            logger.info(f"The arrays are the same in all {peers.size} workers: each takes its share.")
         if len(config.data_states) == 1:
-            logger.warning("The data begin anew: one process had read the arrays, and they are shared now.")
+            logger.warning("The data start from the beginning: one process read the arrays, which are shared now.")
             config.data_states = []
     elif peers.rank == 0:
         logger.warning(
-            f"Each of the {peers.size} workers reads all data, since there is no ShardData in them: an epoch of all is "
-            f"{peers.size} times as long as one pass, unless each has data of its own. A ShardData near the source of "
-            "the data deals them out."
+            f"Each of the {peers.size} workers reads all data: use ShardData near their source to share them. Without "
+            f"it an epoch is {peers.size} passes, unless each worker has data of its own."
         )
 
 
 def resume_data(config: TrainConfig, peers: Peers | None) -> None:
-    """Let the data go on where the workers of an earlier run stopped, if there were or are several.
+    """Resume the data where the workers of an earlier run stopped, if there were or are several.
 
     Args:
-        config: the training, which knows where they stopped.
-        peers: the workers of today; None where there is only this process.
+        config: the config, which has their positions.
+        peers: the present workers; None on one machine.
 
     Raises:
         InputError: The dataflow is not that of the earlier run.
-        ConfigError: The data cannot be dealt out to so many workers.
+        ConfigError: The data cannot be shared by this number of workers.
     """
     rank, size = (0, 1) if peers is None else (peers.rank, peers.size)
     former = len(config.data_states)
@@ -231,22 +228,22 @@ def resume_data(config: TrainConfig, peers: Peers | None) -> None:
     try:
         config.data.deal_data_states(config.data_states, rank, size)
     except StatelessError as error:
-        logger.warning(f"The data begin anew: {error}.")
+        logger.warning(f"The data start from the beginning: {error}.")
     except InputError as error:
         raise InputError(
-            f"the data cannot go on where those of the {former} workers of the earlier run stopped: {error}. Build the "
-            "dataflow as in that run, or let the data begin anew: AutoResumeTrainConfig(resume_data=False)"
+            f"the data cannot resume where those of the {former} workers of the earlier run stopped: {error}. Build "
+            "the same dataflow, or start the data from the beginning: AutoResumeTrainConfig(resume_data=False)"
         ) from error
     else:
         if former != size:
-            logger.info(f"What {former} workers have left of the data is dealt out to {size}.")
+            logger.info(f"The rest of the data of {former} workers is dealt out to {size}.")
 
 
 class KeepClaim(Callback):
     """Keep a directory claimed until training ends.
 
     Args:
-        claim: it is released then.
+        claim: released then.
     """
 
     # Each worker has a directory of its own.
@@ -260,11 +257,11 @@ class KeepClaim(Callback):
 
 
 def _latest_checkpoint(directory: str, *, restart_if_unreadable: bool) -> str | None:
-    """Return the newest checkpoint of a directory that loads; None if there is none, or if none counts."""
+    """Return the newest loadable checkpoint of a directory; None if there is none, or unreadable ones are ignored."""
     try:
         return latest_checkpoint(directory)
     except CheckpointError as error:
         if not restart_if_unreadable:
-            raise CheckpointError(f"{error}, or give restart_if_unreadable=True, which writes over them") from error
-        logger.warning(f"Training starts from the beginning, as it was told to in this case: {error}.")
+            raise CheckpointError(f"{error}, or use restart_if_unreadable=True, which overwrites them") from error
+        logger.warning(f"Training starts from the beginning, since restart_if_unreadable=True: {error}.")
         return None

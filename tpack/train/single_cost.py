@@ -32,11 +32,11 @@ from tpack.utils.validation import check_arguments, check_function, check_instan
 class TowerTrainer(Trainer):
     """Base of trainers that build a model by calling a tower function.
 
-    A subclass sets `tower_func`, calls it once in each tower and sets ``train_op``; a model with several costs, such
-    as a GAN, does so in its ``__init__``.
+    A subclass sets `tower_func`, calls it once in each tower and sets ``train_op``; a model with several costs, such as
+    a GAN, does so in its ``__init__``.
 
     Attributes:
-        compiler: what marks the towers' operations for XLA; None where nothing is compiled.
+        compiler: marks the towers' operations for XLA; None compiles nothing.
     """
 
     compiler: TowerCompiler | None = None
@@ -69,7 +69,7 @@ class TowerTrainer(Trainer):
 
     @property
     def input_signature(self) -> list[Any]:
-        """What the inputs of the tower function are, as ``tf.TensorSpec``."""
+        """The inputs of the tower function, as ``tf.TensorSpec``."""
         return self.tower_func.input_signature
 
     @property
@@ -80,19 +80,18 @@ class TowerTrainer(Trainer):
     def get_predictor(
         self, input_names: Sequence[str], output_names: Sequence[str], device: int = 0
     ) -> OnlinePredictor:
-        """Return a function on numpy data that runs the model, for prediction, with the current weights.
+        """Return a predictor of numpy data with the current weights.
 
-        The first call for a device builds a tower there, so it must come before the session is created: in a callback,
-        in ``_setup_graph``.
+        The first call for a device builds a tower there, so it belongs into ``_setup_graph`` of a callback.
 
         Args:
-            input_names: names of inputs, or of any other tensors to be given.
-            output_names: names of tensors to be returned.
+            input_names: names of inputs, or of any other tensors to feed.
+            output_names: names of tensors to fetch.
             device: a GPU number, or -1 for the CPU.
 
         Raises:
-            TowerError: There is no tensor of one of the names, or training has started.
-            DeviceError: The machine has GPUs, and not this one.
+            TowerError: A tensor is missing, or training has started.
+            DeviceError: The machine has GPUs, but not this one.
         """
         tower = self._predict_tower(device)
         inputs, outputs = tower.get_tensors(input_names), tower.get_tensors(output_names)
@@ -106,7 +105,7 @@ class TowerTrainer(Trainer):
             if tower.name == name:
                 return tower
         if self.graph.finalized:
-            raise TowerError("get_predictor must be called before training starts: in the _setup_graph of a callback")
+            raise TowerError("get_predictor was called after training began: expected it in _setup_graph of a callback")
         main = self.towers.training()
         with self.graph.as_default():
             return build_predict_tower(
@@ -124,23 +123,23 @@ class TowerTrainer(Trainer):
 
 @check_arguments
 class SingleCostTrainer(TowerTrainer):
-    """Base of trainers that minimise one cost: `setup_graph` builds everything from four things.
+    """Base of trainers that minimise one cost.
 
     The mean of the towers' costs is the statistic ``cost``.
 
     Args:
-        precision: what the model computes in: ``"float32"``, ``"bfloat16"``, ``"float16"`` or a `PrecisionPolicy`.
-            Variables are in float32 whatever it is. In float16 the cost is scaled, and steps whose gradients overflow
-            are skipped; ``loss_scale`` and ``skipped_steps`` go to the monitors.
-        compile: ``"xla"`` or a `CompilePolicy` lets XLA compile each tower, forward and backward; None does not;
-            ``"auto"`` makes the first steps both ways and keeps the faster.
+        precision: the dtype of computation: ``"float32"``, ``"bfloat16"``, ``"float16"`` or a `PrecisionPolicy`.
+            Variables stay in float32. In float16 the cost is scaled, and steps whose gradients overflow are skipped;
+            ``loss_scale`` and ``skipped_steps`` go to the monitors.
+        compile: ``"xla"`` or a `CompilePolicy` compiles each tower, forward and backward; None does not; ``"auto"``
+            makes the first steps both ways and keeps the faster.
 
     Attributes:
         precision: a `PrecisionPolicy`.
-        model: the description that is trained, from `launch_train_with_config` on.
+        model: the model description, from `launch_train_with_config` on.
         COLOCATE_GRADIENTS_WITH_OPS: compute gradients on the device of the forward op.
         GATE_GRADIENTS: wait for all gradients before any is used.
-        AGGREGATION_METHOD: how TensorFlow adds up the gradients of a tensor that is used several times.
+        AGGREGATION_METHOD: TensorFlow's method to add the gradients of a tensor that is used several times.
     """
 
     COLOCATE_GRADIENTS_WITH_OPS = True
@@ -165,10 +164,10 @@ class SingleCostTrainer(TowerTrainer):
         """Build the training graph.
 
         Args:
-            input_signature: what the inputs are: ``tf.TensorSpec`` each.
-            input: where data comes from.
+            input_signature: a ``tf.TensorSpec`` for each input.
+            input: the input source.
             get_cost_fn: builds the model from the input tensors and returns the cost.
-            get_opt_fn: returns the optimizer; it is called once, after the first tower's cost was built.
+            get_opt_fn: returns the optimizer; called once, after the first tower's cost was built.
 
         Raises:
             ConfigError: An argument is of the wrong type, or the trainer was used before.
@@ -193,57 +192,56 @@ class SingleCostTrainer(TowerTrainer):
             if optimizers.loss_scale is None:
                 self.costs = [next(iter(self.statistics.values()))]
             else:
-                # A step whose cost is not finite is skipped, and the next one may be as good as any.
+                # A step whose cost is not finite is skipped; later ones may be fine.
                 self.train_op = tf.group(self.train_op, optimizers.loss_scale.update(), name="scaled_train_op")
                 self.register_callback(LossScaleReport(optimizers.loss_scale, checks_cost=self.checks_cost))
 
     def follow_chief(self, config: TrainConfig) -> None:
-        """Let a config begin where that of the chief does, where several workers train.
+        """Start a config of one of several workers where the chief's does; one machine has nothing to do.
 
         Args:
-            config: this worker's, which is changed before anything is built.
+            config: this worker's, changed before anything is built.
         """
 
     def export_keras(self, path: str | os.PathLike[str]) -> None:
-        """Write the Keras model that is trained, or was, to a ``.keras`` file, which Keras can load anywhere.
+        """Write the Keras model of this trainer to a ``.keras`` file.
 
         Args:
             path: the file.
 
         Raises:
-            ConfigError: What is trained is no `KerasModel`.
+            ConfigError: The model is not a `KerasModel`.
         """
         export = getattr(self.model, "export_keras", None)
         if export is None:
             raise ConfigError(
-                f"export_keras wants a trainer of a KerasModel, and this one "
+                f"export_keras is for trainers of a KerasModel, and this one "
                 f"{'has none yet' if self.model is None else f'trains a {type(self.model).__name__}'}"
             )
         export(path)
 
     def check_is_new(self) -> None:
-        """Refuse to build a second model in the graph of the first.
+        """Reject a second model in the graph of the first.
 
         Raises:
             ConfigError: The graph was set up before.
         """
         if self._tower_func is not None:
-            raise ConfigError(f"this {type(self).__name__} was used before: make a new one, in a graph of its own")
+            raise ConfigError(f"this {type(self).__name__} was used before: use a new one, in a new graph")
 
     def setup_callbacks(self, callbacks: Sequence[Callback], monitors: Sequence[MonitorBase]) -> None:
-        """Register callbacks and monitors, let them add to the graph, and copy the step if it is run both ways.
+        """Register callbacks and monitors, let them add to the graph, and copy the step if both ways are measured.
 
         Raises:
-            ConfigError: ``compile="auto"`` is to measure runs of several steps; or from `Trainer.setup_callbacks`, as
-                all other errors.
+            ConfigError: ``compile="auto"`` and several steps per call; else as `Trainer.setup_callbacks`.
         """
         if self.compiler is None or not self.compiler.measures:
             super().setup_callbacks(callbacks, monitors)
             return
         if self.steps_per_call != 1:
             raise ConfigError(
-                'compile="auto" measures runs of one step, and steps_per_call is '
-                f'{self.steps_per_call!r}: choose compile="xla" or None, or make one step per call'
+                f'compile="auto" got steps_per_call={self.steps_per_call!r}: expected 1, since it measures single '
+                'steps; use compile="xla" or None'
             )
         super().setup_callbacks(callbacks, monitors)
         with self.graph.as_default():
@@ -270,11 +268,11 @@ class BuilderTrainer(SingleCostTrainer):
         compile: see `SingleCostTrainer`.
 
     Attributes:
-        reduction: what reduces the gradients of several towers, and why, for the log; empty where the log says it
+        reduction: the reducer of the gradients and the reason of its choice, for the log; empty where that is logged
             elsewhere.
 
     Raises:
-        ConfigError: It is not a `GraphBuilder`, or the precision or way to compile is unknown.
+        ConfigError: It is not a `GraphBuilder`, or the precision or compile mode is unknown.
 
     Example:
         launch_train_with_config(config, BuilderTrainer(MyBuilder(...)))
@@ -303,7 +301,7 @@ class BuilderTrainer(SingleCostTrainer):
 
 
 class _Optimizers:
-    """Gives the user's optimizer, made when it is first wanted, around which the cost is scaled if it is to be."""
+    """The user's optimizer, created on first use and wrapped where the cost is scaled."""
 
     def __init__(self, get_opt_fn: OptimizerFn, scaling: LossScaling | None) -> None:
         self._get_opt_fn = get_opt_fn
@@ -322,19 +320,18 @@ class _Optimizers:
 
 
 def sync_callback(sync_op: SyncOp) -> Callback:
-    """Return the callback that runs the operation when it says."""
+    """Return the callback that runs a `SyncOp` at its times."""
     if sync_op.every_steps is None:
         return SyncBeforeEpoch(sync_op.op)
     return SyncEverySteps(sync_op.op, sync_op.every_steps)
 
 
 class SyncBeforeEpoch(Callback):
-    """Bring the towers together before each epoch, by copying the main tower's variables to the others.
+    """Copy the main tower's variables to the other towers before each epoch.
 
-    Callbacks know the main tower's variables and change them before training, before or after an epoch, such as weights
-    that they load or clip. By the first step of the next epoch every tower has the change, whatever the order of
-    callbacks: this is the last one before an epoch.
-    Statistics that each tower gathers for itself, such as those of batch normalisation, begin each epoch alike, too.
+    Callbacks change the main tower's variables before training, before or after an epoch, as when they load or clip
+    weights. This is the last callback before an epoch, so all towers have the change at its first step, and start each
+    epoch with equal statistics, such as those of batch normalisation.
 
     Args:
         op: copies the variables.
@@ -351,15 +348,14 @@ class SyncBeforeEpoch(Callback):
 
 
 class SyncEverySteps(Callback):
-    """Bring the towers together after every so many steps, and after the last step of an epoch.
+    """Synchronise the towers every ``every_steps`` steps, and after the last step of an epoch.
 
-    Callbacks know the main tower's variables only. Those that look at them when an epoch is over, to save or validate
-    them, see what all towers have learned, and a training that goes on from there is the same as one that went through.
-    What is saved when a signal ends training between two steps is of all towers, too.
+    Callbacks that save or validate the main tower's variables after an epoch, or after a signal between two steps, see
+    the result of all towers; a resumed training equals an uninterrupted one.
 
     Args:
-        op: brings the towers together.
-        every_steps: after which steps, counted over all runs.
+        op: synchronises the towers.
+        every_steps: the period in steps, counted over all runs.
     """
 
     _chief_only = False
@@ -389,14 +385,14 @@ class SyncEverySteps(Callback):
 
 
 class LossScaleReport(Callback):
-    """Put ``loss_scale``, the current factor, and ``skipped_steps``, their number since the first step, each epoch.
+    """Report ``loss_scale`` and ``skipped_steps``, counted from the first step, each epoch.
 
-    An epoch whose steps were all skipped is worth a warning: the gradients themselves are infinite or NaN then. It is
-    an error once the factor cannot shrink any further.
+    An epoch of skipped steps is a warning, since the gradients themselves are infinite or NaN then, and an error once
+    the factor cannot shrink any further.
 
     Args:
         loss_scale: the factor and its counters.
-        checks_cost: whether there is that error.
+        checks_cost: whether to raise that error.
     """
 
     _chief_only = False
@@ -424,12 +420,11 @@ class LossScaleReport(Callback):
         if num_skipped == num_steps > 0:
             if self._checks_cost and self._was_smallest:
                 raise NumericsError(
-                    f"all {num_steps} steps of epoch {self.epoch_num} were skipped, since their gradients are not "
-                    f"finite although the cost is scaled by no more than {scale:g}: the cost or its gradients are NaN "
-                    "or infinite. CheckNumerics(run_step=True) tells where it begins"
+                    f"all {num_steps} steps of epoch {self.epoch_num} were skipped: their gradients are not finite "
+                    f"with the cost scaled by {scale:g}. Find the first bad tensor with CheckNumerics(run_step=True)"
                 )
             logger.warning(
                 f"All {num_steps} steps of epoch {self.epoch_num} were skipped, since their gradients are not finite: "
-                "nothing was learned. If this goes on, the cost itself is infinite or NaN"
+                "nothing was learned. If this continues, the cost itself is infinite or NaN"
             )
         self._note(scale, skipped)

@@ -1,7 +1,6 @@
 """The base of all trainers: a session, callbacks, and a loop of steps.
 
-A trainer knows nothing of models. Subclasses build a graph and set ``train_op``, or override ``run_step``; the loop
-calls one and the callbacks around it. Trainers are made inside the graph that they train.
+A trainer knows no models. Subclasses build a graph and set ``train_op``, or override ``run_step``.
 """
 
 import inspect
@@ -22,10 +21,9 @@ from tpack.callbacks.monitors.run_file import RunFile
 from tpack.callbacks.nan_checks import CheckCost
 from tpack.errors import CallbackError, ConfigError, GraphBuildError, StopTraining
 from tpack.input_source.base import InputSource
-from tpack.multi_worker.cluster.resolver import check_only_process
 from tpack.step.compiled_copy import CompiledCopy
-from tpack.step.failure import data_taken_by
 from tpack.step.hooked_session import HookedSession
+from tpack.step.op_traceback import data_taken_by
 from tpack.step.step_seeds import let_seeds_follow_steps
 from tpack.tfutils.determinism import initialize_variables, order_sums
 from tpack.tfutils.graph_lookup import get_global_step_value
@@ -39,6 +37,7 @@ from tpack.train.loop import EpochEnd, StepCounter, TrainLoop
 from tpack.train.multi_step import MultiStepRunner
 from tpack.types import DataSource, Fetches, Peers, Session
 from tpack.utils import logger
+from tpack.utils.launch_env import check_only_process
 from tpack.utils.timer import Timer, humanize_time_delta
 from tpack.utils.validation import check_count
 
@@ -48,7 +47,7 @@ _makers: list[Callable[[], Callback]] = []
 
 @contextmanager
 def adding_callback(make: Callable[[], Callback]) -> Iterator[None]:
-    """Add a callback to each trainer that is set up in a block, as a command does that runs somebody's script.
+    """Add a callback to each trainer that is set up in a block; for commands that run a user's script.
 
     Args:
         make: makes a new callback for each training.
@@ -61,10 +60,10 @@ def adding_callback(make: Callable[[], Callback]) -> Iterator[None]:
 
 
 class InOwnGraph(type):
-    """Metaclass whose classes are made inside a graph, so that a subclass can build in its ``__init__``.
+    """Metaclass that constructs objects inside a graph, so that a subclass can build in its ``__init__``.
 
-    The graph is the current default one where graph mode is on, and otherwise a new one, with the seed of the program.
-    It is a new one, too, where the default one is finalized, as it is after a training.
+    The graph is the current default one in graph mode; in eager mode, or where the default one is finalized as after a
+    training, a new one with the seed of the program.
     """
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -72,8 +71,7 @@ class InOwnGraph(type):
         graph = new_graph() if tf.executing_eagerly() else tf.get_default_graph()
         if graph.finalized:
             logger.info(
-                f"{cls.__name__} builds in a graph of its own: the default one is finalized, since something was "
-                "trained or run in it."
+                f"{cls.__name__} builds in a new graph: the default one is finalized by an earlier training or run."
             )
             graph = new_graph()
         with graph.as_default():
@@ -81,42 +79,41 @@ class InOwnGraph(type):
 
     @property
     def __signature__(cls) -> inspect.Signature:
-        """The arguments of the class's ``__init__``, which ``help()`` would not find behind `__call__`."""
+        """The arguments of ``__init__``, which ``help()`` cannot find behind `__call__`."""
         _, *others = inspect.signature(cls.__init__).parameters.values()  # type: ignore[misc]
         return inspect.Signature(others)
 
 
 class Trainer(metaclass=InOwnGraph):
-    """Base of all trainers; made inside the current default graph where graph mode is on, else in one of its own.
+    """Base of all trainers; constructed inside the current default graph in graph mode, else in a new one.
 
     Attributes:
         graph: the graph that is trained.
-        train_op: what one step runs.
+        train_op: the operation of one step.
         sess: the session, from `initialize` on.
-        hooked_sess: the session whose runs carry the callbacks' fetches along, from `initialize` on.
-        monitors: where statistics go, from `setup_callbacks` on.
+        hooked_sess: the session that runs the callbacks' fetches too, from `initialize` on.
+        monitors: the destinations of statistics, from `setup_callbacks` on.
         loop: the counters of epochs and steps.
-        input_source: where the data come from, if it is an `InputSource`; checkpoints hold its position.
+        input_source: the `InputSource`, if there is one; checkpoints hold its position.
         is_chief: whether this process writes checkpoints and logs.
-        peers: the workers of which this process is one; None where one machine trains alone.
-        interrupted: whether training ended early, by Ctrl-C, SIGTERM or for lack of time, and another run may go on.
+        peers: the workers that train together; None on one machine.
+        interrupted: whether training ended early, by Ctrl-C, SIGTERM or a time limit, and can be resumed.
         has_failed: whether training ended with an error; known when callbacks finish.
         end_reason: why training ended before its last epoch, in a sentence; empty if it did not, or failed.
         interruption: ends training early, for a signal or from another thread; from `main_loop` on.
-        resumed_states: what callbacks added to the checkpoint from which training goes on.
-        executor: who runs the kernels of a step: ``"pool"``, ``"caller"``, or ``"auto"``, which measures both over the
-            first steps of a single-tower graph and keeps the faster.
+        resumed_states: the states of callbacks in the checkpoint that is resumed.
+        executor: the threads that run the kernels of a step: ``"pool"``, ``"caller"``, or ``"auto"``, which measures
+            both in the first steps of a single-tower graph and keeps the faster.
         costs: scalars that ``train_op`` minimises; set with it.
-        statistics: scalars of each step by the names of their statistics, which the progress bar shows and of which
-            `MovingAverageSummary` makes moving averages; set with ``train_op``.
-        checks_cost: end training with an error when a cost, in the last step of an epoch, or a trainable variable is
-            not finite.
+        statistics: scalars of each step by name, for the progress bar and `MovingAverageSummary`; set with
+            ``train_op``.
+        checks_cost: raise an error when a cost, in the last step of an epoch, or a trainable variable is not finite.
         is_compiled: whether XLA compiles steps, so that all of them should fetch the same.
-        steps_per_call: so many steps are one run of the session, without Python in between: see `tpack.train.multi_step`.
+        steps_per_call: the number of steps in one session run, without Python in between: see `tpack.train.multi_step`.
         run_facts: the contents of ``run.json`` on the setup of the run; None writes no such file.
 
     Raises:
-        ConfigError: This is one of several processes that were launched to train together, by `check_only_process`.
+        ConfigError: A launcher started this as one of several processes, by `check_only_process`.
     """
 
     is_chief = True
@@ -132,7 +129,7 @@ class Trainer(metaclass=InOwnGraph):
         self.train_op: Fetches = None
         self.input_source: DataSource | None = None
         self.sess: Session = None
-        # Not there yet; who has a trainer to work on, such as a callback, gets it with both.
+        # Set later; callbacks get a trainer that has both.
         self.hooked_sess: HookedSession = None  # type: ignore[assignment]
         self.monitors: Monitors = None  # type: ignore[assignment]
         self.loop = TrainLoop()
@@ -153,11 +150,11 @@ class Trainer(metaclass=InOwnGraph):
         self._init_ops: list[tf.Operation] = []
         self._set_by_init_ops: list[tf.Variable] = []
         if type(self).run_step is Trainer.run_step:
-            # One of the user's own may run the train op several times in a step.
+            # A user's own may run the train op several times in a step.
             let_seeds_follow_steps()
 
     def _check_processes(self) -> None:
-        """Refuse to be one of several processes; a trainer of several has nothing to refuse."""
+        """Reject one of several processes; trainers of several workers override this."""
         check_only_process(type(self).__name__)
 
     @property
@@ -190,7 +187,7 @@ class Trainer(metaclass=InOwnGraph):
 
     @property
     def starting_step(self) -> int:
-        """How many steps of the first epoch an earlier run has finished."""
+        """Steps of the first epoch that an earlier run has finished."""
         return self.loop.starting_step
 
     @property
@@ -200,30 +197,30 @@ class Trainer(metaclass=InOwnGraph):
 
     @property
     def local_step(self) -> int:
-        """How many steps of the current epoch are finished."""
+        """Finished steps of the current epoch."""
         return self.loop.local_step
 
     @property
     def global_step(self) -> int:
-        """How many steps are finished in all runs."""
+        """Finished steps of all runs."""
         return self.loop.global_step
 
     @property
     def num_coming(self) -> int:
-        """How many steps the coming run of the train op makes."""
+        """Steps of the next run of the train op."""
         return self.loop.num_coming
 
     @property
     def is_epoch_over(self) -> bool:
-        """Whether nothing is left to be done in the current epoch but saving it."""
+        """Whether the current epoch has nothing left but saving it."""
         return self.loop.is_epoch_over
 
     @property
     def history(self) -> History:
-        """What was reported in this run: a row for each step at which something was, oldest first.
+        """The statistics of this run, during and after training: a row for each step that reported any, oldest first.
 
-        A row is a dictionary with ``epoch_num``, ``global_step`` and the statistics by name; it is there while training
-        runs and afterwards. A notebook shows it as a table, and ``trainer.history.to_pandas()`` is one.
+        A row is a dictionary of ``epoch_num``, ``global_step`` and statistics. Notebooks show a table;
+        ``trainer.history.to_pandas()`` returns one.
         """
         return History() if self.monitors is None else self.monitors.rows()
 
@@ -231,17 +228,17 @@ class Trainer(metaclass=InOwnGraph):
         """Add a callback, or several, before `setup_callbacks`.
 
         Returns:
-            Whether it will be run: a process that is not the chief leaves out the callbacks for the chief only.
+            Whether it will run: only the chief runs callbacks with ``chief_only``.
 
         Raises:
-            CallbackError: It is not a callback, or callbacks are set up already.
+            CallbackError: It is not a callback, or `setup_callbacks` was called.
         """
         if isinstance(cb, (list, tuple)):
             return all([self.register_callback(item) for item in cb])
         if not isinstance(cb, Callback):
-            raise CallbackError(f"expected a Callback, got {cb!r}")
+            raise CallbackError(f"register_callback got {cb!r}: expected a Callback")
         if self._callbacks:
-            raise CallbackError(f"{cb} comes too late: callbacks are set up already")
+            raise CallbackError(f"register_callback got {cb} after setup_callbacks: expected it before")
         if cb.chief_only and not self.is_chief:
             logger.info(f"Callback {cb} runs in the chief process only.")
             return False
@@ -249,22 +246,22 @@ class Trainer(metaclass=InOwnGraph):
         return True
 
     def run_step(self) -> None:
-        """Make one step; a subclass may do anything here that runs sessions."""
+        """Make one step; a subclass may run anything here."""
         self.hooked_sess.run(self.train_op)
 
     def setup_callbacks(self, callbacks: Sequence[Callback], monitors: Sequence[MonitorBase]) -> None:
         """Register callbacks and monitors and let them add to the graph.
 
         Raises:
-            CallbackError: One is not a callback, there twice, or a monitor among the callbacks.
+            CallbackError: One is not a callback, is there twice, or is a monitor.
             GraphBuildError: There is no ``train_op`` and `run_step` is not overridden.
-            ConfigError: ``steps_per_call`` is not positive; or it is more than 1, and a callback wants to see each
-                step, the steps are fed data, or `run_step` is overridden.
+            ConfigError: ``steps_per_call`` is not positive; or it is more than 1, and a callback needs each step, the
+                steps are fed, or `run_step` is overridden.
         """
         self._check_steps()
         for callback in [*callbacks, *(make() for make in _makers)]:
             if isinstance(callback, MonitorBase):
-                raise CallbackError(f"{callback} is a monitor: give it in the list of monitors, not of callbacks")
+                raise CallbackError(f"setup_callbacks got the monitor {callback} in callbacks: expected it in monitors")
             self.register_callback(callback)
         self.monitors = Monitors([monitor for monitor in monitors if self.is_chief or not monitor.chief_only])
         self.register_callback(self.monitors)
@@ -288,17 +285,17 @@ class Trainer(metaclass=InOwnGraph):
         check_count(self, "steps_per_call", self.steps_per_call)
         if self.steps_per_call > 1 and runs_itself:
             raise ConfigError(
-                f"{name} has a run_step of its own, which is called for each step: it cannot have "
-                f"steps_per_call={self.steps_per_call}"
+                f"{name} overrides run_step and got steps_per_call={self.steps_per_call}: expected 1, since run_step "
+                "is called for each step"
             )
 
     def initialize(self, session_creator: SessionCreator, session_init: SessionInit | None = None) -> None:
-        """Create the session and give the variables their first values; the graph cannot change afterwards.
+        """Create the session and initialise the variables; the graph is final afterwards.
 
         Raises:
             ConfigError: ``session_init`` is not a `SessionInit`.
-            DeviceError: The session lacks a device that the graph asks for.
-            CheckpointError: What is to be restored is missing, damaged or of other shapes.
+            DeviceError: The session lacks a device of the graph.
+            CheckpointError: A restored value is missing, damaged or of another shape.
         """
         session_init = JustCurrentSession() if session_init is None else session_init
         check_session_creator("initialize", session_creator)
@@ -313,23 +310,20 @@ class Trainer(metaclass=InOwnGraph):
                 self.sess.close()
                 raise
         self.graph.finalize()
-        self._say_ready(secs_to_build, timer.seconds())
-
-    def _say_ready(self, secs_to_build: float, secs_of_session: float) -> None:
-        told = [humanize_time_delta(secs) for secs in (secs_to_build, secs_of_session)]
+        build_time, session_time = humanize_time_delta(secs_to_build), humanize_time_delta(timer.seconds())
         logger.info(
-            f"Building the graph of {len(self.graph.get_operations()):,} operations took {told[0]}, making and "
-            f"initializing the session {told[1]}. The first step {'compiles' if self.is_compiled else 'prepares'} it, "
-            "and takes longer than the others."
+            f"Building the graph of {len(self.graph.get_operations()):,} operations took {build_time}, making and "
+            f"initializing the session {session_time}. The first step {'compiles' if self.is_compiled else 'prepares'} "
+            "it, and takes longer than the others."
         )
 
     def begin_to_build(self) -> None:
-        """Take the time from here on as that of building the graph, rather than from when the trainer was made."""
+        """Restart the timer of building the graph, which started when the trainer was constructed."""
         self._building.reset()
 
     def _initialize_session(self, session_init: SessionInit, *, is_new: bool) -> None:
         if not is_new:
-            # A creator of the user's own need not know which devices the graph asks for.
+            # A user's own creator may ignore the devices of the graph.
             check_session_devices(self.sess, self.graph)
         initialize_variables(self.sess, except_for=self._set_by_init_ops, is_new=is_new)
         session_init.init(self.sess)
@@ -355,18 +349,18 @@ class Trainer(metaclass=InOwnGraph):
             steps_per_epoch: steps in each epoch.
             starting_epoch: the first epoch, counted from 1.
             max_epoch: the last epoch.
-            starting_step: steps of the first epoch that an earlier run has finished; None means what `train` got.
+            starting_step: finished steps of the first epoch; None means the argument of `train`.
 
         Raises:
             ConfigError: A number is too small.
             InputError: The input failed or ended.
-            KeyboardInterrupt: Ctrl-C; training was ended in order.
-            SystemExit: SIGTERM; training was ended in order, and the exit code is 143.
+            KeyboardInterrupt: Ctrl-C, after an orderly end.
+            SystemExit: SIGTERM, after an orderly end; the exit code is 143.
         """
         if starting_step is None:
             starting_step = self.loop.starting_step
         self.loop.config(steps_per_epoch, starting_epoch, max_epoch, starting_step=starting_step)
-        # Closing the session makes a step return, whatever it does in TensorFlow.
+        # Closing the session makes a step return, whatever TensorFlow does.
         interruption = Interruption(
             self.sess.close,
             let_go=self._callbacks.let_go,
@@ -387,7 +381,7 @@ class Trainer(metaclass=InOwnGraph):
             self._finish(has_failed=has_failed)
 
     def _train_to_the_end(self, interruption: Interruption) -> None:
-        """Train until all epochs are done, a callback wants to stop, or a signal comes."""
+        """Train until all epochs are done, a callback stops training, or a signal arrives."""
         try:
             self._train(interruption)
         except StopTraining as stop:
@@ -399,18 +393,18 @@ class Trainer(metaclass=InOwnGraph):
         except Exception as error:
             if not interruption.broke_off:
                 raise
-            logger.warning(f"What was broken off ended with {type(error).__name__}: {error}")
+            logger.warning(f"The interrupted step ended with {type(error).__name__}: {error}")
             self._end_interrupted(error)
 
     def _end_interrupted(self, error: BaseException) -> None:
-        """Find out whether what was trained can be saved, which callbacks then do."""
+        """Find out whether callbacks may save the interrupted training."""
         self.interrupted = self._ended_between_steps(error)
-        left_out = "" if self.interrupted else " What came after the last checkpoint is not saved."
+        left_out = "" if self.interrupted else " Nothing after the last checkpoint is saved."
         self.end_reason = f"Training was ended by a signal after step {self.loop.global_step}.{left_out}"
         logger.warning(self.end_reason)
 
     def _ended_between_steps(self, error: BaseException) -> bool:
-        """Tell whether the variables and the position in the data are those of the last step that is counted."""
+        """Return whether the variables and the position in the data are those of the last counted step."""
         try:
             with self.sess.as_default():
                 num_uncounted = get_global_step_value() - self.loop.global_step
@@ -420,7 +414,7 @@ class Trainer(metaclass=InOwnGraph):
         if not self._in_step or not (num_uncounted or self.hooked_sess.has_begun):
             return True
         if num_uncounted or type(self).run_step is not Trainer.run_step:
-            # Nobody knows what a step of the user's own consists of.
+            # The contents of a user's own step are unknown.
             return False
         num_taken = data_taken_by(self.train_op, error, prefix="" if self._calls is None else self._calls.prefix)
         if num_taken is not None and isinstance(self.input_source, InputSource):
@@ -428,24 +422,22 @@ class Trainer(metaclass=InOwnGraph):
         return num_taken is not None
 
     def _may_be_interrupted(self, interruption: Interruption) -> bool:
-        """Tell, while a signal is handled, whether training may end right where the main thread is."""
-        if not self._in_step:
+        """Return whether a signal handler may end training where the main thread is."""
+        if not self._in_step or type(self).run_step is not Trainer.run_step:
             return interruption.is_late
-        if type(self).run_step is not Trainer.run_step:
-            return interruption.is_late
-        # One that has begun is soon over, or is broken off.
+        # A step that has begun ends soon, or is cancelled.
         return not self.hooked_sess.has_begun
 
     def _ask_to_end(self) -> None:
-        """Let a run of several steps end after the one that is being made."""
+        """End a run of several steps after the current one."""
         if self._calls is not None:
             self._calls.stop(self.sess)
 
     def prepare_save(self) -> dict[str, Any]:
-        """Let each callback object to what is about to be saved, by raising an error.
+        """Let each callback veto a checkpoint, by raising an error.
 
         Returns:
-            What callbacks add to a checkpoint, by what they are called; for `resumed_states` of a run that resumes.
+            The states of callbacks by name; `resumed_states` of a run that resumes.
         """
         self._callbacks.before_save()
         states: dict[str, Any] | None = self._callbacks.state_to_save()  # type: ignore[assignment]
@@ -462,7 +454,7 @@ class Trainer(metaclass=InOwnGraph):
             start = time.perf_counter()
             self._run_epoch(interruption)
             duration = humanize_time_delta(time.perf_counter() - start)
-            # Only now is the progress bar closed, which shares the terminal with the log.
+            # Closes the progress bar, which shares the terminal with the log.
             self._callbacks.after_epoch()
             logger.info(f"Epoch {epoch} (global step {self.loop.global_step}) finished, time: {duration}.")
             self._callbacks.trigger_epoch()
@@ -470,7 +462,7 @@ class Trainer(metaclass=InOwnGraph):
         logger.info("Training has finished!")
 
     def _meet_before(self, epoch_num: int) -> None:
-        """Wait for other processes before an epoch, where there are any."""
+        """Wait for other processes before an epoch; one machine has none."""
 
     def _run_epoch(self, interruption: Interruption) -> None:
         loop, trigger_step = self.loop, self._callbacks.bound("trigger_step")
@@ -485,11 +477,11 @@ class Trainer(metaclass=InOwnGraph):
             self._end_if_asked(interruption, trigger_step if num_made else None)
 
     def _end_if_asked(self, interruption: Interruption, trigger_step: Callable[[], None] | None = None) -> None:
-        """Raise what ends training between two steps, if a callback or a signal asks for it.
+        """Trigger the callbacks of a step, and raise if one of them or a signal ends training.
 
         Args:
             interruption: knows of signals.
-            trigger_step: triggers the callbacks of the step that was made; None if none was.
+            trigger_step: triggers the callbacks; None if no step was made.
         """
         if trigger_step is not None:
             trigger_step()
@@ -514,13 +506,13 @@ class Trainer(metaclass=InOwnGraph):
         except Exception as error:
             if not has_failed:
                 raise
-            # What training ends with is raised, and this mostly follows from it.
-            logger.error(f"After the error that ends training, callbacks could not be finished: {error}")
+            # Mostly a consequence of the error that ends training, which is raised.
+            logger.error(f"Callbacks could not finish after the error that ended training: {error}")
         finally:
             self.hooked_sess.close()
 
     def _fixed_executor(self) -> str:
-        """Return the executor, ``"pool"`` in place of ``"auto"`` where the calling thread could not be right."""
+        """Return the executor, ``"pool"`` in place of ``"auto"`` where the calling thread would be wrong."""
         if self.executor != "auto":
             return self.executor
         # One thread for several devices would run the towers one after another.
@@ -545,19 +537,19 @@ class Trainer(metaclass=InOwnGraph):
             callbacks: see `setup_callbacks`.
             monitors: see `setup_callbacks`.
             session_creator: has ``create_session()``.
-            session_init: gives variables their first values; None leaves them to their initialisers.
+            session_init: sets the variables' first values; None leaves them to their initialisers.
             steps_per_epoch: see `main_loop`, as for the rest.
             starting_epoch: the first epoch.
             max_epoch: the last epoch.
-            starting_step: steps of the first epoch that are finished already.
+            starting_step: finished steps of the first epoch.
 
         Raises:
-            ConfigError: An argument cannot be, or the trainer was used before.
+            ConfigError: An argument is invalid, or the trainer was used before.
             KeyboardInterrupt: Ctrl-C, as in `main_loop`.
             SystemExit: SIGTERM, as in `main_loop`.
         """
         if self._callbacks:
-            raise ConfigError(f"this {type(self).__name__} has trained already: make a new one, in a graph of its own")
+            raise ConfigError(f"this {type(self).__name__} was used before: use a new one, in a new graph")
         check_session_creator("train", session_creator)
         check_session_init("train", session_init)
         self.loop.config(steps_per_epoch, starting_epoch, max_epoch, starting_step=starting_step)
@@ -585,7 +577,7 @@ class Trainer(metaclass=InOwnGraph):
         *,
         starting_step: int = 0,
     ) -> None:
-        """Do as `train`, with defaults for what is not given. All arguments are given by name.
+        """Call `train` with defaults for missing arguments; all are given by name.
 
         Args:
             _sentinel: keeps arguments from being given by position.
@@ -603,9 +595,9 @@ class Trainer(metaclass=InOwnGraph):
             ConfigError: An argument is given by position, or ``steps_per_epoch`` is missing.
         """
         if _sentinel is not None:
-            raise ConfigError("train_with_defaults takes its arguments by name only")
+            raise ConfigError("train_with_defaults got an argument by position: expected all of them by name")
         if steps_per_epoch is None:
-            raise ConfigError("steps_per_epoch must be given: how many steps an epoch has")
+            raise ConfigError("train_with_defaults got no steps_per_epoch: expected the steps of an epoch")
         self.train(
             [*(callbacks or ()), *(DEFAULT_CALLBACKS() if extra_callbacks is None else extra_callbacks)],
             DEFAULT_MONITORS() if monitors is None else monitors,

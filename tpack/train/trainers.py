@@ -1,6 +1,6 @@
-"""The trainers that scripts name: each is a choice of a builder and nothing more.
+"""The trainers that scripts name: each is a choice of a builder.
 
-What scripts write as text, such as the mode of a reduction, is read here; builders get objects.
+Text in scripts, such as the mode of a reduction, is parsed here; builders get objects.
 """
 
 from collections.abc import Sequence
@@ -22,13 +22,13 @@ from tpack.utils.validation import check_arguments
 __getattr__ = on_unknown_name(__name__)
 
 _MAX_TOWERS_TO_BALANCE = 4
-"""Up to this many GPUs, shared variables are balanced over them by default; beyond, they lie on the CPU."""
+"""The most GPUs that share variables by default; with more, variables are on the CPU."""
 
 
 @takes_config
 @check_arguments
 class SimpleTrainer(BuilderTrainer):
-    """Trains one tower on one device.
+    """Trainer of one tower on one device.
 
     Args:
         precision: see `SingleCostTrainer`.
@@ -40,10 +40,10 @@ class SimpleTrainer(BuilderTrainer):
 
 
 class NoOpTrainer(SimpleTrainer):
-    """Builds the graph and does nothing in each step, so that only the callbacks run: to evaluate or export a model."""
+    """Trainer that builds the graph and runs only the callbacks, to evaluate or export a model."""
 
     def setup_callbacks(self, callbacks: Sequence[Callback], monitors: Sequence[MonitorBase]) -> None:
-        """Register callbacks and monitors, to which no step has anything to report."""
+        """Register callbacks and monitors; no step has statistics."""
         self.statistics = {}
         super().setup_callbacks(callbacks, monitors)
 
@@ -54,16 +54,16 @@ class NoOpTrainer(SimpleTrainer):
 @takes_config
 @check_arguments
 class SyncMultiGPUTrainerReplicated(BuilderTrainer):
-    """Trains K towers with their own variables each, and all-reduces the gradients.
+    """Trainer of K towers with their own variables, whose gradients are all-reduced.
 
     Args:
-        gpus: how many towers, or the numbers of their GPUs.
+        gpus: the number of towers, or the numbers of their GPUs.
         average: average the gradients, or sum them.
-        mode: the name of a way to reduce, an all-reduce spec, a `Reducer`, ``"auto"`` to measure when the gradients are
-            known and take the fastest (see `choose_by_measurement`), or None for what suits the devices.
+        mode: the name of a reducer, an all-reduce spec, a `Reducer`, ``"auto"`` to measure and take the fastest (see
+            `choose_by_measurement`), or None for the default of the devices.
         precision: see `SingleCostTrainer`.
         compile: see `SingleCostTrainer`.
-        tower_building: as for `DataParallelBuilder`: how the third tower and all that follow come about.
+        tower_building: see `DataParallelBuilder`.
     """
 
     def __init__(
@@ -84,14 +84,14 @@ class SyncMultiGPUTrainerReplicated(BuilderTrainer):
 
 @check_arguments
 class SyncMultiGPUTrainerHierarchical(BuilderTrainer):
-    """Trains as `SyncMultiGPUTrainerReplicated` does, and reduces in two groups of devices with fast links inside.
+    """Variant of `SyncMultiGPUTrainerReplicated` that reduces in two groups of devices with fast links inside.
 
     Args:
         gpus: an even number of towers, or the numbers of their GPUs.
         average: average the gradients, or sum them.
         precision: see `SingleCostTrainer`.
         compile: see `SingleCostTrainer`.
-        tower_building: as for `DataParallelBuilder`: how the third tower and all that follow come about.
+        tower_building: see `DataParallelBuilder`.
     """
 
     def __init__(
@@ -112,14 +112,14 @@ class SyncMultiGPUTrainerHierarchical(BuilderTrainer):
 @takes_config
 @check_arguments
 class SyncMultiGPUTrainerParameterServer(BuilderTrainer):
-    """Trains K towers that share their variables, and averages the gradients where each variable lies.
+    """Trainer of K towers that share their variables, whose gradients are averaged on the device of each variable.
 
     Args:
-        gpus: how many towers, or the numbers of their GPUs.
-        ps_device: ``"cpu"`` or ``"gpu"``; None balances over the GPUs when there are few.
+        gpus: the number of towers, or the numbers of their GPUs.
+        ps_device: ``"cpu"`` or ``"gpu"``; None balances over few GPUs, and uses the CPU with more.
         precision: see `SingleCostTrainer`.
         compile: see `SingleCostTrainer`.
-        tower_building: as for `DataParallelBuilder`: how the third tower and all that follow come about.
+        tower_building: see `DataParallelBuilder`.
     """
 
     def __init__(
@@ -141,14 +141,14 @@ class SyncMultiGPUTrainerParameterServer(BuilderTrainer):
 @takes_config
 @check_arguments
 class AsyncMultiGPUTrainer(BuilderTrainer):
-    """Trains K towers that share their variables, each of which updates them by its own gradients.
+    """Trainer of K towers that share their variables and update them independently, by their own gradients.
 
     Args:
-        gpus: how many towers, or the numbers of their GPUs.
+        gpus: the number of towers, or the numbers of their GPUs.
         scale_gradient: multiply gradients by 1/K.
         precision: see `SingleCostTrainer`.
         compile: see `SingleCostTrainer`.
-        tower_building: as for `DataParallelBuilder`: how the third tower and all that follow come about.
+        tower_building: see `DataParallelBuilder`.
     """
 
     def __init__(
@@ -174,5 +174,5 @@ def SyncMultiGPUTrainer(
     compile: Compile = None,
     tower_building: TowerBuilding = "auto",
 ) -> BuilderTrainer:
-    """Return the synchronous trainer to use when nothing speaks for another one: the replicated one."""
+    """Return the default synchronous trainer, a `SyncMultiGPUTrainerReplicated`."""
     return SyncMultiGPUTrainerReplicated(gpus, precision=precision, compile=compile, tower_building=tower_building)

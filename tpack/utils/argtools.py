@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tpack.errors import ConfigError
-from tpack.utils import logger
+from tpack.utils.logger import log_once
 from tpack.utils.renames import on_unknown_argument
 from tpack.utils.validation import is_integer
 
@@ -37,14 +37,6 @@ S = TypeVar("S")
 _TO_KERAS = {"NCHW": "channels_first", "NHWC": "channels_last"}
 _FROM_KERAS = {keras: short for short, keras in _TO_KERAS.items()}
 _RESULTS = "_tpack_memoized_results"
-_LEVELS = {
-    "debug": logger.debug,
-    "info": logger.info,
-    "warn": logger.warn,
-    "warning": logger.warning,
-    "error": logger.error,
-    "critical": logger.critical,
-}
 _LOCK = threading.Lock()
 _executed: set[tuple[str, int]] = set()
 
@@ -220,21 +212,6 @@ def execute_only_once() -> bool:
         return True
 
 
-def log_once(message: str, func: str = "info") -> None:
-    """Log a message, unless the same was logged by this function before.
-
-    Args:
-        message: the line.
-        func: the function of the logger to use: ``"debug"``, ``"info"``, ``"warning"``, ``"error"`` or ``"critical"``.
-
-    Raises:
-        ConfigError: There is no such function.
-    """
-    if func not in _LEVELS:
-        raise ConfigError(f"log_once got func={func!r}: expected one of {', '.join(_LEVELS)}")
-    _log_new(message, func)
-
-
 def _remember(
     results: dict[Hashable, R], call: tuple[Hashable, ...], make: Callable[[], R], kwargs: Mapping[str, Hashable]
 ) -> R:
@@ -243,9 +220,3 @@ def _remember(
     if key not in results:
         results[key] = make()
     return results[key]
-
-
-@functools.cache
-def _log_new(message: str, func: str) -> None:
-    """Log a message; the cache keeps a second call away. The record names the caller of ``log_once``."""
-    _LEVELS[func](message, stacklevel=3)

@@ -1,6 +1,6 @@
 """A child process, new or forked: how it starts, how its owner watches and ends it, how its exceptions come over.
 
-All workers of tpack stand on this: those that prepare data (``tpack.dataflow.parallel.workers``) and those that call a
+All workers of tpack stand on this: those that prepare data (``tpack.dataflow.parallel.worker``) and those that call a
 function (``tpack.utils.process_map``). What they do and how they talk is theirs. Here is what they have in common:
 
 - A child never outlives its owner, however that ends and whatever the child is doing. The owner holds the writing end
@@ -16,7 +16,6 @@ function (``tpack.utils.process_map``). What they do and how they talk is theirs
 import contextlib
 import fcntl
 import importlib
-import json
 import math
 import multiprocessing
 import os
@@ -38,12 +37,8 @@ import cloudpickle
 
 from tpack.errors import ConfigError, WorkerError
 from tpack.utils import logger, renames
-from tpack.utils.concurrency import mask_sigint
+from tpack.utils.python_child import python_command
 
-_BOOT = (
-    "import json, sys; told = json.loads(sys.argv[1]); sys.path[:] = told['path']; "
-    "from tpack.utils.child_process import main; main(told)"
-)
 _TERMINATE_SECS = 2.0
 _Error = TypeVar("_Error", bound=WorkerError)
 
@@ -138,7 +133,6 @@ def spawn_child(
     executable = os.fsdecode(spawn.get_executable() or sys.executable)
     with _lifeline() as (there, here):
         told = {
-            "path": [entry or os.getcwd() for entry in sys.path if isinstance(entry, str)],
             "argv": sys.argv,
             "name": name,
             "lifeline": there,
@@ -149,7 +143,7 @@ def spawn_child(
         }
         with mask_sigint():
             process = subprocess.Popen(
-                [executable, "-c", _BOOT, json.dumps(told)],
+                python_command(__name__, "main", {"told": told}, executable=executable),
                 stdin=subprocess.DEVNULL,
                 pass_fds=(there, *descriptors),
                 env=environment,
@@ -357,3 +351,22 @@ def cause_of_death(code: int | None) -> str:
         except ValueError:
             return f"was killed by signal {-code}"
     return f"ended with exit code {code}"
+
+
+@contextlib.contextmanager
+def mask_sigint() -> Iterator[bool]:
+    """Block SIGINT in this thread for the time of a ``with`` block; children started there have it blocked for good.
+
+    A Ctrl-C in that time is not lost: it arrives when the block ends.
+
+    Returns:
+        A context manager whose value tells whether the signal is blocked, which only POSIX systems can do.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield False
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield True
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -26,6 +26,7 @@ from typing import Any, Final, Protocol, TypeVar
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.types import Session
 from tpack.utils import logger
+from tpack.utils.child_process import mask_sigint
 from tpack.utils.validation import shown
 
 __all__ = [
@@ -271,25 +272,6 @@ def _terminate(reference: "weakref.ref[BaseProcess]", owner_pid: int) -> None:
         proc.join()
 
 
-@contextmanager
-def mask_sigint() -> Iterator[bool]:
-    """Block SIGINT in this thread for the time of a ``with`` block; children started there have it blocked for good.
-
-    A Ctrl-C in that time is not lost: it arrives when the block ends.
-
-    Returns:
-        A context manager whose value tells whether the signal is blocked, which only POSIX systems can do.
-    """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield False
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield True
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 class Startable(Protocol):
     """A process, a thread, or whatever else has ``start()``."""
 
@@ -342,8 +324,3 @@ def enable_death_signal(signum: int = signal.SIGTERM) -> bool:
 def _libc() -> ctypes.CDLL:
     """Return the C library that is loaded already."""
     return ctypes.CDLL(None, use_errno=True)
-
-
-def usable_cores() -> int:
-    """Return the number of cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

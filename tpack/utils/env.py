@@ -1,24 +1,32 @@
-"""What a process runs in: changing an environment variable for a while, and whether it is a notebook's kernel."""
+"""The surroundings of a process: environment variables and usable cores."""
 
 import os
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
-from tpack.utils.validation import check_arguments
+from tpack.utils.validation import check_instance
 
 
-@contextmanager
-@check_arguments
-def change_env(name: str, val: str | None) -> Iterator[None]:
-    """Set an environment variable in a ``with`` block, and bring it back to what it was after it.
+def change_env(name: str, val: str | None) -> AbstractContextManager[None]:
+    """Set an environment variable in a ``with`` block, and restore it afterwards.
 
     The environment belongs to the whole process: other threads see the change too.
 
     Args:
         name: the variable.
         val: its value; None removes the variable.
+
+    Raises:
+        WrongTypeError: The name or the value is something else.
     """
+    check_instance("change_env", "name", name, str, "text")
+    if val is not None:
+        check_instance("change_env", "val", val, str, "text or None")
+    return _changed(name, val)
+
+
+@contextmanager
+def _changed(name: str, val: str | None) -> Iterator[None]:
     before = os.environ.get(name)
     _set(name, val)
     try:
@@ -27,12 +35,9 @@ def change_env(name: str, val: str | None) -> Iterator[None]:
         _set(name, before)
 
 
-def in_notebook() -> bool:
-    """Tell whether this process is a kernel of Jupyter, or of one of its kind, whose output is shown in a notebook."""
-    ipython = sys.modules.get("IPython")
-    # Of a module that is being imported, it is not there yet.
-    get_shell = getattr(ipython, "get_ipython", None)
-    return get_shell is not None and getattr(get_shell(), "kernel", None) is not None
+def usable_cores() -> int:
+    """Return the number of cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _set(name: str, val: str | None) -> None:

@@ -71,6 +71,31 @@ def attach(
     return load, list_names, public
 
 
+class LazyModule:
+    """A module that is imported when an attribute of it is first used.
+
+    For what a core module needs in few runs only, such as remote storage, and what costs time or memory to load.
+
+    Args:
+        name: the full name of the module.
+
+    Example:
+        ``directories = LazyModule("tpack.utils.remote.directories")``
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
+        return getattr(importlib.import_module(self._name), attribute)
+
+    def is_loaded(self) -> bool:
+        """Tell whether the module was imported, by whatever code."""
+        return self._name in sys.modules
+
+
 class _Package(ModuleType):
     """A package with public names that are also the names of the submodules they come from.
 

@@ -15,7 +15,6 @@ a colour, so that the message stands out; in a file and in a pipe there are no e
 """
 
 import functools
-import json
 import logging
 import os
 import shlex
@@ -23,15 +22,13 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable
 from typing import Any
 
 from tpack.errors import ConfigError
-from tpack.utils.dir_lock import check_not_claimed, forget_claims, was_claimed
-from tpack.utils.env import in_notebook
-from tpack.utils.remote.directories import Action, RemoteDirectory, open_directory
-from tpack.utils.remote.store import is_remote
-from tpack.utils.validation import check_local_path
+from tpack.utils.launch_env import log_suffix
+from tpack.utils.lazy import LazyModule
+from tpack.utils.validation import check_local_path, is_remote
 
 __all__ = [
     "addFilter",
@@ -53,17 +50,21 @@ __all__ = [
 
 LOG_FILE = "log.log"
 # What may be done with a log directory that has content, under its names.
-_ACTIONS: dict[str | None, Action] = {None: "b", "b": "b", "d": "d", "k": "k", "n": "n", "q": "q", "raise": "q"}
-# Who a process is and how many there are, in the order in which `tpack.multi_worker.cluster` asks launchers' variables.
-_RANKS_AND_SIZES = (
-    ("RANK", "WORLD_SIZE"),
-    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-    ("PMI_RANK", "PMI_SIZE"),
-)
+_ACTIONS: dict[str | None, str] = {None: "b", "b": "b", "d": "d", "k": "k", "n": "n", "q": "q", "raise": "q"}
 _GREEN, _YELLOW, _RED = "\033[32m", "\033[33m", "\033[31;1m"
 _RESET = "\033[0m"
 _LOCK = threading.RLock()
+_LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "critical": logging.CRITICAL,
+}
+# Loaded when a directory of the run is set, and of these the second only for a URL.
+_claims = LazyModule("tpack.utils.dir_lock")
+_remote = LazyModule("tpack.utils.remote.directories")
 
 
 def log(level: int, msg: object, *args: object, **options: Any) -> None:
@@ -106,6 +107,27 @@ def critical(msg: object, *args: object, **options: Any) -> None:
     _write(logging.CRITICAL, msg, args, options)
 
 
+def log_once(message: str, func: str = "info") -> None:
+    """Log a message, unless this function logged the same before.
+
+    Args:
+        message: the line.
+        func: the function of this module to use: ``"debug"``, ``"info"``, ``"warning"``, ``"error"`` or ``"critical"``.
+
+    Raises:
+        ConfigError: There is no such function.
+    """
+    if func not in _LEVELS:
+        raise ConfigError(f"log_once got func={func!r}: expected one of {', '.join(_LEVELS)}")
+    _log_new(message, func)
+
+
+@functools.cache
+def _log_new(message: str, func: str) -> None:
+    """Log a message; the cache skips a second call. The record names the caller of ``log_once``."""
+    _write(_LEVELS[func], message, (), {"stacklevel": 2})
+
+
 def setLevel(level: int | str) -> None:  # noqa: N802 (the logging module's name, which scripts use)
     """Show only lines of this level and above; ``logging.INFO`` until then."""
     _logger().setLevel(level)
@@ -139,7 +161,7 @@ def set_logger_dir(dirname: str | os.PathLike[str], action: str | None = None) -
     the directory claims it for this process until training ends.
 
     A directory on remote storage, such as ``s3://bucket/run``, is written by way of one on this machine, which
-    `get_logger_dir` returns: see docs/remote.md.
+    `get_logger_dir` returns: see docs/saving.md.
 
     Args:
         dirname: the directory, made if it is not there; or a URL that fsspec knows.
@@ -154,11 +176,11 @@ def set_logger_dir(dirname: str | os.PathLike[str], action: str | None = None) -
     """
     _check_action(action)
     if is_remote(dirname):
-        _set_remote_dir(f"{dirname}".rstrip("/") + suffix_of_process(os.environ), action)
+        _set_remote_dir(f"{dirname}".rstrip("/") + log_suffix(os.environ), action)
         return
-    path = os.path.abspath(check_local_path("set_logger_dir", "dirname", dirname)) + suffix_of_process(os.environ)
+    path = os.path.abspath(check_local_path("set_logger_dir", "dirname", dirname)) + log_suffix(os.environ)
     with _LOCK:
-        if action is None and path == _directory.path and os.path.isdir(path) and not was_claimed(path):
+        if action is None and path == _directory.path and os.path.isdir(path) and not _claims.was_claimed(path):
             return
         try:
             path, aside = _prepare(path, action)
@@ -216,19 +238,19 @@ def _set_remote_dir(url: str, action: str | None) -> None:
             if action is None and not former.has_trained:
                 return
             close_logger_dir()
-        remote = open_directory(url, _ACTIONS[action])
+        remote = _remote.open_directory(url, _ACTIONS[action])
         _move_log(remote.path, LogFileHandler(os.path.join(remote.path, LOG_FILE), encoding="utf-8"), remote)
     command = shlex.join([sys.executable, *sys.argv])
     info("Log directory %s, on this machine %s; command: %s", remote.url, remote.path, command)
 
 
-def _move_log(path: str, handler: logging.Handler, remote: RemoteDirectory | None = None) -> None:
+def _move_log(path: str, handler: logging.Handler, remote: Any = None) -> None:
     """Write the log to another directory from now on."""
     close_logger_dir()
     handler.setFormatter(LineFormatter())
     _logger().addHandler(handler)
     _directory.path, _directory.handler, _directory.remote = path, handler, remote
-    forget_claims(path)
+    _claims.forget_claims(path)
 
 
 def auto_set_dir(action: str | None = None, name: str | None = None) -> None:
@@ -279,7 +301,8 @@ class _Directory:
 
     path: str | None = None
     handler: logging.Handler | None = None
-    remote: RemoteDirectory | None = None
+    # A `tpack.utils.remote.directories.RemoteDirectory`.
+    remote: Any = None
     # Where its former content is, which was moved aside although nobody had asked for it.
     aside: str | None = None
 
@@ -337,34 +360,6 @@ def _prepare(dirname: str, action: str | None) -> tuple[str, str | None]:
     return dirname, aside
 
 
-def suffix_of_process(environment: Mapping[str, str]) -> str:
-    """Return what is added to the name of this process's log directory, as its launcher numbers the processes.
-
-    What cannot be read adds nothing here; `tpack.multi_worker.cluster` says what is wrong with it when workers look for each other.
-
-    Args:
-        environment: the variables of the process.
-    """
-    try:
-        config = json.loads(environment.get("TF_CONFIG") or "{}")
-        cluster, task = config.get("cluster") or {}, config.get("task") or {}
-        if sum(map(len, cluster.values())) > 1:
-            return _suffix_of_task(cluster, str(task["type"]), int(task.get("index", 0)))
-        for rank, size in _RANKS_AND_SIZES:
-            if rank in environment and int(environment.get(size, 1)) > 1:
-                return f"-rank{int(environment[rank])}" if int(environment[rank]) else ""
-    except (ValueError, TypeError, AttributeError, KeyError):
-        return ""
-    return ""
-
-
-def _suffix_of_task(cluster: Mapping[str, Sized], job: str, index: int) -> str:
-    if job not in ("chief", "master", "worker"):
-        return f"-{job}{index}"
-    rank = index + (sum(len(cluster.get(first, ())) for first in ("chief", "master")) if job == "worker" else 0)
-    return f"-rank{rank}" if rank else ""
-
-
 def _check_action(action: str | None) -> None:
     """Refuse an action that is unknown."""
     if action not in _ACTIONS:
@@ -382,7 +377,7 @@ def _make_room(dirname: str, action: str) -> tuple[str, str | None]:
     if action in ("b", "d") and _holds_working_directory(dirname):
         raise ConfigError(f"the process works inside {dirname!r}, so it is not moved or deleted: use action='k' or 'n'")
     if action in ("b", "d"):
-        check_not_claimed(dirname)
+        _claims.check_not_claimed(dirname)
     if action == "d":
         shutil.rmtree(dirname)
     elif action == "b":
@@ -390,6 +385,14 @@ def _make_room(dirname: str, action: str) -> tuple[str, str | None]:
         os.rename(dirname, aside)
         info("What was in %s is in %s now.", dirname, aside)
     return dirname, aside
+
+
+def in_notebook() -> bool:
+    """Tell whether this process is a notebook kernel, of Jupyter or similar."""
+    ipython = sys.modules.get("IPython")
+    # A module that is being imported does not have it yet.
+    get_shell = getattr(ipython, "get_ipython", None)
+    return get_shell is not None and getattr(get_shell(), "kernel", None) is not None
 
 
 def _holds_working_directory(dirname: str) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tpack.errors import ConfigError
-from tpack.utils.env import in_notebook
+from tpack.utils.logger import in_notebook
 
 if TYPE_CHECKING:
     from tqdm import tqdm

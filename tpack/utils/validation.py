@@ -41,6 +41,7 @@ _MOST_ENTRIES = 1000
 _LONGEST_TEXT = 100
 # Paths of pathlib have lost the second slash; a scheme of one letter is a drive.
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_REMOTE_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://.+")
 _FILE_URL = re.compile(r"[Ff][Ii][Ll][Ee]:(?://(?:localhost)?)?(/[^/].*)")
 _IN_WORDS = {
     "DatasetV1": "a tf.data.Dataset",
@@ -195,6 +196,12 @@ def check_path(owner: object, name: str, value: object) -> str:
     if not isinstance(path, str) or not path:
         raise ConfigError(mismatch(owner, name, value, "a path that is not empty"))
     return path
+
+
+def is_remote(path: object) -> bool:
+    """Tell whether a path is the URL of remote storage, such as ``s3://bucket/run``."""
+    match = _REMOTE_URL.fullmatch(path) if isinstance(path, str) else None
+    return match is not None and match[1].lower() != "file"
 
 
 def check_local_path(owner: object, name: str, value: object) -> str:

@@ -73,7 +73,7 @@ def test_the_time_to_an_end_that_nobody_set_is_not_told(graph, monkeypatch):
 def test_a_file_that_cannot_be_written_is_one_warning(graph, tmp_path):
     with captured_log() as lines:
         FakeTrainer().train([RunFile(str(tmp_path / "gone"), {})], steps_per_epoch=2, epochs=(1, 3))
-    assert [line.partition(" does not tell how far this run is: ")[2] for line in lines] == [
+    assert [line.partition(" does not show the progress of this run: ")[2] for line in lines] == [
         f"the directory {tmp_path / 'gone'} is gone"
     ]
 

@@ -113,8 +113,14 @@ OTHER_WORDS = "ERR Rank 0 ends with code 75, since it has lost ranks 1, 2."
 @pytest.mark.parametrize(
     ("culprit", "words", "text", "code", "lost"),
     [
-        ("os.kill(os.getpid(), signal.SIGSTOP)", WORDS, "was lost, as ranks 1, 2 told: it did not end by", None, {0}),
-        ("time.sleep(1000)", "", "was lost, as ranks 1, 2 told: it did not end by", None, {0}),
+        (
+            "os.kill(os.getpid(), signal.SIGSTOP)",
+            WORDS,
+            "was lost, as ranks 1, 2 reported: it did not end by",
+            None,
+            {0},
+        ),
+        ("time.sleep(1000)", "", "was lost, as ranks 1, 2 reported: it did not end by", None, {0}),
         ("time.sleep(0.5); sys.exit(4)", WORDS, "ended with exit code 4", 4, set()),
         (f"print({OTHER_WORDS!r}); sys.exit(75)", WORDS, "was lost by others and has lost them too", None, set()),
     ],
@@ -135,5 +141,5 @@ def test_a_parameter_server_that_ends_for_a_lost_worker_has_not_failed(console):
     job = Job([sys.executable, "-u", "-S", "-c", script], console.directory, {})
     done = JobRun(job, make_plan((Host(),) * 2, 1, False), console)
     done.run()
-    assert "was lost, as ranks 1, 2 told" in done.failure.text
+    assert "was lost, as ranks 1, 2 reported" in done.failure.text
     assert (done.failure.process.rank, done.lost) == (0, {0})

@@ -17,14 +17,14 @@ def test_hosts_are_read():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "--hosts has '': expected machines"),
-        ("a:0", "--hosts has 'a:0'"),
-        ("a,,b", "--hosts has ''"),
-        ("-oProxyCommand=x", "--hosts has '-oProxyCommand=x'"),
-        ("me@-x:4", "--hosts has 'me@-x:4'"),
-        ("a:1,b:1,me@a:2", "--hosts has a more than once"),
-        ("a,localhost", "--hosts has localhost, where the other machines find themselves"),
-        ("127.0.0.1,a", "--hosts has 127.0.0.1, where"),
+        ("", "--hosts got '': expected machines"),
+        ("a:0", "--hosts got 'a:0'"),
+        ("a,,b", "--hosts got ''"),
+        ("-oProxyCommand=x", "--hosts got '-oProxyCommand=x'"),
+        ("me@-x:4", "--hosts got 'me@-x:4'"),
+        ("a:1,b:1,me@a:2", "--hosts got a more than once"),
+        ("a,localhost", "--hosts got localhost, which is another machine on each"),
+        ("127.0.0.1,a", "--hosts got 127.0.0.1, which"),
     ],
 )
 def test_hosts_that_cannot_be_are_refused(text, message):
@@ -37,7 +37,7 @@ def test_one_machine_is_filled_after_the_other():
     assert place_workers((A, B), 2) == (A, A)
     assert place_workers((Host(),), 3) == (Host(),) * 3
     assert place_workers((Host(),), None) == (Host(),)
-    with pytest.raises(ConfigError, match="-n 4 is more than the 3 workers"):
+    with pytest.raises(ConfigError, match="-n got 4: expected at most 3"):
         place_workers((A, B), 4)
 
 

@@ -34,7 +34,7 @@ print(end_all(descendants, 0.1) == [int(lines[0])], descendants())
 def test_what_lost_its_parent_is_ended_too():
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [sys.executable, "-c", ADOPTING], env=env, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", ADOPTING], env=env, capture_output=True, text=True, timeout=300, check=False
     )
     assert (done.stdout, done.stderr) == ("True []\n", "")
 
@@ -88,6 +88,6 @@ def test_a_child_whose_parent_has_gone_already_is_killed():
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     script = DYING.format(sleep=SLEEP, parent=1, waits=True)
     done = subprocess.run(
-        [sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.stdout.split()[1] == str(-signal.SIGKILL), done.stderr

@@ -35,10 +35,10 @@ def test_what_is_no_resource_is_refused(wrong):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--resources", "CPU=1"], "--resources says what each worker needs of Ray: expected --on ray too"),
-        (["--on", "ray", "--hosts", "a:2"], "--hosts names machines, and --on ray leaves them to Ray"),
+        (["--resources", "CPU=1"], "--resources got a value without --on ray: expected both"),
+        (["--on", "ray", "--hosts", "a:2"], "--hosts got machines, and --on ray assigns them"),
         (["--on", "ray", "--resources", "CPU=0"], "a worker needs nothing: expected resources such as {'CPU': 1}"),
-        (["--on", "ray", "--resources", "CPU"], "--resources is 'CPU'"),
+        (["--on", "ray", "--resources", "CPU"], "--resources got 'CPU'"),
     ],
 )
 def test_options_that_cannot_be_on_ray_are_refused(tmp_path, monkeypatch, capsys, options, message):

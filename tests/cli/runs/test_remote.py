@@ -83,7 +83,7 @@ def test_what_is_new_is_fetched_while_it_is_watched_and_a_failure_is_told(bucket
     def wait_for_two_looks():
         # The second one begins after the first has been dealt with.
         for _ in range(2):
-            assert looks.acquire(timeout=60)
+            assert looks.acquire(timeout=300)
 
     with run_directories(["memory://bucket/one"]) as directories:
         path = os.path.join(directories.paths[0], "stats.json")

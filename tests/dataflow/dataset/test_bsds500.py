@@ -54,14 +54,14 @@ def test_order_is_that_of_the_names(tmp_path, rng):
 
 def test_other_sizes_are_refused(tmp_path, rng):
     write(tmp_path, "1", (20, 30), rng)
-    with pytest.raises(InputError, match="expected 321 x 481 in one order or the other"):
+    with pytest.raises(InputError, match="expected 321 x 481 or 481 x 321"):
         list(ready("train", tmp_path))
 
 
 def test_other_annotations_are_refused(tmp_path, rng):
     write(tmp_path, "1", (321, 481), rng)
     scipy.io.savemat(tmp_path / "groundTruth" / "train" / "1.mat", {"groundTruth": np.zeros((1, 2))})
-    with pytest.raises(InputError, match=r"1\.mat holds no cells with Boundaries"):
+    with pytest.raises(InputError, match=r"1\.mat has no cells with Boundaries"):
         list(ready("train", tmp_path))
 
 
@@ -73,9 +73,9 @@ def test_image_without_edges_is_refused(tmp_path, rng):
 
 
 def test_other_part_and_missing_files_are_refused(tmp_path):
-    with pytest.raises(ConfigError, match="BSDS500 got name='extra': expected 'train', 'val', 'test'"):
+    with pytest.raises(ConfigError, match="BSDS500 got name='extra': expected one of 'train', 'val', 'test'"):
         BSDS500("extra", tmp_path)
     with pytest.raises(
-        InputError, match=r"has no BSR/BSDS500/data/images/val/\*\.jpg: get BSR_bsds500\.tgz from https"
+        InputError, match=r"has no BSR/BSDS500/data/images/val/\*\.jpg: unpack BSR_bsds500\.tgz of https"
     ):
         BSDS500("val", tmp_path)

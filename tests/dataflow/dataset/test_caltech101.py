@@ -27,7 +27,7 @@ def test_points_are_upright_outlines_and_classes(tmp_path, rng):
 @pytest.mark.parametrize(
     ("rows", "labels", "message"),
     [
-        (np.zeros((2, 783), np.uint8), [1, 2], r"holds val_data of shape \(2, 783\) and 2 val_labels"),
+        (np.zeros((2, 783), np.uint8), [1, 2], r"has val_data of shape \(2, 783\) and 2 val_labels"),
         (np.zeros((2, 784), np.uint8), [1], "and 1 val_labels: expected"),
         (np.full((2, 784), 2, np.uint8), [1, 2], "values or labels out of range"),
         (np.zeros((2, 784), np.uint8), [0, 2], "values or labels out of range: expected 0 and 1, and 1 to 101"),
@@ -40,7 +40,9 @@ def test_other_content_is_refused(rows, labels, message, tmp_path):
 
 
 def test_other_part_and_missing_file_are_refused(tmp_path):
-    with pytest.raises(ConfigError, match="Caltech101Silhouettes got name='extra': expected 'train', 'val', 'test'"):
+    with pytest.raises(
+        ConfigError, match="Caltech101Silhouettes got name='extra': expected one of 'train', 'val', 'test'"
+    ):
         Caltech101Silhouettes("extra", dir=tmp_path)
     with pytest.raises(InputError, match="has no caltech101_silhouettes_28_split1.mat: get the files from https"):
         Caltech101Silhouettes("test", dir=tmp_path)

@@ -61,7 +61,7 @@ def test_means_are_over_the_parts_asked_for(written):
     np.testing.assert_allclose(ds.get_per_pixel_mean(("test", "test")), parts["test"][0].mean(axis=0), rtol=1e-5)
     np.testing.assert_allclose(ds.get_per_channel_mean(), both.mean(axis=(0, 1, 2)), rtol=1e-5)
     assert ds.get_per_pixel_mean(("train",)).dtype == np.float32
-    with pytest.raises(ConfigError, match="got name='val': expected"):
+    with pytest.raises(ConfigError, match="got name='val': expected one"):
         ds.get_per_pixel_mean(("val",))
 
 

@@ -109,7 +109,7 @@ def test_other_number_of_bytes_is_refused(change, tmp_path, rng):
     write_binary(tmp_path, form, "test", *make(rng, form, "test"))
     path = tmp_path / "test_batch.bin"
     path.write_bytes(change(path.read_bytes()))
-    with pytest.raises(InputError, match=r"test_batch\.bin holds .* bytes: expected 9219"):
+    with pytest.raises(InputError, match=r"test_batch\.bin has .* bytes: expected 9219"):
         read_part(form, str(tmp_path), "test")
 
 
@@ -119,20 +119,20 @@ def test_other_labels_are_refused(version, tmp_path, rng):
     images, _ = make(rng, form, "test")
     write = write_binary if version == "binary" else write_python
     write(tmp_path, form, "test", images, np.array([1, 2, 10], np.uint8))
-    with pytest.raises(InputError, match="test_batch.* holds the label 10: expected 0 to 9"):
+    with pytest.raises(InputError, match="test_batch.* has the label 10: expected 0 to 9"):
         read_part(form, str(tmp_path), "test")
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"labels": [1, 2, 3]}, r"holds data of shape None and 3 labels: expected \(3, 3072\) and 3"),
-        ({"labels": [1, 2], "data": np.zeros((3, 3072), np.uint8)}, r"holds data of shape \(3, 3072\) and 2 labels"),
+        ({"labels": [1, 2, 3]}, r"has data of shape None and 3 labels: expected \(3, 3072\) and 3"),
+        ({"labels": [1, 2], "data": np.zeros((3, 3072), np.uint8)}, r"has data of shape \(3, 3072\) and 2 labels"),
         (
             {"labels": [1, 2, 300], "data": np.zeros((3, 3072), np.uint8)},
-            r"holds data of shape \(3, 3072\) and None labels",
+            r"has data of shape \(3, 3072\) and None labels",
         ),
-        ({"labels": [1, 2, 3], "data": np.zeros((3, 3071), np.uint8)}, r"holds data of shape \(3, 3071\)"),
+        ({"labels": [1, 2, 3], "data": np.zeros((3, 3071), np.uint8)}, r"has data of shape \(3, 3071\)"),
     ],
 )
 def test_other_pickles_are_refused(content, message, tmp_path):
@@ -143,8 +143,8 @@ def test_other_pickles_are_refused(content, message, tmp_path):
 
 def test_other_number_of_names_is_refused(tmp_path):
     (tmp_path / "batches.meta.txt").write_text("a\nb\n")
-    with pytest.raises(InputError, match="holds 2 names of classes: expected 10"):
+    with pytest.raises(InputError, match="has 2 names of classes: expected 10"):
         read_label_names(CIFAR10, str(tmp_path))
     (tmp_path / "meta").write_bytes(python2_pickle({"x": 1}))
-    with pytest.raises(InputError, match="holds no fine_label_names of classes: expected 100"):
+    with pytest.raises(InputError, match="has no fine_label_names of classes: expected 100"):
         read_label_names(CIFAR100, str(tmp_path))

@@ -54,7 +54,7 @@ def test_only_bytes_are_encoded(tmp_path, arguments):
         def __reduce__(self):
             return (codecs.encode, arguments)
 
-    with pytest.raises(InputError, match="wants to encode something else than bytes"):
+    with pytest.raises(InputError, match="it encodes another object than bytes"):
         load_arrays(write(tmp_path, pickle.dumps({"data": Encoded()})))
 
 
@@ -63,16 +63,14 @@ def test_bytes_of_a_size_are_not_made(tmp_path):
         def __reduce__(self):
             return (bytes, (10**12,))
 
-    with pytest.raises(InputError, match="is no pickle of arrays that can be read"):
+    with pytest.raises(InputError, match="a pickle of arrays: TypeError"):
         load_arrays(write(tmp_path, pickle.dumps({"data": Huge()}, 2)))
 
 
 @pytest.mark.parametrize("value", [Evil(), {"data": Evil()}, {"data": [Evil()]}, {"data": print}, {"data": np.float32}])
 def test_nothing_else_is_made(tmp_path, value):
     path = write(tmp_path, pickle.dumps(value))
-    with pytest.raises(
-        InputError, match=r"data_batch_1 is no pickle .* it wants \w+\.\w+, and only arrays are allowed"
-    ):
+    with pytest.raises(InputError, match="data_batch_1 cannot be read as a pickle of arrays"):
         load_arrays(path)
     assert not hasattr(__import__("sys"), "evil_was_here")
 
@@ -80,10 +78,10 @@ def test_nothing_else_is_made(tmp_path, value):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ([1, 2], "holds a list: expected a dict"),
-        ({"data": ARRAY.astype(np.float32)}, "holds no array of unsigned bytes in 'data': shape .* dtype 'f4'"),
-        ({"data": np.array([{}], dtype=object)}, "holds no array of unsigned bytes in 'data'"),
-        ({"data": b"x", b"more": np.zeros(2, "M8[s]")}, "holds no array of unsigned bytes in 'more'"),
+        ([1, 2], "has a list: expected a dict"),
+        ({"data": ARRAY.astype(np.float32)}, r"has no array of unsigned bytes in 'data': shape \(3, 4\), dtype 'f4'"),
+        ({"data": np.array([{}], dtype=object)}, "has no array of unsigned bytes in 'data'"),
+        ({"data": b"x", b"more": np.zeros(2, "M8[s]")}, "has no array of unsigned bytes in 'more'"),
     ],
 )
 def test_other_content_is_refused(tmp_path, value, message):
@@ -118,5 +116,5 @@ def test_missing_file_is_refused(tmp_path):
 def test_place_that_would_take_gigabytes_is_refused(tmp_path):
     content = pickle.dumps({"labels": [3, 1]}, protocol=2)
     for place in (b"r" + (1 << 30).to_bytes(4, "little"), b"p1073741824\n"):
-        with pytest.raises(InputError, match="UnpicklingError: it puts an object at place 1073741824"):
+        with pytest.raises(InputError, match="UnpicklingError: it has an object at memo index 1073741824"):
             load_arrays(write(tmp_path, content[:-1] + place + b"."))

@@ -27,13 +27,13 @@ def test_first_file_that_is_there_is_taken(tmp_path):
 
 
 def test_missing_file_says_where_and_whence(tmp_path):
-    with pytest.raises(InputError, match=f"{tmp_path} has no a.gz or a: get the files from https://a.b and put them"):
+    with pytest.raises(InputError, match=f"{tmp_path} has no a.gz or a: get the files from https://a.b; nothing"):
         files.find_file(str(tmp_path), ["a.gz", "a"], "https://a.b")
 
 
 def test_name_is_one_of_those_allowed():
     assert files.check_name(object(), "train", ("train", "test")) == "train"
-    with pytest.raises(ConfigError, match="object got name='val': expected 'train', 'test'"):
+    with pytest.raises(ConfigError, match="object got name='val': expected one of 'train', 'test'"):
         files.check_name(object(), "val", ("train", "test"))
 
 
@@ -48,13 +48,13 @@ def test_bytes_are_decompressed(tmp_path):
 @pytest.mark.parametrize(("size", "found"), [(6, "more than 6"), (8, "7")])
 def test_other_number_of_bytes_is_refused(tmp_path, size, found):
     (tmp_path / "a").write_bytes(b"content")
-    with pytest.raises(InputError, match=f"a holds {found} bytes: expected {size}; it is damaged or another file"):
+    with pytest.raises(InputError, match=f"a has {found} bytes: expected {size}; it is damaged or another file"):
         files.read_bytes(str(tmp_path / "a"), size)
 
 
 def test_more_than_wanted_is_not_decompressed(tmp_path):
     (tmp_path / "a.gz").write_bytes(gzip.compress(bytes(10**8), compresslevel=1)[:50000])
-    with pytest.raises(InputError, match="holds more than 9 bytes"):
+    with pytest.raises(InputError, match="has more than 9 bytes: expected"):
         files.read_bytes(str(tmp_path / "a.gz"), 9)
 
 
@@ -81,7 +81,7 @@ def test_lines_are_stripped_and_empty_ones_left_out(tmp_path):
 @pytest.mark.parametrize(("images", "labels"), [([1], []), ([], [])])
 def test_as_many_labels_as_images_are_wanted(images, labels):
     files.check_same_length("i", [1, 2], "l", [1, 2])
-    with pytest.raises(InputError, match=f"i holds {len(images)} images and l {len(labels)} labels"):
+    with pytest.raises(InputError, match=f"i has {len(images)} images and l {len(labels)} labels"):
         files.check_same_length("i", images, "l", labels)
 
 
@@ -103,7 +103,7 @@ def test_damaged_file_is_refused(tmp_path):
     content = (tmp_path / "a.mat").read_bytes()
     for damaged in (b"", b"no matlab", content[:500]):
         (tmp_path / "a.mat").write_bytes(damaged)
-        with pytest.raises(InputError, match=r"a\.mat is no MATLAB file that can be read"):
+        with pytest.raises(InputError, match=r"a\.mat cannot be read as a MATLAB file"):
             load_mat(str(tmp_path / "a.mat"), "x")
 
 

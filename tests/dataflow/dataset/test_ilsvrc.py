@@ -126,17 +126,20 @@ def test_synsets_number_the_directories_of_train_too(tree, meta_dir):
 def test_synset_that_has_no_number_is_refused(tree, meta_dir):
     sort_val(tree)
     (tree / "val" / "n09999999").mkdir()
-    with pytest.raises(InputError, match=r"val has 1 directories that are none of the 3 classes: n09999999"):
+    with pytest.raises(InputError, match="val has 1 directories outside of the 3 classes: n09999999"):
         ILSVRC12Files(tree, "val")
     (meta_dir / "val.txt").unlink()
-    with pytest.raises(InputError, match=r"val has 1 directories that are none of the 3 classes: n09999999"):
+    with pytest.raises(InputError, match="val has 1 directories outside of the 3 classes: n09999999"):
         ILSVRC12Files(tree, "val", meta_dir)
 
 
 def test_val_alone_numbers_nothing(tree):
     sort_val(tree)
     shutil.rmtree(tree / "train")
-    with pytest.raises(InputError, match="has no train, .* val has 3 directories: expected train, or all 1000 classes"):
+    with pytest.raises(
+        InputError,
+        match="has no train, whose directories number the classes, and val has 3 directories: expected train, or",
+    ):
         ILSVRC12Files(tree, "val")
 
 
@@ -152,23 +155,26 @@ def test_missing_lists_are_asked_for(tree):
 
 
 def test_missing_directory_is_named(tree, meta_dir):
-    with pytest.raises(InputError, match="ilsvrc/test is no directory: get the images from https://image-net.org"):
+    with pytest.raises(
+        InputError, match=r"ilsvrc/test is not a directory: unpack the images of https://image-net\.org"
+    ):
         ILSVRC12(tree, "test", meta_dir)
 
 
 def test_missing_image_is_noticed_at_once(tree, meta_dir):
     (tree / "val" / "ILSVRC2012_val_00000003.JPEG").unlink()
     with pytest.raises(
-        InputError, match=r"val_00000003\.JPEG is missing, and is in the list: .* is dir_structure right"
+        InputError,
+        match=r"ILSVRC2012_val_00000003\.JPEG of the list is missing: expected the images of",
     ):
         ILSVRC12Files(tree, "val", meta_dir)
-    with pytest.raises(InputError, match=r"n01484850/ILSVRC2012_val_00000001\.JPEG is missing"):
+    with pytest.raises(InputError, match=r"n01484850/ILSVRC2012_val_00000001\.JPEG of the list is missing"):
         ILSVRC12Files(tree, "val", meta_dir, dir_structure="train")
 
 
 def test_damaged_image_is_named(tree, meta_dir):
     (tree / "val" / "ILSVRC2012_val_00000002.JPEG").write_bytes(b"damaged")
-    with pytest.raises(InputError, match=r"val_00000002\.JPEG: its 7 bytes are no image"):
+    with pytest.raises(InputError, match=r"ILSVRC2012_val_00000002\.JPEG: OpenCV finds no image in its 7 bytes"):
         points(ILSVRC12(tree, "val", meta_dir))
 
 
@@ -195,5 +201,5 @@ def test_boxes_are_those_of_the_first_object(tmp_path, meta_dir):
 )
 def test_annotation_without_a_box_is_refused(text, tmp_path):
     (tmp_path / "a.xml").write_text(text.replace("<xmin>1</xmin>", "").replace("<x>1</x>", ""))
-    with pytest.raises(InputError, match=r"a\.xml holds no object with a box of xmin, ymin, xmax, ymax"):
+    with pytest.raises(InputError, match=r"a\.xml has no object with a box of xmin, ymin, xmax, ymax"):
         ILSVRC12.get_training_bbox(tmp_path, [("a.JPEG", 0)])

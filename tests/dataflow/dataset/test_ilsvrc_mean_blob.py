@@ -30,15 +30,15 @@ def test_published_size_is_read():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", r"m holds 0 bytes of values: expected 4 for each of \(0, 0, 0\)"),
-        (mean_blob(MEAN)[:-1], "m is no message that holds an image: a field of 120 bytes begins at"),
+        (b"", r"m has 0 bytes of values: expected 4 for each of \(0, 0, 0\)"),
+        (mean_blob(MEAN)[:-1], "m is not a message with an image: a field of 120 bytes begins at"),
         (
             mean_blob(MEAN) + varint(5 << 3 | 5) + bytes(4),
-            r"m holds 124 bytes of values: expected 4 for each of \(2, 3, 5\)",
+            r"m has 124 bytes of values: expected 4 for each of \(2, 3, 5\)",
         ),
-        (b"\x0b", "m is no message that holds an image: byte 1 begins a field of kind 3"),
+        (b"\x0b", "m is not a message with an image: byte 1 begins a field of kind 3"),
         (b"\x08" + b"\xff" * 20, "the integer before byte 11 does not end"),
-        (b"\x08", "m is no message that holds an image: index out of range"),
+        (b"\x08", "m is not a message with an image: index out of range"),
     ],
 )
 def test_other_content_is_refused(content, message):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.dataset_files import mean_blob
-from tpack.dataflow.dataset.ilsvrc import ILSVRCMeta, _check_structure
+from tpack.dataflow.dataset.ilsvrc import ILSVRC12Files, ILSVRCMeta
 from tpack.errors import ConfigError, InputError
 
 SYNSETS = ["n01440764", "n01443537", "n01484850"]
@@ -51,7 +51,7 @@ def test_usual_place_is_below_that_of_all_data_sets(folder, monkeypatch):
 @pytest.mark.parametrize("line", ["ILSVRC2012_val_00000001.JPEG", "a.JPEG b", "a.JPEG -1", " 3"])
 def test_line_that_is_none_is_named(folder, line):
     (folder / "val.txt").write_text(f"ok.JPEG 1\n{line}\n")
-    with pytest.raises(InputError, match=r"val\.txt, line 2: .* is no path and class"):
+    with pytest.raises(InputError, match=r"val\.txt, line 2 is .*: expected a path and a class"):
         ILSVRCMeta(folder).get_image_list("val")
 
 
@@ -63,14 +63,14 @@ def test_empty_list_is_refused(folder):
 
 def test_class_without_synset_is_refused(folder):
     (folder / "val.txt").write_text("a.JPEG 3\n")
-    with pytest.raises(InputError, match=r"val\.txt has the class 3: synsets\.txt has 3"):
+    with pytest.raises(InputError, match=r"val\.txt has the class 3: expected one of the 3 of synsets\.txt"):
         ILSVRCMeta(folder).get_image_list("val", "train")
 
 
 @pytest.mark.parametrize("part", ["train", "val", "test"])
 def test_class_that_the_synsets_lack_is_refused_in_every_part(folder, part):
     (folder / f"{part}.txt").write_text("n01440764/a.JPEG 7\n")
-    with pytest.raises(InputError, match=rf"{part}\.txt has the class 7: synsets\.txt has 3"):
+    with pytest.raises(InputError, match=rf"{part}\.txt has the class 7: expected one of the 3"):
         ILSVRCMeta(folder).get_image_list(part)
     (folder / "synsets.txt").unlink()
     assert ILSVRCMeta(folder).get_image_list(part) == [("n01440764/a.JPEG", 7)]
@@ -79,13 +79,13 @@ def test_class_that_the_synsets_lack_is_refused_in_every_part(folder, part):
 @pytest.mark.parametrize("line", ["n01484850/a.JPEG 0", "n09999999/a.JPEG 1", "a.JPEG 2"])
 def test_training_image_below_another_synset_is_refused(folder, line):
     (folder / "train.txt").write_text(f"n01440764/ok.JPEG 0\n{line}\n")
-    with pytest.raises(InputError, match=r"train\.txt has '\w*' as class \d: synsets\.txt has 'n\d+' there"):
+    with pytest.raises(InputError, match=r"train\.txt has '\w*' as class \d: expected 'n\d+' of synsets"):
         ILSVRCMeta(folder).get_image_list("train")
 
 
 @pytest.mark.parametrize(
     ("names", "message"),
-    [(("extra",), "name='extra': expected 'train', 'val', 'test'"), (("val", "other"), "dir_structure")],
+    [(("extra",), "name='extra': expected one of 'train', 'val', 'test'"), (("val", "other"), "dir_structure")],
 )
 def test_other_names_are_refused(folder, names, message):
     with pytest.raises(ConfigError, match=f"ILSVRCMeta got {message}"):
@@ -113,9 +113,12 @@ def test_structure_is_seen(tmp_path):
         ILSVRCMeta.guess_dir_structure(tmp_path / "gone")
 
 
-def test_structure_may_be_given(tmp_path):
-    (tmp_path / "a").mkdir()
-    assert _check_structure(object(), None, str(tmp_path)) == "train"
-    assert _check_structure(object(), "original", str(tmp_path)) == "original"
-    with pytest.raises(ConfigError, match="object got dir_structure='flat': expected 'original', 'train'"):
-        _check_structure(object(), "flat", str(tmp_path))
+def test_structure_may_be_given(tmp_path, folder):
+    (tmp_path / "images" / "test").mkdir(parents=True)
+    with pytest.raises(
+        ConfigError, match="ILSVRC12Files got dir_structure='flat': expected one of 'original', 'train'"
+    ):
+        ILSVRC12Files(tmp_path / "images", "test", folder, dir_structure="flat")
+    for structure, error in ((None, "is empty: expected images"), ("original", "of the list is missing")):
+        with pytest.raises(InputError, match=error):
+            ILSVRC12Files(tmp_path / "images", "test", folder, dir_structure=structure)

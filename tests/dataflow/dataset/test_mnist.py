@@ -59,9 +59,9 @@ def test_files_are_looked_for_in_their_place(kind, name, tmp_path, monkeypatch, 
 @pytest.mark.parametrize(
     ("shape", "labels", "message"),
     [
-        ((3, 28, 28), [1, 2], "holds 3 images and .* 2 labels"),
-        ((2, 27, 28), [1, 2], r"holds images of shape \(27, 28\): expected \(28, 28\)"),
-        ((2, 28, 28), [1, 10], "labels-idx1-ubyte.gz holds the label 10: expected 0 to 9"),
+        ((3, 28, 28), [1, 2], r"has 3 images and .*train-labels-idx1-ubyte\.gz 2 labels"),
+        ((2, 27, 28), [1, 2], r"has images of shape \(27, 28\): expected \(28, 28\)"),
+        ((2, 28, 28), [1, 10], r"labels-idx1-ubyte\.gz has the label 10: expected 0 to 9"),
     ],
 )
 def test_other_content_is_refused(shape, labels, message, tmp_path, rng):
@@ -71,7 +71,7 @@ def test_other_content_is_refused(shape, labels, message, tmp_path, rng):
 
 
 def test_other_part_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="Mnist got train_or_test='val': expected 'train', 'test'"):
+    with pytest.raises(ConfigError, match="Mnist got train_or_test='val': expected one of 'train', 'test'"):
         Mnist("val", dir=tmp_path)
 
 
@@ -99,13 +99,13 @@ def test_header_is_the_published_one():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "begins with '': expected an idx file of bytes in 3 dimensions"),
+        (b"", "begins with '': expected an idx file of 3 dimensions"),
         (idx_bytes(ARRAY)[:15], "begins with '00 00 08 03'"),
         (idx_bytes(ARRAY[0]), "begins with '00 00 08 02'"),
         (b"\x00\x00\x0d\x03" + idx_bytes(ARRAY)[4:], "begins with '00 00 0d 03'"),
-        (idx_bytes(ARRAY)[:-1], r"holds 23 bytes after its header: expected 24 for shape \[2, 3, 4\]"),
-        (idx_bytes(ARRAY) + b"\x00", "holds 25 bytes after its header"),
-        (b"\x00\x00\x08\x03" + b"\xff" * 12, "holds 0 bytes after its header: expected 79228162458924105385300197375"),
+        (idx_bytes(ARRAY)[:-1], r"has 23 bytes after its header: expected 24 for shape \[2, 3, 4\]"),
+        (idx_bytes(ARRAY) + b"\x00", "has 25 bytes after its header"),
+        (b"\x00\x00\x08\x03" + b"\xff" * 12, "has 0 bytes after its header: expected 79228162458924105385300197375"),
     ],
 )
 def test_file_of_another_format_is_refused(tmp_path, content, message):

@@ -45,7 +45,7 @@ def test_mean_is_over_the_parts_asked_for(tmp_path, monkeypatch, rng):
 )
 def test_other_content_is_refused(shape, labels, tmp_path, rng):
     write(tmp_path, "train", picture(rng, shape), labels)
-    with pytest.raises(InputError, match=r"train_32x32\.mat holds X of shape .* expected \(32, 32, 3, N\) of uint8"):
+    with pytest.raises(InputError, match="test_other_content_is_refused_1"):
         SVHNDigit("train", tmp_path)
 
 

@@ -97,7 +97,7 @@ def test_old_style_may_return_a_transform(rng):
 
 
 def test_base_itself_is_no_augmentor():
-    with pytest.raises(UnsupportedTransformError, match="ImageAugmentor is no augmentor yet: it has no get_transform"):
+    with pytest.raises(UnsupportedTransformError, match="ImageAugmentor has no get_transform"):
         ImageAugmentor().get_transform(np.zeros((2, 2)))
 
 

@@ -20,7 +20,7 @@ def test_images_have_height_and_width(shape, dtype):
     [
         ([[1]], "got a list: expected an image, a numpy array"),
         (np.zeros(3, np.uint8), r"shape \(3,\): expected \(H, W\) or \(H, W, C\)"),
-        (np.zeros((0, 3), np.uint8), r"shape \(0, 3\): expected"),
+        (np.zeros((0, 3), np.uint8), r"shape \(0, 3\): expected \(H"),
         (np.zeros((2, 3), object), "dtype object: expected numbers"),
         (np.zeros((2, 3), "U2"), "dtype <U2: expected numbers"),
     ],
@@ -32,9 +32,9 @@ def test_what_is_no_image_is_refused(image, message):
 
 @pytest.mark.parametrize("dtype", [np.int64, bool, ">f4", np.float16])
 def test_other_values_are_not_computed_with(dtype):
-    with pytest.raises(DataPointError, match=r"dtype .*: expected uint8, float32 or float64; put ToUint8\(\) or"):
+    with pytest.raises(DataPointError, match=r"expected uint8 or floats; use ToUint8\(\) or"):
         checks.check_values(OWNER, np.zeros((2, 3), dtype))
-    with pytest.raises(DataPointError, match="expected uint8, float32 or float64; do so"):
+    with pytest.raises(DataPointError, match="expected uint8 or floats; do so"):
         checks.check_values(OWNER, np.zeros((2, 3), dtype), "do so")
     assert not checks.has_value_dtype(np.zeros((2, 3), dtype))
 
@@ -47,13 +47,13 @@ def test_numeric_image_is_of_real_numbers():
 
 def test_image_of_another_size_is_refused():
     checks.check_image_size(OWNER, np.zeros((2, 3, 4), np.uint8), 2, 3)
-    with pytest.raises(DataPointError, match="expected one of height 3 and width 2"):
+    with pytest.raises(DataPointError, match=r"image of shape \(2, 3\): expected height 3, width 2"):
         checks.check_image_size(OWNER, np.zeros((2, 3), np.uint8), 3, 2)
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (2, 3, 1), (2, 3, 4)])
 def test_colour_has_three_channels(shape):
-    with pytest.raises(DataPointError, match="expected three channels of colour"):
+    with pytest.raises(DataPointError, match=r"image of shape \(2, 3.*expected three channels"):
         checks.check_color(OWNER, np.zeros(shape, np.uint8))
 
 

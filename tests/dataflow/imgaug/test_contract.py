@@ -206,13 +206,12 @@ def test_what_is_no_image_is_refused(make, rng):
 
 @every({name: make for name, make in COLOR_ONLY.items() if name != "colour space"})
 def test_grey_has_no_colour(make, rng):
-    with pytest.raises(DataPointError, match="expected three channels of colour"):
+    with pytest.raises(DataPointError, match="expected three channels"):
         make().augment(picture(rng, (5, 6)))
 
 
 def test_every_augmentor_is_in_this_file():
-    offered = {
-        kind for kind in vars(imgaug).values() if isinstance(kind, type) and issubclass(kind, imgaug.ImageAugmentor)
-    }
+    kinds = [getattr(imgaug, name) for name in imgaug.__all__]
+    offered = {kind for kind in kinds if isinstance(kind, type) and issubclass(kind, imgaug.ImageAugmentor)}
     bases = {imgaug.ImageAugmentor, imgaug.PhotometricAugmentor, imgaug.Albumentations, imgaug.IAAugmentor}
     assert offered - bases == {type(make()) for make in ALL.values()}

@@ -88,7 +88,7 @@ def test_image_is_not_changed_and_may_be_a_view(make, rng):
 
 @every(INTERPOLATING)
 def test_interpolation_says_how_to_move_pixels_instead(make, rng):
-    with pytest.raises(DataPointError, match="dtype int32: expected uint8, .*; interp=0 takes every dtype"):
+    with pytest.raises(DataPointError, match="dtype int32: expected uint8 or floats; use interp=0 for every dtype"):
         make().augment(picture(rng).astype(np.int32))
 
 
@@ -101,9 +101,9 @@ def test_value_that_the_dtype_lacks_is_not_filled_in(dtype, value, rng):
     right = np.array([[1, 0, 2], [0, 1, 0]])
     filler = imgaug.ConstantBackgroundFiller(value)
     for augmentor in (imgaug.CenterPaste(20, filler), imgaug.RandomCutout(3, 3, value)):
-        with pytest.raises(DataPointError, match=f"dtype {dtype}, which cannot hold .*, the value that is filled in"):
+        with pytest.raises(DataPointError, match=f"dtype {dtype}: expected one for the value"):
             augmentor.augment(image)
-    with pytest.raises(DataPointError, match="the value that is filled in"):
+    with pytest.raises(DataPointError, match="expected one for the value"):
         WarpAffineTransform(right, (9, 8), interp=0, borderValue=value).apply_image(image)
 
 

@@ -50,7 +50,7 @@ def test_random_crop_of_the_whole_image_is_the_image(rng):
 
 @pytest.mark.parametrize("kind", [CenterCrop, RandomCrop])
 def test_image_must_be_large_enough(kind, rng):
-    with pytest.raises(DataPointError, match=r"shape \(24, 31, 3\): expected at least height 25 and width 31"):
+    with pytest.raises(DataPointError, match=r"shape \(24, 31, 3\): expected at least 25 x 31"):
         kind((25, 31)).augment(picture(rng))
 
 
@@ -77,14 +77,14 @@ def test_random_shapes_have_an_aspect_ratio(rng):
     "options", [{"wmin": 40, "hmin": 3}, {"wmin": 30, "hmin": 3, "hmax": 5, "max_aspect_ratio": 2}]
 )
 def test_image_must_hold_such_a_rectangle(options, rng):
-    with pytest.raises(DataPointError, match="expected one that holds such a rectangle"):
+    with pytest.raises(DataPointError, match="expected one that holds a rectangle"):
         RandomCropRandomShape(**options).augment(picture(rng))
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"wmax": 2}, "expected wmin <= wmax"),
+        ({"wmax": 2}, "expected wmin <= wmax and hmin"),
         ({"hmax": 2}, "hmin <= hmax"),
         ({"max_aspect_ratio": 0.5}, "max_aspect_ratio=0.5"),
     ],

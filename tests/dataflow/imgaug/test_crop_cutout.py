@@ -35,11 +35,11 @@ def test_value_is_limited_to_what_bytes_can_hold(fill, expected, rng):
 
 
 def test_rectangle_must_fit_into_the_image(rng):
-    with pytest.raises(DataPointError, match="it drew 25 x 3, which is more"):
+    with pytest.raises(DataPointError, match="least 25 x 3"):
         RandomCutout(25, 3).augment(picture(rng))
 
 
 @pytest.mark.parametrize("edge", [0, 1.5, (3, 3), (0, 3), (1, 2, 3), "a"])
 def test_what_is_no_edge_is_refused(edge):
-    with pytest.raises(ConfigError, match="RandomCutout got w_range=.*: expected"):
+    with pytest.raises(ConfigError, match="RandomCutout got w_range="):
         RandomCutout(3, edge)

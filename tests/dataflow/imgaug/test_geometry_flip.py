@@ -57,7 +57,7 @@ def test_chance_is_as_said(augmentor, rng):
 
 @pytest.mark.parametrize("options", [{}, {"horiz": True, "vert": True}])
 def test_flip_has_one_direction(options):
-    with pytest.raises(ConfigError, match="expected one of them; two Flips do both"):
+    with pytest.raises(ConfigError, match="expected one of them; use two Flips for both"):
         Flip(**options)
 
 
@@ -68,5 +68,5 @@ def test_what_is_no_probability_is_refused(make):
 
 
 def test_image_of_another_size_is_refused(rng):
-    with pytest.raises(DataPointError, match="expected one of height 5 and width 7"):
+    with pytest.raises(DataPointError, match=r"image of shape \(24, 31, 3\): expected height 5, width 7"):
         FlipTransform(5, 7).apply_image(picture(rng))

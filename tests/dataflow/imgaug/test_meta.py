@@ -65,7 +65,7 @@ def test_choose_uses_one_as_often_as_said(lists, probs):
 
 
 def test_probabilities_must_be_one():
-    with pytest.raises(ConfigError, match="probabilities that are 0.9 together: expected 1"):
+    with pytest.raises(ConfigError, match=r"probabilities with the sum 0\.9: expected 1"):
         RandomChooseAug([(plus(1), 0.5), (plus(2), 0.4)])
     with pytest.raises(ConfigError, match=r"got aug_lists\[0\]\[1\]=2: expected a number"):
         RandomChooseAug([(plus(1), 2)])
@@ -101,6 +101,6 @@ def test_what_is_no_augmentor_is_refused(make):
 
 
 def test_choice_without_a_choice_is_refused():
-    with pytest.raises(UnsupportedTransformError, match="_Choice is no augmentor yet: it has no _choose"):
+    with pytest.raises(UnsupportedTransformError, match=r"_Choice has no _choose\(\)"):
         _Choice().augment(BLACK)
     assert issubclass(_Choice, ImageAugmentor)

@@ -61,7 +61,7 @@ def test_transforms_of_imgaug_move_coordinates(rng):
     np.testing.assert_array_equal(moved, coords + [transform.augmentor.amount, 0])
     assert moved.dtype == np.float32
     assert transform.apply_coords(np.zeros((0, 2))).shape == (0, 2)
-    with pytest.raises(DataPointError, match="expected coordinates"):
+    with pytest.raises(DataPointError, match=r"expected coordinates \(x, y\), real"):
         transform.apply_coords(np.zeros(3))
 
 
@@ -73,7 +73,7 @@ def test_transforms_of_albumentations_refuse_coordinates(rng):
 
 @pytest.mark.parametrize("augmentor", [3, lambda image: {"image": image}, np.random.RandomState()])
 def test_what_is_no_albumentation_is_refused(augmentor):
-    with pytest.raises(ConfigError, match="expected a transform of albumentations 2"):
+    with pytest.raises(ConfigError, match=r"expected a transform with set_random_seed\(\), of version"):
         Albumentations(augmentor)
 
 

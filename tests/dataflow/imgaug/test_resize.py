@@ -43,7 +43,10 @@ def test_coordinates_are_scaled():
 
 
 def test_image_of_another_size_is_refused(rng):
-    with pytest.raises(DataPointError, match=r"ResizeTransform\(h=10, .* expected one of height 10 and width 20"):
+    with pytest.raises(
+        DataPointError,
+        match=r"ResizeTransform\(h=10, w=20, new_h=5, new_w=5, interp=1\) got an image of shape \(24, 31, 3\)",
+    ):
         ResizeTransform(10, 20, 5, 5, 1).apply_image(picture(rng))
 
 
@@ -91,7 +94,7 @@ def test_image_stays_if_no_size_will_do(rng, log_dir):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"yrange": (30, 40)}, "expected floats or integers in both"),
+        ({"yrange": (30, 40)}, "expected floats in both, or integers in both"),
         ({"aspect_ratio_thres": -1}, "got aspect_ratio_thres=-1"),
         ({"yrange": (2.0, 1.0)}, "got yrange="),
     ],

@@ -191,7 +191,7 @@ def test_closed_flow_has_no_workers_and_reset_state_starts_new_ones(member):
     ds.close()
     assert set(psutil.Process().children()) <= before or not isinstance(ds, (MultiProcessRunner, MultiProcessMapData))
     for _ in range(2):
-        with pytest.raises(DataFlowTerminated, match=r"reset_state\(\) starts new"):
+        with pytest.raises(DataFlowTerminated, match=r"reset_state\(\) to start new"):
             list(ds)
     ds.reset_state()
     assert len(list(ds)) == member.length

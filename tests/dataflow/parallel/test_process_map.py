@@ -6,9 +6,9 @@ import pytest
 from tests.helpers.flows import Counting, same
 from tests.helpers.worker_functions import Images
 from tpack.dataflow.parallel.process_map import MultiProcessMapData
-from tpack.dataflow.parallel.transport.wire import VIEW_BYTES
+from tpack.dataflow.parallel.slots import VIEW_BYTES
 from tpack.errors import ConfigError
-from tpack.utils.concurrency import usable_cores
+from tpack.utils.env import usable_cores
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers.worker_functions import wait
 from tpack.dataflow.parallel.process_map import _ProcessPool, serve_map
-from tpack.dataflow.parallel.workers.group import GroupOptions, WorkerPool
+from tpack.dataflow.parallel.worker_group import GroupOptions, WorkerPool
 from tpack.errors import DataPointError, DataWorkerError
 
 

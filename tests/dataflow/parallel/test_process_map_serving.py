@@ -7,7 +7,7 @@ import pytest
 
 from tests.helpers.served import served
 from tpack.dataflow.parallel.process_map import serve_batches, serve_map
-from tpack.dataflow.parallel.transport.wire import VIEW_BYTES, Kind
+from tpack.dataflow.parallel.slots import VIEW_BYTES, Kind
 
 
 def fail_at_two(point):
@@ -94,7 +94,7 @@ def test_points_that_do_not_go_together_are_an_exception():
         owner.submit([[0], [1]], [[2], [2]])
         (kind, failure), (_, batch) = owner.receive(2)
         assert kind == Kind.ERROR
-        assert "a batch wants them alike" in failure.text
+        assert "like data point 0; or use use_list=True" in failure.text
         assert batch[0].shape == (2, 2)
 
 
@@ -157,7 +157,10 @@ def test_exceptions_cost_no_memory_to_send_batches_in():
     def func(point):
         return [large(0)[point[0] :], "more"][: 1 + (point[0] == 2)]
 
-    failures = {(0, 1): "a batch wants them alike", (1, 2): "data point 1 has 2 components, and data point 0 has 1"}
+    failures = {
+        (0, 1): "like data point 0; or use use_list=True",
+        (1, 2): "data point 1 has 2 components: expected 1, like data point 0",
+    }
     with served(serve_batches, func, 2, capacity=1) as owner:
         for _ in range(20):
             for numbers, message in failures.items():

@@ -7,7 +7,7 @@ from tests.helpers.flows import Counting
 from tests.helpers.worker_functions import Images
 from tpack.dataflow.batch import BatchData
 from tpack.dataflow.parallel.process_runner import MultiProcessRunner, MultiProcessRunnerZMQ
-from tpack.dataflow.parallel.transport.wire import VIEW_BYTES
+from tpack.dataflow.parallel.slots import VIEW_BYTES
 from tpack.dataflow.sources import DataFromList
 from tpack.errors import ConfigError
 

@@ -12,7 +12,7 @@ from tpack.dataflow.batch import BatchData
 from tpack.dataflow.checkpoint import Position
 from tpack.dataflow.mapping import MapData
 from tpack.dataflow.parallel.process_runner import _Command, serve_flow
-from tpack.dataflow.parallel.transport.wire import VIEW_BYTES, Kind
+from tpack.dataflow.parallel.slots import VIEW_BYTES, Kind
 from tpack.dataflow.sources import DataFromList
 
 PASS = [(Kind.PACK, [k, str(k)]) for k in range(COUNT)]
@@ -128,7 +128,7 @@ def test_batch_that_cannot_be_made_is_an_exception():
     with served(serve_flow, ds, False, True) as owner:
         kind, failure = owner.receive(1)[0]
         assert kind == Kind.ERROR
-        assert "a batch wants them alike" in failure.text
+        assert "like data point 0; or use use_list=True" in failure.text
 
 
 def test_large_arrays_of_a_batch_are_not_kept_until_it_is_whole():

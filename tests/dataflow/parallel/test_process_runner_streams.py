@@ -8,8 +8,8 @@ from tests.helpers.fake_group import END, FakeGroup, begun, failure, points, sta
 from tpack.dataflow.checkpoint import Position
 from tpack.dataflow.iterator_state import StatelessError
 from tpack.dataflow.parallel.process_runner import _ManyStreams, _OneStream, _send_command
-from tpack.dataflow.parallel.transport.receiver import Message
-from tpack.dataflow.parallel.transport.wire import Kind
+from tpack.dataflow.parallel.receiver import Message
+from tpack.dataflow.parallel.slots import Kind
 from tpack.errors import DataWorkerError
 
 
@@ -53,7 +53,7 @@ def test_position_follows_what_was_yielded():
 def test_flow_without_a_state_has_no_position():
     stream, _ = one(state(None), points(1, 2))
     for _ in range(2):
-        with pytest.raises(StatelessError, match="in the worker cannot tell its position: no state"):
+        with pytest.raises(StatelessError, match="in the worker has no position: no state"):
             stream.position()
     assert values(stream, 2) == [1, 2]
 

@@ -8,7 +8,7 @@ from tests.helpers.flows import COUNT, Counting, same
 from tpack.dataflow.iterator_state import StatelessError
 from tpack.dataflow.parallel.threads import MultiThreadMapData, MultiThreadRunner
 from tpack.errors import ConfigError
-from tpack.utils.concurrency import usable_cores
+from tpack.utils.env import usable_cores
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_none_drops_a_point_in_order():
         ((Counting, 1, 0), "num_thread=0"),
         ((Counting(), 1, 1), "get_df=.*: expected a function"),
         ((list, 1, 1), r"^MultiThreadRunner got get_df\(\)="),
-        ((lambda ds=Counting(): ds, 1, 2), "returned one flow again: expected new ones"),  # noqa: B008
+        ((lambda ds=Counting(): ds, 1, 2), "same flow from get_df again: expected a new one"),  # noqa: B008
     ],
 )
 def test_arguments_of_a_runner_that_make_no_sense_are_refused(arguments, message):

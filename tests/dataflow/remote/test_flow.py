@@ -19,8 +19,6 @@ from tpack.dataflow.sources import DataFromGenerator, DataFromList
 from tpack.errors import ConfigError, DataExhaustedError, DataPointError, InputError
 from tpack.utils import serialize
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @pytest.fixture
 def address(tmp_path):
@@ -173,10 +171,10 @@ def test_peer_that_goes_away_is_counted_and_named(address, capsys):
     with raw_sender(address) as send:
         send(serialize.dumps([1]))
         assert next(points) == [1]
-    with pytest.raises(DataFlowTerminated, match=r"no data point came to .* for 0.5 seconds, from 0 connected peers"):
+    with pytest.raises(DataFlowTerminated, match=r"no data point for 0\.5 seconds from 0 connected peers"):
         next(points)
     assert (ds.stats.num_connects, ds.stats.num_disconnects) == (1, 1)
-    assert "the last of its 1 peers is gone" in capsys.readouterr().err
+    assert "the last of its 1 peers has disconnected" in capsys.readouterr().err
 
 
 def test_long_wait_is_told_and_goes_on(address, log_dir, monkeypatch):
@@ -189,12 +187,12 @@ def test_long_wait_is_told_and_goes_on(address, log_dir, monkeypatch):
         sending.start()
         assert next(points) == [1]
         sending.join()
-    assert re.search(r"no data point came to RemoteDataZMQ\(.*\) for \d+ seconds", (log_dir / "log.log").read_text())
+    assert re.search(r"RemoteDataZMQ\(.*\) got no data point for \d+ seconds", (log_dir / "log.log").read_text())
 
 
 def _send_when_told(log, send):
     """Send when the log says that this is waited for."""
-    while "no data point came" not in log.read_text():
+    while "got no data point" not in log.read_text():
         pass
     send()
 
@@ -239,7 +237,7 @@ def test_waiting_can_be_interrupted_from_another_thread(address):
         next(points)
     timer = threading.Timer(0.05, ds.interrupt)
     timer.start()
-    with pytest.raises(DataFlowTerminated, match=r"was interrupted: call reset_state\(\) to iterate it again"):
+    with pytest.raises(DataFlowTerminated, match=r"was interrupted: use reset_state\(\) to iterate it again"):
         next(points)
     timer.join()
     ds.reset_state()
@@ -274,7 +272,7 @@ def test_sender_repeats_the_flow_and_ends_with_its_error(address):
 
 def test_sender_without_a_taker_ends_after_its_time_limit(address):
     flow = DataFromList([[1]])
-    with pytest.raises(DataFlowTerminated, match=r"nobody at ipc.* took data point 0 for 0.1 seconds"):
+    with pytest.raises(DataFlowTerminated, match=r"no peer at .*socket took data point 0 for 0\.1 seconds"):
         send_dataflow_zmq(flow, address, bind=True, options=RemoteOptions(timeout_secs=0.1))
 
 
@@ -285,7 +283,7 @@ def test_sender_without_a_taker_ends_after_its_time_limit(address):
         (
             DataFromList([[bytes(2000)]]),
             DataPointError,
-            r"point 0 makes a message of \d+ bytes: expected 1000 at most",
+            "point 0 makes a message of 2004 bytes: expected at most",
         ),
         (DataFromList([]), DataExhaustedError, "yielded nothing"),
     ],

@@ -98,12 +98,15 @@ def test_address_within_this_machine_needs_no_keys(address):
 
 @pytest.mark.parametrize("address", OPEN)
 def test_address_beyond_this_machine_needs_keys(address):
-    with pytest.raises(ConfigError, match="test got addr=.*, which other machines can reach: anybody there"):
+    with pytest.raises(
+        ConfigError,
+        match=r", which other machines can reach without keys: expected tcp://127\.0\.0\.1:port or ipc://path; use",
+    ):
         check_address("test", address, RemoteOptions())
     assert check_address("test", address, RemoteOptions(make_curve_keys()[0])) == address
 
 
 @pytest.mark.parametrize("address", [None, "", "tcp://127.0.0.1", "inproc://x", "udp://127.0.0.1:5", "127.0.0.1:5555"])
 def test_what_is_no_address_is_refused(address):
-    with pytest.raises(ConfigError, match="test got addr=.*: expected 'tcp://host:port' or 'ipc://path'"):
+    with pytest.raises(ConfigError, match="expected 'tcp://host:port' or 'ipc://path'"):
         check_address("test", address, RemoteOptions(make_curve_keys()[0]))

@@ -67,8 +67,8 @@ def test_directory_stands_for_the_file_in_it(path, tmp_path):
     ("damage", "message"),
     [
         (lambda data: data[: len(data) // 2], r"was cut off: it has \d+ bytes, and its pages end at byte \d+"),
-        (lambda data: b"", "is damaged: it was cut off, and has 0 bytes"),
-        (lambda data: b"not LMDB" * 4096, "is damaged: it is not one"),
+        (lambda data: b"", "is damaged: it was cut off after 0 bytes"),
+        (lambda data: b"not LMDB" * 4096, "is damaged: its meta pages are damaged, or of another"),
     ],
     ids=["cut", "empty", "other"],
 )

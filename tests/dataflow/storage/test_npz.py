@@ -89,7 +89,9 @@ def test_file_of_tensorpack_is_not_unpickled(tmp_path):
 )
 def test_places_that_make_no_sense_are_refused(tmp_path, ends):
     np.savez(tmp_path / "a.npz", buffer=np.zeros(4, np.uint8), ends=ends)
-    with pytest.raises(InputError, match=r"a.npz was not written by NumpySerializer: its data points do not fill"):
+    with pytest.raises(
+        InputError, match=r"a\.npz has data points that do not fill its buffer: expected a file of NumpySerializer"
+    ):
         NumpySerializer.load(tmp_path / "a.npz")
 
 

@@ -36,7 +36,7 @@ def test_names_of_files_are_found(folder, path, names):
     [
         ("a-{00..03}.tar", InputError, "there is no file 'a-03.tar'"),
         ("a-{03..06}.tar", InputError, "there is no file 'a-03.tar', and 3 more of 4 are missing"),
-        ("b-*.tar", ConfigError, r"path='b-\*.tar': no file fits it"),
+        ("b-*.tar", ConfigError, r"path='b-\*.tar': expected a pattern that fits a file"),
         (["a-00.tar", "a-{00..02}.tar"], ConfigError, "'a-00.tar' more than once"),
         ("a-{2..1}.tar", ConfigError, "expected a range of 1 to 100000 numbers"),
         ("a-{0..1}{0..1}.tar", ConfigError, "expected one range of numbers in braces"),

@@ -69,7 +69,7 @@ def test_components_are_chosen_by_name(shards):
     found = read(TarData(shards, ("jpg;png", "cls")))
     assert sorted(point[1] for point in found) == list(range(COUNT))
     assert found[0][0].shape == IMAGE.shape
-    with pytest.raises(DataPointError, match=r"'000000000' of .*00.tar has no jpg or txt, only png, cls, json"):
+    with pytest.raises(DataPointError, match=r"'000000000' .*train-00\.tar has only png, cls, json"):
         read(TarData(shards, ("jpg;txt",)))
 
 
@@ -159,7 +159,7 @@ def test_damaged_headers_and_components_are_errors(tmp_path, shards):
     damaged[members[0].offset_data : members[0].offset_data + 8] = bytes(8)
     path.write_bytes(damaged)
     with pytest.raises(
-        InputError, match=r"000000000.png in .*damaged.tar cannot be decoded: its \d+ bytes are no image"
+        InputError, match=r"000000000\.png .*damaged\.tar cannot be decoded: its 163 bytes are not an image"
     ):
         read(TarData(path))
     packed = gzip.compress(bytes(whole))
@@ -182,12 +182,15 @@ def test_damaged_headers_and_components_are_errors(tmp_path, shards):
     ("point", "message"),
     [
         ([1], "data point 0 is a list: expected a dict such as"),
-        ({"cls": "x"}, "data point 0: 'x' is not written as 'cls'"),
-        ({"png": np.zeros(3)}, "is not written as 'png': expected bytes, or a name that ends in cls, txt, json, npy"),
-        ({"png": np.zeros((0, 3), np.uint8)}, "is not written as 'png': an array of shape"),
-        ({"json": object()}, "is not written as 'json'"),
-        ({"npy": [object()]}, "is not written as 'npy'"),
-        ({"__key__": "a.b", "cls": 1}, "has the __key__ 'a.b': expected a name without a dot"),
+        ({"cls": "x"}, "data point 0 has cls='x', which cannot be written"),
+        (
+            {"png": np.zeros(3)},
+            r"an array of shape \(3,\) and dtype float64: expected bytes, or a name that ends in cls, txt, json, npy",
+        ),
+        ({"png": np.zeros((0, 3), np.uint8)}, "cannot be written: an array of shape"),
+        ({"json": object()}, "cannot be written: Object of"),
+        ({"npy": [object()]}, "has npy=a list of 1, which cannot be written"),
+        ({"__key__": "a.b", "cls": 1}, r"has the __key__ 'a\.b': expected a name without a dot"),
     ],
 )
 def test_what_cannot_be_written_is_refused_and_nothing_stays(tmp_path, point, message):
@@ -197,7 +200,7 @@ def test_what_cannot_be_written_is_refused_and_nothing_stays(tmp_path, point, me
 
 
 def test_arguments_that_cannot_be_are_refused(shards):
-    with pytest.raises(ConfigError, match="TarData got shuffle=True and a flow of names: let that flow shuffle them"):
+    with pytest.raises(ConfigError, match="TarData got shuffle=True and a flow of names: shuffle in that flow"):
         TarData(DataFromList([["a"]]), shuffle=True)
     for components in ("jpg", []):
         with pytest.raises(ConfigError, match=r"TarData got components( with 0 entries|=.*): expected "):

@@ -80,11 +80,11 @@ def test_pickled_objects_are_refused(entries):
     ("data", "message"),
     [
         (b"", "0 bytes are damaged"),
-        (pickle.dumps([1, 2]), "damaged or were not made by tensorpack"),
+        (pickle.dumps([1, 2]), "damaged or not in tensorpack"),
         (msgpack.packb({**encode(ARRAYS[0]), b"shape": (2, 4)}), r"shape \(2, 4\) and dtype int32 has 24 bytes"),
-        (msgpack.packb({**encode(ARRAYS[0]), b"type": "nonsense"}), "not made by tensorpack"),
-        (msgpack.packb({**encode(ARRAYS[0]), b"shape": None}), "not made by tensorpack"),
-        (msgpack.packb({b"complex": True, b"data": "no"}), "not made by tensorpack"),
+        (msgpack.packb({**encode(ARRAYS[0]), b"type": "nonsense"}), "not in tensorpack's msgpack"),
+        (msgpack.packb({**encode(ARRAYS[0]), b"shape": None}), "not in tensorpack's msgpack"),
+        (msgpack.packb({b"complex": True, b"data": "no"}), "not in tensorpack's msgpack"),
         (serialize.dumps([np.zeros(3)]), "extension type 1, which tensorpack does not use"),
     ],
 )
@@ -135,5 +135,5 @@ def test_arrays_of_tensorpack_are_known_from_others():
 def test_numpy_files_are_not_taken_for_it():
     file = io.BytesIO()
     np.save(file, np.zeros(3))
-    with pytest.raises(InputError, match="not made by tensorpack"):
+    with pytest.raises(InputError, match="not in tensorpack's msgpack"):
         loads(file.getvalue())

@@ -102,12 +102,12 @@ def test_a_caching_device_is_ignored(graph):
 
 
 def test_synchronization_none_is_an_error(graph):
-    with in_scope(), pytest.raises(ConfigError, match="'v' cannot have synchronization=.*NONE.* under a strategy"):
+    with in_scope(), pytest.raises(ConfigError, match="'v' got synchronization=.*NONE.* under a strategy"):
         tf.get_variable("v", [], synchronization=tf.VariableSynchronization.NONE)
 
 
 def test_another_aggregation_is_an_error():
-    with pytest.raises(ConfigError, match="'v' cannot have aggregation='sum'"):
+    with pytest.raises(ConfigError, match="'v' got aggregation='sum'"):
         create_distributed_variable(
             MirroredVariable, lambda **kwargs: None, ["/cpu:0"], {"name": "v", "aggregation": "sum"}
         )

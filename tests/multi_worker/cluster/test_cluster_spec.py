@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from tpack.errors import ConfigError, WrongTypeError
-from tpack.multi_worker.cluster.cluster_spec import ClusterMember, ClusterRank, ClusterTask
+from tpack.errors import ConfigError
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember
+from tpack.utils.launch_env import ClusterTask
 
 CLUSTER = {"chief": ("a:1",), "worker": ("b:1", "b:2"), "ps": ("c:1",)}
 
@@ -48,41 +49,3 @@ def test_gpus_of_a_machine_are_dealt_out():
         dealt(3)
     with pytest.raises(ConfigError, match="num_visible=-1"):
         ClusterMember().gpus(-1)
-
-
-@pytest.mark.parametrize(
-    ("cluster", "job", "index", "message"),
-    [
-        ({"worker": ["a:1"]}, "worker", 1, "index is 1: expected 0, since there are 1"),
-        ({"worker": ["a:1"]}, "worker", -1, "index=-1"),
-        ({"worker": "a:1"}, "worker", 0, "cluster"),
-        ({}, "worker", 0, "no worker, only nothing"),
-        ({"worker": ["a:1"]}, "evaluator", 1, "index is 1: expected 0"),
-    ],
-)
-def test_a_task_that_cannot_be_is_refused(cluster, job, index, message):
-    with pytest.raises(ConfigError, match=message):
-        ClusterTask(cluster, job, index)
-
-
-def test_a_task_keeps_what_was_checked():
-    cluster = {"worker": ["a:1", "b:1"]}
-    task = ClusterTask(cluster, "worker", 1)
-    cluster["worker"].append("b:1")
-    assert task.cluster == {"worker": ("a:1", "b:1")}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ((2, 2), ConfigError, "rank=2: expected an integer from 0 to 1"),
-        ((0, 0), ConfigError, "size=0"),
-        ((0, 2, "a"), ConfigError, "ClusterRank.master is 'a'"),
-        ((0, 2, None, 2), ConfigError, "local_rank=2"),
-        ((0, 2, None, 1, 3), ConfigError, "local_size=3"),
-        (("0", 2), WrongTypeError, "rank='0': expected an integer"),
-    ],
-)
-def test_a_rank_that_cannot_be_is_refused(arguments, error, message):
-    with pytest.raises(error, match=message):
-        ClusterRank(*arguments)

@@ -1,97 +1,89 @@
-"""A block that ends when another worker is lost, whatever it waits for."""
+"""The end of processes that have lost a worker."""
 
 import os
 import subprocess
 import sys
-import threading
 
 import pytest
 
-from tests.helpers.peer_groups import LONG, joined
+from tests.helpers.peer_groups import LONG
 from tests.helpers.source import ROOT
 from tpack.errors import ClusterError, PeerLostError
-from tpack.multi_worker.cluster.cluster_spec import ClusterMember
-from tpack.multi_worker.cluster.exit_codes import lost_by
-from tpack.multi_worker.cluster.peer_failure import ended_by_loss
-from tpack.multi_worker.cluster.peers import connect_peers
+from tpack.multi_worker.cluster import peer_failure
+from tpack.multi_worker.cluster.peer_failure import EXIT_PEER_LOST, exit_code, last_words, lost_by
 
 
-@pytest.fixture
-def pair():
-    """Two workers."""
-    with joined(2, heartbeat_secs=1.0, straggler_secs=1.0) as peers:
-        yield peers
+def test_who_is_at_fault_ends_as_one_that_failed():
+    assert EXIT_PEER_LOST == 75
+    lost = PeerLostError("worker 1 was lost", (1,))
+    assert [exit_code(lost, rank) for rank in range(3)] == [75, 1, 75]
+    assert exit_code(ClusterError("other steps"), 0) == exit_code(ValueError("boo"), 0) == 1
 
 
-def test_what_a_block_waits_for_is_broken_off_and_the_error_names_who_was_lost(pair):
-    returned = threading.Event()
-    with (
-        pytest.raises(PeerLostError, match="worker 1 failed: no memory") as caught,
-        ended_by_loss(pair[0], returned.set),
+def test_launchers_read_the_last_words():
+    for ranks in ((1,), (2, 10)):
+        words = last_words(PeerLostError("lost", ranks), 0)
+        assert lost_by(f"[11-23 06:36:49 @process_exit.py:47] ERR {words}") == ranks
+    for words in (
+        last_words(PeerLostError("lost", (0,)), 0),
+        last_words(ClusterError("steps"), 0),
+        "worker 1 was lost",
     ):
-        pair[1].report_failure("no memory")
-        assert returned.wait(LONG)
-        raise ConnectionError("the session was closed")
-    assert isinstance(caught.value.__cause__, ConnectionError)
+        assert lost_by(words) == ()
+    assert last_words(ClusterError("steps"), 0) == "Rank 0 ends with code 1: steps"
 
 
-def test_a_block_that_ends_well_ends_badly_if_another_was_lost(pair):
-    with pytest.raises(PeerLostError, match="worker 1 failed: no memory"), ended_by_loss(pair[0], lambda: None):
-        pair[1].report_failure("no memory")
-        assert pair[0].wait_until_lost()
+SCRIPT = """
+import sys, threading, time
+from tpack.multi_worker.cluster import peer_failure
+from tpack.errors import PeerLostError
+peer_failure.set_exit_code_of_uncaught(0)
+peer_failure._LAST_SECS = 0.1
+{0}
+"""
+CASES = {
+    "uncaught": ("raise PeerLostError('worker 1 was lost', (1,))", 75),
+    "chained": (
+        "try: raise PeerLostError('lost', (1,))\nexcept Exception as error: raise ValueError('x') from error",
+        75,
+    ),
+    "at fault": ("raise PeerLostError('worker 0 was lost', (0,))", 1),
+    "other": ("raise ValueError('boo')", 1),
+    "caught": ("try: raise PeerLostError('lost', (1,))\nexcept PeerLostError: pass", 0),
+    "a thread hangs": (
+        "peer_failure.end_soon_after_main_thread(PeerLostError('lost', (1,)), 0)\n"
+        "threading.Thread(target=time.sleep, args=(1000,)).start()\nraise PeerLostError('lost', (1,))",
+        75,
+    ),
+}
 
 
-def test_what_a_block_raises_is_told_to_the_others(pair):
-    with pytest.raises(ZeroDivisionError), ended_by_loss(pair[0], lambda: None):
-        print(1 / 0)
-    assert pair[1].wait_until_lost()
-    assert str(pair[1].error) == "worker 0 failed: ZeroDivisionError: division by zero"
+@pytest.mark.parametrize("case", CASES)
+def test_the_code_of_a_process_says_whether_it_has_lost_another(case):
+    what, code = CASES[case]
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT.format(what)], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == code, done.stderr
+    assert [lost_by(line) for line in done.stderr.splitlines() if lost_by(line)] == [(1,)] * (code == 75)
 
 
-def test_an_error_of_a_connection_waits_until_it_is_known_who_was_lost(pair):
-    raised, failing = threading.Event(), None
-    try:
-        with (
-            pytest.raises(PeerLostError, match="worker 1 failed: killed") as caught,
-            ended_by_loss(pair[0], lambda: None, lost_connection=(ConnectionError,)),
-        ):
-            failing = threading.Thread(target=lambda: (raised.wait(LONG), pair[1].report_failure("killed")))
-            failing.start()
-            raised.set()
-            raise ConnectionError("unavailable")
-        assert isinstance(caught.value.__cause__, ConnectionError)
-    finally:
-        failing.join()
-    with joined(2, heartbeat_secs=0.2, straggler_secs=1.0) as peers:
-        # Nobody was lost, so that the error is this worker's own.
-        with pytest.raises(ConnectionError), ended_by_loss(peers[0], lambda: None, lost_connection=(ConnectionError,)):
-            raise ConnectionError("unavailable")
-        assert peers[1].wait_until_lost()
-        assert "worker 0 failed: ConnectionError: unavailable" in str(peers[1].error)
-
-
-def test_an_error_of_the_peers_stays_what_it_is(pair):
-    with pytest.raises(ClusterError, match="my own") as caught, ended_by_loss(pair[0], lambda: None):
-        pair[1].report_failure("no memory")
-        assert pair[0].wait_until_lost()
-        raise ClusterError("my own")
-    assert caught.value.__cause__ is None
-
-
-def test_a_process_that_is_alone_is_left_alone():
-    with pytest.raises(ValueError, match="boo"), ended_by_loss(connect_peers(ClusterMember()), pytest.fail):
-        raise ValueError("boo")
+def test_nothing_is_done_while_the_main_thread_lives():
+    # It returns, and what it has begun waits.
+    peer_failure.end_soon_after_main_thread(PeerLostError("lost", (1,)), 0)
+    assert peer_failure.threading.main_thread().is_alive()
 
 
 # The main thread of worker 0 waits for ever, or holds Python's lock, once worker 1 is lost.
-SCRIPT = """
+BLOCK = """
 import ctypes, threading, time
 from tests.helpers.peer_groups import joined
 from tpack.multi_worker.cluster import peer_failure
-survivors._LAST_SECS = 1.0
+from tpack.multi_worker.cluster.peers import ended_by_loss
+peer_failure._TIMER_SECS = 1.0
 begun = threading.Event()
 with joined(2) as peers:
-    with survivors.ended_by_loss(peers[0], begun.set, grace_secs=0.5):
+    with ended_by_loss(peers[0], begun.set, grace_secs=0.5):
         peers[1].report_failure("no memory")
         begun.wait()
         {}
@@ -103,7 +95,7 @@ with joined(2) as peers:
 )
 def test_a_step_that_does_not_return_ends_with_the_process(wait):
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT.format(wait)],
+        [sys.executable, "-c", BLOCK.format(wait)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,

@@ -16,7 +16,7 @@ from tests.helpers.source import ROOT
 from tpack.errors import ClusterError, ConfigError, DataPointError, PeerLostError
 from tpack.multi_worker.cluster import peers as peers_module
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
-from tpack.multi_worker.cluster.peers import Peers, connect_peers
+from tpack.multi_worker.cluster.peers import Peers, connect_peers, ended_by_loss
 from tpack.multi_worker.cluster.ports import PortReservation
 from tpack.multi_worker.control.handshake import RendezvousOptions
 
@@ -78,7 +78,7 @@ def test_values_that_cannot_be_sent_are_refused_before_others_wait(monkeypatch):
     with joined(2) as peers:
         with pytest.raises(DataPointError, match="cannot be serialized"):
             peers[0].gather("values", object())
-        with pytest.raises(ConfigError, match=r"the value for 'values' has 10\d\d bytes: expected at most 1000"):
+        with pytest.raises(ConfigError, match=r"a value of 10\d\d bytes for 'values': expected at most 1000"):
             peers[0].gather("values", b"x" * 1010)
         with pytest.raises(ConfigError, match="timeout_secs"):
             peers[0].gather("values", 1, timeout_secs=0)
@@ -140,7 +140,7 @@ def test_who_ends_in_order_is_no_loss_until_others_wait_for_it():
         assert together(peers, lambda one: one.note_step(5)) == [None] * 3
         peers[1].close()
         peers[1].close()
-        with pytest.raises(ClusterError, match="worker 1 has closed its line to the others: 'more' cannot be"):
+        with pytest.raises(ClusterError, match="worker 1 has closed its control channel: 'more' cannot be"):
             peers[1].barrier("more")
         for error in together([peers[0], peers[2]], lambda one: one.barrier("more")):
             assert "worker 1 ended after step 5, and worker" in str(error)
@@ -174,7 +174,7 @@ def test_parameter_servers_are_watched_and_end_with_the_workers():
     with joined(2, num_ps=2) as peers, ThreadPoolExecutor(2) as pool:
         served = [pool.submit(outcome, each.serve_until_end) for each in peers[2:]]
         assert together(peers[:2], lambda one: one.gather("rank", one.rank)) == [[0, 1], [0, 1]]
-        assert "a parameter server exchanges nothing" in str(outcome(lambda: peers[2].barrier("step")))
+        assert "in a parameter server: expected a worker" in str(outcome(lambda: peers[2].barrier("step")))
         together(peers[:2], Peers.close)
         assert [each.result(LONG) for each in served] == [None, None]
     with joined(2, num_ps=1) as peers:
@@ -200,7 +200,7 @@ def test_a_lost_worker_is_named_by_all_that_are_left(fault):
     assert sorted(each["rank"] for each in told) == sorted({0, 1, 2} - {whose}), done.stderr
     for each in told:
         assert each["ranks"] == [whose]
-        how = f"it has said nothing for {HEARTBEAT_SECS:g} s" if "stopped" in fault else "its connection"
+        how = f"no heartbeat for {HEARTBEAT_SECS:g} s" if "stopped" in fault else "its connection"
         assert each["error"].startswith(f"worker {whose} was lost: {how}")
         assert each["secs"] >= HEARTBEAT_SECS * 0.7 or "killed" in fault
 
@@ -219,9 +219,9 @@ def test_who_is_missing_at_the_start_is_named_in_all_that_came():
 
 
 def test_who_cannot_have_peers_is_told():
-    with pytest.raises(ConfigError, match="an evaluator stands beside those that train"):
+    with pytest.raises(ConfigError, match="connect_peers got an evaluator"):
         connect_peers(ClusterMember({"worker": ("a:1", "b:1")}, "evaluator", 0))
-    with pytest.raises(ConfigError, match="nothing says where worker 0 listens"):
+    with pytest.raises(ConfigError, match="connect_peers got a member without a meeting point"):
         connect_peers(ClusterMember({"worker": ("a:1", "b:1")}, "worker", 0))
     with pytest.raises(ConfigError, match="heartbeat_secs"):
         connect_peers(ClusterMember(), heartbeat_secs=0)
@@ -231,3 +231,70 @@ def test_who_cannot_have_peers_is_told():
         point = RendezvousOptions(f"127.0.0.1:{other.getsockname()[1]}", 2)
         with pytest.raises(ClusterError, match="worker 0 cannot listen at .* set MASTER_PORT to another one"):
             connect_peers(member_of(point, 0))
+
+
+@pytest.fixture
+def pair():
+    """Two workers."""
+    with joined(2, heartbeat_secs=1.0, straggler_secs=1.0) as peers:
+        yield peers
+
+
+def test_what_a_block_waits_for_is_broken_off_and_the_error_names_who_was_lost(pair):
+    returned = threading.Event()
+    with (
+        pytest.raises(PeerLostError, match="worker 1 failed: no memory") as caught,
+        ended_by_loss(pair[0], returned.set),
+    ):
+        pair[1].report_failure("no memory")
+        assert returned.wait(LONG)
+        raise ConnectionError("the session was closed")
+    assert isinstance(caught.value.__cause__, ConnectionError)
+
+
+def test_a_block_that_ends_well_ends_badly_if_another_was_lost(pair):
+    with pytest.raises(PeerLostError, match="worker 1 failed: no memory"), ended_by_loss(pair[0], lambda: None):
+        pair[1].report_failure("no memory")
+        assert pair[0].wait_until_lost()
+
+
+def test_what_a_block_raises_is_told_to_the_others(pair):
+    with pytest.raises(ZeroDivisionError), ended_by_loss(pair[0], lambda: None):
+        print(1 / 0)
+    assert pair[1].wait_until_lost()
+    assert str(pair[1].error) == "worker 0 failed: ZeroDivisionError: division by zero"
+
+
+def test_an_error_of_a_connection_waits_until_it_is_known_who_was_lost(pair):
+    raised, failing = threading.Event(), None
+    try:
+        with (
+            pytest.raises(PeerLostError, match="worker 1 failed: killed") as caught,
+            ended_by_loss(pair[0], lambda: None, lost_connection=(ConnectionError,)),
+        ):
+            failing = threading.Thread(target=lambda: (raised.wait(LONG), pair[1].report_failure("killed")))
+            failing.start()
+            raised.set()
+            raise ConnectionError("unavailable")
+        assert isinstance(caught.value.__cause__, ConnectionError)
+    finally:
+        failing.join()
+    with joined(2, heartbeat_secs=0.2, straggler_secs=1.0) as peers:
+        # Nobody was lost, so that the error is this worker's own.
+        with pytest.raises(ConnectionError), ended_by_loss(peers[0], lambda: None, lost_connection=(ConnectionError,)):
+            raise ConnectionError("unavailable")
+        assert peers[1].wait_until_lost()
+        assert "worker 0 failed: ConnectionError: unavailable" in str(peers[1].error)
+
+
+def test_an_error_of_the_peers_stays_what_it_is(pair):
+    with pytest.raises(ClusterError, match="my own") as caught, ended_by_loss(pair[0], lambda: None):
+        pair[1].report_failure("no memory")
+        assert pair[0].wait_until_lost()
+        raise ClusterError("my own")
+    assert caught.value.__cause__ is None
+
+
+def test_a_process_that_is_alone_is_left_alone():
+    with pytest.raises(ValueError, match="boo"), ended_by_loss(connect_peers(ClusterMember()), pytest.fail):
+        raise ValueError("boo")

@@ -15,6 +15,7 @@ from tpack.multi_worker.cluster.ports import PortReservation
 from tpack.multi_worker.cluster.rendezvous import meet
 from tpack.multi_worker.control import handshake
 from tpack.multi_worker.control.handshake import RendezvousOptions
+from tpack.multi_worker.control.messages import receive_now, send_now
 
 SECRET = "a secret of 24 characters"
 LONG = 30.0
@@ -69,12 +70,12 @@ def test_who_is_missing_is_named_on_all(master):
 
 def test_a_missing_worker_0_is_named(master):
     error = outcome(RendezvousOptions(master, 2, timeout_secs=0.2), 1)
-    assert f"worker 1 of 2 found nobody at {master} within 0.2 s: worker 0 is missing" in str(error)
+    assert f"worker 1 of 2 found no server at {master} within 0.2 s: worker 0 is missing" in str(error)
 
 
 REFUSED = [
     ({"token": "other"}, "it belongs to the job 'other', and worker 0 to 'job': two jobs, one port"),
-    ({"size": 3}, "it was told of 3 workers, and worker 0 of 2"),
+    ({"size": 3}, "it expects 3 workers, and worker 0 2"),
     ({"secret": SECRET.upper()}, "its TPACK_CLUSTER_SECRET is not that of worker 0"),
 ]
 
@@ -92,7 +93,7 @@ def test_a_stranger_is_refused_and_changes_nothing(master, changes, message):
         first, second = pool.submit(outcome, RendezvousOptions(**right), 0), pool.submit(come_late)
         refused = outcome(RendezvousOptions(**{**right, **changes}), 1)
         is_refused.set()
-        assert f"worker 1 of {changes.get('size', 2)} is told by worker 0" in str(refused)
+        assert f"worker 1 of {changes.get('size', 2)} got from worker 0" in str(refused)
         assert message in str(refused)
         assert len(first.result()) == 2
         assert first.result() == second.result()
@@ -127,7 +128,7 @@ def test_a_worker_that_comes_twice_is_refused_and_the_first_one_stays(master):
         first = pool.submit(outcome, point, 0)
         # One of the two is refused while the third worker is still missing.
         refused = next(each for each in map_as_done(twice))
-        assert "worker 1 has come already, from 127.0.0.1:" in str(refused.result())
+        assert "worker 1 is connected already, from 127.0.0.1:" in str(refused.result())
         third = outcome(point, 2)
         rest = next(each for each in twice if each is not refused)
         assert third == first.result() == rest.result()
@@ -155,8 +156,8 @@ def knock(point, rank, port):
     theirs = handshake._read_challenge(connection, point, rank)
     said = {"for": "meeting", "rank": rank, "size": point.size, "token": point.token, "port": port}
     proof = handshake.proof(point.secret, "join", theirs, "x", said)
-    handshake.send(connection, {"said": said, "number": "x", "proof": proof})
-    return connection, handshake.receive(connection)
+    send_now(connection, {"said": said, "number": "x", "proof": proof})
+    return connection, receive_now(connection, LONG)
 
 
 def test_a_worker_that_goes_may_come_again(master):
@@ -169,18 +170,27 @@ def test_a_worker_that_goes_may_come_again(master):
         # Refused until the first connection is known to be gone.
         connection, answer = knock(point, 1, 8)
         while "refused" in answer:
-            assert "worker 1 has come already" in answer["refused"]
+            assert "worker 1 is connected already" in answer["refused"]
             connection.close()
             connection, answer = knock(point, 1, 8)
         with connection:
             third = outcome(point, 2)
-            assert handshake.receive(connection)["addresses"] == list(third) == list(first.result())
+            assert receive_now(connection, LONG)["addresses"] == list(third) == list(first.result())
         assert third[1] == "127.0.0.1:8"
 
 
-@pytest.mark.parametrize(
-    "data", [b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\2[]", b"\0\0\0\2{}", b"\xff\xff\xff\xff", b'\0\0\0\x0a{"said":1}', b""]
-)
+GARBAGE = [
+    b"GET / HTTP/1.1\r\n\r\n",
+    b"\0\0\0\2" + bytes(8) + b"[]",
+    b"\0\0\0\2" + bytes(8) + b"{}",
+    b"\0\0\0\x0a" + bytes(8) + b'{"said":1}',
+    b"\0\0\x10\0" + bytes(8) + b"[" * 4096,
+    b"\xff" * 12,
+    b"",
+]
+
+
+@pytest.mark.parametrize("data", GARBAGE)
 def test_garbage_does_not_disturb_a_meeting(master, data):
     point = RendezvousOptions(master, 2, timeout_secs=LONG)
     with ThreadPoolExecutor(1) as pool:
@@ -197,8 +207,8 @@ def test_a_proof_that_was_overheard_proves_nothing_later(master):
         handshake._read_challenge(connection, point, 1)
         said = {"for": "meeting", "rank": 1, "size": 2, "token": "", "port": 7}
         overheard = handshake.proof(SECRET, "join", "the number of another challenge", "x", said)
-        handshake.send(connection, {"said": said, "number": "x", "proof": overheard})
-        assert "TPACK_CLUSTER_SECRET is not that of worker 0" in handshake.receive(connection)["refused"]
+        send_now(connection, {"said": said, "number": "x", "proof": overheard})
+        assert "TPACK_CLUSTER_SECRET is not that of worker 0" in receive_now(connection, LONG)["refused"]
         assert host._joined == {}
 
 
@@ -210,7 +220,7 @@ def serve(listener, *messages):
             if isinstance(message, bytes):
                 connection.sendall(message)
             else:
-                handshake.send(connection, message)
+                send_now(connection, message)
         connection.shutdown(socket.SHUT_WR)
         with suppress(ConnectionResetError):
             while connection.recv(1024):
@@ -225,9 +235,9 @@ HELLO = {"tpack rendezvous": handshake._PROTOCOL, "number": "n", "has_secret": T
     [
         ([b"SSH-2.0-OpenSSH_9.2\r\n"], "is not worker 0 of a tpack cluster: another program has the port"),
         ([{"hello": 1}], "is not worker 0 of a tpack cluster"),
-        ([{**HELLO, "tpack rendezvous": 9}], "worker 0 speaks version 9 of the rendezvous, worker 1 2"),
+        ([{**HELLO, "tpack rendezvous": 9}], "worker 0 has version 9 of the protocol, worker 1 3"),
         ([HELLO], "worker 1 has lost worker 0 at .* before all 2 had met"),
-        ([HELLO, {"addresses": ["evil:1", "b:1"], "proof": "00"}], "of who answers at .* is not that of worker 1"),
+        ([HELLO, {"addresses": ["evil:1", "b:1"], "proof": "00"}], "of the server at .* is not that of worker 1"),
         ([HELLO, {"surprise": 1}], "worker 1 has lost worker 0 .*'addresses'"),
     ],
 )

@@ -76,7 +76,7 @@ def test_a_worker_0_that_goes_without_a_word_is_lost(line):
     line, hub = line
     hub.close()
     assert line.wait_for_error(LONG)
-    assert re.match("worker 0 was lost: its connection (was closed without a word|broke)", str(line.error))
+    assert re.match("worker 0 was lost: its connection (was closed without a farewell|broke)", str(line.error))
 
 
 def test_a_worker_0_that_has_said_that_it_is_over_is_not(line):

@@ -1,56 +1,190 @@
-"""What is said before a worker is let in; whole meetings are in ``test_rendezvous.py`` and ``test_hub.py``."""
+"""The handshake, and who is admitted; whole meetings are in ``test_rendezvous.py`` and ``test_hub.py``."""
 
+import contextlib
+import errno
+import resource
+import selectors
 import socket
+import threading
+import time
 
 import pytest
 
-from tpack.errors import ConfigError
+from tests.helpers.peer_groups import LONG, joined, member_of, outcome, together
+from tpack.errors import ClusterError, ConfigError
+from tpack.multi_worker.cluster.peers import connect_peers
+from tpack.multi_worker.cluster.ports import PortReservation
+from tpack.multi_worker.control import handshake
 from tpack.multi_worker.control.handshake import (
+    Admission,
     Rejected,
     RendezvousOptions,
-    challenge,
-    check_newcomer,
+    connect,
     is_on_this_machine,
     is_proven,
     present,
     proof,
-    receive,
-    send,
 )
+from tpack.multi_worker.control.messages import receive_now, send_now
 
 SECRET = "a secret of 24 characters"
-POINT = RendezvousOptions("127.0.0.1:5000", 2, "job", SECRET)
+
+
+class Server:
+    """A server of two workers, and a loop that runs until a condition holds."""
+
+    def __init__(self, point, admit=None):
+        self.point = point
+        self.admitted = []
+        self.selector = selectors.DefaultSelector()
+        self.admission = Admission(point, time.monotonic() + LONG, self.selector, admit or self.admit)
+
+    def admit(self, newcomer):
+        self.admitted.append(newcomer)
+        newcomer.channel.send({"let_in": newcomer.rank})
+        newcomer.channel.flush()
+
+    def serve_until(self, condition):
+        """Run the loop."""
+        deadline = time.monotonic() + LONG
+        while not condition():
+            assert time.monotonic() < deadline
+            for key, _ in self.selector.select(0.05):
+                key.data()
+            self.admission.look(time.monotonic())
+
+    def close(self):
+        self.admission.close()
+        for newcomer in self.admitted:
+            newcomer.channel.close()
+        self.selector.close()
 
 
 @pytest.fixture
-def ends():
-    """Both ends of a connection over the network."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        ours = socket.create_connection(listener.getsockname())
-        theirs, _ = listener.accept()
-    with ours, theirs:
-        for end in (ours, theirs):
-            end.settimeout(60)
-        yield ours, theirs
+def server():
+    with PortReservation() as reservation:
+        server = Server(RendezvousOptions(f"127.0.0.1:{reservation.port}", 2, "job", SECRET, LONG))
+        yield server
+        server.close()
 
 
-def said_by(ends, point=POINT, rank=1, purpose="line"):
-    """Return what worker 0 makes of a peer."""
-    ours, theirs = ends
-    number = challenge(theirs, POINT)
-    present(ours, point, rank, purpose)
-    return check_newcomer(theirs, POINT, receive(theirs), number)
+def answer_to(server, point=None, rank=1, purpose="line"):
+    """Return the answer to a peer."""
+    answers = []
+
+    def ask():
+        with connect(server.point, rank, time.monotonic() + LONG) as connection:
+            present(connection, point or server.point, rank, purpose)
+            answers.append(receive_now(connection, LONG))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    server.serve_until(lambda: not thread.is_alive())
+    return answers[0]
 
 
-def test_a_worker_of_the_job_is_let_in(ends):
-    assert said_by(ends) == {"for": "line", "rank": 1, "size": 2, "token": "job"}
+def test_a_worker_of_the_job_is_admitted(server):
+    assert answer_to(server) == {"let_in": 1}
+    (newcomer,) = server.admitted
+    assert newcomer.said == {"for": "line", "rank": 1, "size": 2, "token": "job"}
+    assert server.admission.refused == []
 
 
-def test_parameter_servers_come_after_the_workers(ends):
-    assert said_by(ends, rank=2, purpose="watch")["rank"] == 2
+def test_parameter_servers_come_after_the_workers(server):
+    assert answer_to(server, rank=2, purpose="watch") == {"let_in": 2}
     for rank, purpose in ((1, "watch"), (2, "line"), (-1, "line")):
-        with pytest.raises(Rejected, match=f"its rank is {rank}: expected 0 to 1"):
-            said_by(ends, rank=rank, purpose=purpose)
+        refused = answer_to(server, rank=rank, purpose=purpose)["refused"]
+        assert refused == f"its rank is {rank}: expected 0 to 1"
+    assert len(server.admission.refused) == 3
+
+
+def test_an_error_of_the_owner_is_an_answer_and_not_the_end():
+    def admit(newcomer):
+        raise Rejected("not now") if newcomer.rank else KeyError("port")
+
+    with PortReservation() as reservation:
+        server = Server(RendezvousOptions(f"127.0.0.1:{reservation.port}", 2, "job", SECRET, LONG), admit)
+        assert answer_to(server, rank=1)["refused"] == "not now"
+        assert answer_to(server, rank=0)["refused"] == "its message cannot be read ('port')"
+        server.close()
+
+
+def test_peers_without_proof_are_dropped_after_a_time_and_hold_a_small_message_only(server, monkeypatch):
+    monkeypatch.setattr(handshake, "HELLO_SECS", 0.2)
+    with socket.create_connection(("127.0.0.1", int(server.point.master.split(":")[1]))) as stranger:
+        # Part of a message; each new part does not begin the time again.
+        stranger.sendall(b"\0\0\x10\0" + bytes(8) + b"[" * 4000)
+        server.serve_until(lambda: bool(server.admission._newcomers))
+        (newcomer,) = server.admission._newcomers.values()
+        server.serve_until(lambda: len(newcomer.channel._unread) == 4012)
+        stranger.sendall(b"[")
+        server.serve_until(lambda: not server.admission._newcomers)
+        stranger.settimeout(LONG)
+        with contextlib.suppress(ConnectionResetError):
+            while stranger.recv(1000):
+                pass
+    assert answer_to(server) == {"let_in": 1}
+
+
+def ports_of(server):
+    """Return the ports of the peers without proof."""
+    return {channel._connection.getpeername()[1] for channel in server.admission._newcomers}
+
+
+def test_the_oldest_of_many_strangers_gives_way(server, monkeypatch):
+    monkeypatch.setattr(handshake, "_MOST_STRANGERS", 0)
+    address = ("127.0.0.1", int(server.point.master.split(":")[1]))
+    with contextlib.ExitStack() as stack:
+        strangers = []
+        for _ in range(6):
+            strangers.append(stack.enter_context(socket.create_connection(address)))
+            newest = strangers[-1].getsockname()[1]
+            server.serve_until(lambda newest=newest: newest in ports_of(server))
+        # Two for each worker.
+        assert len(server.admission._newcomers) == 4
+        for stranger in strangers[:2]:
+            assert receive_now(stranger, LONG)["has_secret"]
+            with pytest.raises(OSError, match="closed|reset"):
+                receive_now(stranger, LONG)
+        assert answer_to(server) == {"let_in": 1}
+
+
+def test_a_lack_of_descriptors_ends_nothing(server, monkeypatch):
+    monkeypatch.setattr(handshake, "_PAUSE_SECS", 0.01)
+    accept, failed = server.admission._listener.accept, []
+
+    class Listener:
+        """Has no descriptor for the first peer."""
+
+        fileno, close = server.admission._listener.fileno, server.admission._listener.close
+
+        def accept(self):
+            if not failed:
+                failed.append(True)
+                raise OSError(errno.EMFILE, "Too many open files")
+            return accept()
+
+    listener, own = Listener(), server.admission._listener
+    server.selector.unregister(own)
+    server.admission._listener = listener
+    server.selector.register(listener, selectors.EVENT_READ, server.admission._accept)
+    assert answer_to(server) == {"let_in": 1}
+    assert failed
+
+
+def test_many_strangers_take_no_threads_and_do_not_disturb_a_training():
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4
+    with joined() as peers, contextlib.ExitStack() as stack:
+        num_threads = threading.active_count()
+        point = peers[0]._hub._point
+        host, port = point.master.split(":")
+        strangers = [stack.enter_context(socket.create_connection((host, int(port)))) for _ in range(min(200, most))]
+        for stranger in strangers:
+            stranger.sendall(b"\0\0\0\x40" + bytes(8) + b"{")
+        assert together(peers, lambda one: one.gather("rank", one.rank)) == [[0, 1, 2]] * 3
+        assert threading.active_count() == num_threads
+        late = outcome(lambda: connect_peers(member_of(point, 1), timeout_secs=LONG))
+        assert "worker 1 is connected already" in str(late)
 
 
 def test_a_proof_is_for_its_words_alone():
@@ -64,31 +198,22 @@ def test_a_proof_is_for_its_words_alone():
             (sealed, (None, "join", 1, {"a": 2})),
             (None, (SECRET, "join", 1, {"a": 2})),
             ("", (SECRET, "join", 1, {"a": 2})),
+            ("\u00e9\ud800", (SECRET, "join", 1, {"a": 2})),
         ]
     )
 
 
-def test_the_secret_is_never_sent_and_never_shown(ends):
-    ours, theirs = ends
-    challenge(theirs, POINT)
-    present(ours, POINT, 1, "line")
-    assert SECRET.encode() not in theirs.recv(10_000)
-    assert SECRET not in repr(POINT)
-
-
-def test_messages_are_read_as_they_were_sent(ends):
-    ours, theirs = ends
-    send(ours, {"a": [1, None]})
-    assert receive(theirs) == {"a": [1, None]}
-    ours.sendall(b"\0\0\0\2[]")
-    with pytest.raises(ValueError, match="a message that is no object"):
-        receive(theirs)
-    ours.sendall(b"\xff\xff\xff\xff")
-    with pytest.raises(ValueError, match="a message of 4294967295 bytes"):
-        receive(theirs)
-    ours.close()
-    with pytest.raises(OSError, match="the connection was closed"):
-        receive(theirs)
+def test_the_secret_is_never_sent_and_never_shown():
+    point = RendezvousOptions("127.0.0.1:5000", 2, "job", SECRET)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ours = socket.create_connection(listener.getsockname())
+        theirs, _ = listener.accept()
+    with ours, theirs:
+        send_now(theirs, {"tpack rendezvous": handshake._PROTOCOL, "number": "n", "has_secret": True})
+        present(ours, point, 1, "line")
+        theirs.settimeout(LONG)
+        assert SECRET.encode() not in theirs.recv(10_000)
+    assert SECRET not in repr(point)
 
 
 @pytest.mark.parametrize(
@@ -109,3 +234,18 @@ def test_a_short_secret_is_refused():
         ConfigError, match="TPACK_CLUSTER_SECRET has 6 characters: expected at least 16, .*openssl rand"
     ):
         RendezvousOptions("a:1", 2, "", "secret")
+
+
+def test_a_long_token_is_shortened_and_stays_different_from_others():
+    one, other = (RendezvousOptions("a:1", 2, "job " * 1000 + end).token for end in "xy")
+    assert one != other
+    assert one == RendezvousOptions("a:1", 2, "job " * 1000 + "x").token
+    assert max(len(one), len(other)) < 300
+
+
+def test_a_port_in_use_is_an_error(server):
+    with (
+        selectors.DefaultSelector() as selector,
+        pytest.raises(ClusterError, match="worker 0 cannot listen at .* set MASTER_PORT to another one"),
+    ):
+        Admission(server.point, time.monotonic() + LONG, selector, print)

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from tpack.multi_worker.control.messages import Channel, ControlMessage, Waker
+from tpack.multi_worker.control.messages import Channel, ControlMessage, Waker, receive_now, send_now
 
 LARGEST = 1 << 24
 
@@ -49,11 +49,57 @@ def test_what_came_before_the_end_is_heard(ends):
         other.flush()
 
 
+def test_messages_of_a_blocking_socket_have_the_same_frames(ends):
+    one, end = socket.socketpair()
+    other = Channel(end, LARGEST)
+    with one:
+        send_now(one, {"a": [1, None]})
+        assert other.receive() == [ControlMessage({"a": [1, None]}, b"")]
+        with pytest.raises(TimeoutError):
+            receive_now(one, 0.01)
+        other.send({"b": 2})
+        other.send({"more": 3}, b"data")
+        other.flush()
+        assert receive_now(one, 60) == {"b": 2}
+        with pytest.raises(ValueError, match="a message of 11 and 4 bytes"):
+            receive_now(one, 60)
+        assert one.recv(15) == b'{"more": 3}data'
+        other.close()
+        with pytest.raises(ConnectionResetError, match="the connection was closed"):
+            receive_now(one, 60)
+
+
+def test_nothing_is_kept_beyond_the_limits():
+    stranger, end = socket.socketpair()
+    channel = Channel(end, 0, 64)
+    stranger.setblocking(False)
+    with stranger:
+        stranger.sendall(b"\0\0\0\x40" + bytes(8) + b"[" * 63)
+        assert channel.receive() == []
+        assert len(channel._unread) == 75
+        stranger.sendall(b"x" * 10_000)
+        with pytest.raises(ValueError, match="Expecting|nested"):
+            channel.receive()
+        assert len(channel._unread) <= 76
+    channel.close()
+
+
+def test_a_proven_peer_may_send_more():
+    one, end = socket.socketpair()
+    channel = Channel(end, 0, 64)
+    channel.allow(1000)
+    with one:
+        one.sendall(b"\0\0\0\2" + (1000).to_bytes(8, "big") + b"{}" + bytes(1000))
+        assert channel.receive() == [ControlMessage({}, bytes(1000))]
+    channel.close()
+
+
 NO_MESSAGES = [
     b"GET / HTTP/1.1\r\n\r\n",
     b"\0\0\0\2" + bytes(8) + b"{]",
     b"\0\0\0\1" + bytes(8) + b"3",
     b"\0\0\0\2\xff" + bytes(7),
+    b"\0\0\x40\0" + bytes(8) + b"[" * 0x4000,
 ]
 
 

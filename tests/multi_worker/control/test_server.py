@@ -11,15 +11,16 @@ from tpack.errors import ClusterError
 from tpack.multi_worker.cluster.peers import Peers, connect_peers
 from tpack.multi_worker.cluster.ports import PortReservation
 from tpack.multi_worker.cluster.rendezvous import meet
-from tpack.multi_worker.control import client, handshake
-from tpack.multi_worker.control.accept import Door
-from tpack.multi_worker.control.handshake import RendezvousOptions
-from tpack.multi_worker.control.server import named, workers
+from tpack.multi_worker.control import client as line
+from tpack.multi_worker.control import handshake
+from tpack.multi_worker.control.handshake import Admission, RendezvousOptions
+from tpack.multi_worker.control.messages import receive_now
+from tpack.multi_worker.control.server import ControlServer, Timeouts, named, workers
 
 STRANGERS = [
-    ({}, 1, "worker 1 is there already: it comes twice, or another job has the port"),
+    ({}, 1, "worker 1 is connected already: this is a duplicate, or another job has the port"),
     ({"token": "other"}, 1, "it belongs to the job 'other', and worker 0 to 'job': two jobs, one port"),
-    ({"size": 4}, 3, "it was told of 4 workers, and worker 0 of 3"),
+    ({"size": 4}, 3, "it expects 4 workers, and worker 0 3"),
     ({"secret": SECRET.upper()}, 1, "its TPACK_CLUSTER_SECRET is not that of worker 0"),
     ({"secret": None}, 1, "worker 0 has a TPACK_CLUSTER_SECRET and worker 1 has none: expected the same in all"),
 ]
@@ -34,7 +35,7 @@ def warnings(monkeypatch):
         said.append(text)
         comes.release()
 
-    monkeypatch.setattr(client.logger, "warning", warn)
+    monkeypatch.setattr(line.logger, "warning", warn)
     return said, comes
 
 
@@ -46,7 +47,7 @@ def test_strangers_are_refused_and_disturb_nobody():
             assert message in str(outcome(lambda other=other, rank=rank: connect_peers(member_of(other, rank))))
         # Who comes to the rendezvous of a job that has begun is late, or takes the port of another job.
         error = outcome(lambda: meet(point, 2))
-        assert "the 3 workers of this job have met already, worker 2 among them: it comes twice or too late" in str(
+        assert "the 3 workers of this job have met already, worker 2 among them: it is a duplicate or late" in str(
             error
         )
         for data in (b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\2{}", b""):
@@ -57,10 +58,10 @@ def test_strangers_are_refused_and_disturb_nobody():
 
 def test_who_comes_for_its_next_training_waits_until_worker_0_has_left_the_last(monkeypatch):
     asked = threading.Semaphore(0)
-    refuse = Door._refuse
+    refuse = Admission._refuse
 
-    def told(door, connection, why):
-        refuse(door, connection, why)
+    def told(*arguments):
+        refuse(*arguments)
         asked.release()
 
     with joined(size=2) as peers, monkeypatch.context() as patch:
@@ -69,14 +70,14 @@ def test_who_comes_for_its_next_training_waits_until_worker_0_has_left_the_last(
         # Worker 0 does not read the end of this line.
         patch.setattr(hub, "_hear", lambda rank: None)
         peers[1].close()
-        patch.setattr(Door, "_refuse", told)
+        patch.setattr(Admission, "_refuse", told)
         late = outcome(lambda: connect_peers(member_of(point, 1), timeout_secs=0.1))
-        assert f"not let in within 0.1 s: worker 0 at {point.master} is still in the training before" in str(late)
+        assert f"not admitted within 0.1 s: worker 0 at {point.master} is still in the last training" in str(late)
         with ThreadPoolExecutor(1) as pool:
             coming = pool.submit(outcome, lambda: connect_peers(member_of(point, 1), timeout_secs=LONG))
             for _ in range(3):
                 assert asked.acquire(timeout=LONG)
-            assert set(hub._door.refused) == {"127.0.0.1: again"}
+            assert set(hub._admission.refused) == {"127.0.0.1: again"}
             patch.undo()
             peers[0].close()
             again = [connect_peers(member_of(point, 0), timeout_secs=LONG), coming.result(LONG)]
@@ -160,10 +161,54 @@ def test_a_process_that_was_stopped_itself_accuses_nobody():
         did_not_listen(hub, 1.1 * LONG)
         for error in together(peers, lambda one: one.barrier("step")):
             assert isinstance(error, ClusterError)
-            assert "worker 0 was stopped, or had no time, for 66.0 s, so that the others have taken" in str(error)
+            assert "worker 0 was stopped, or got no CPU time, for 66.0 s, so that the others have given" in str(error)
 
 
 def test_ranks_in_words():
     assert workers([2]) == "worker 2"
     assert workers({3, 1}) == "workers 1, 3"
     assert named(list(range(25))) == ", ".join(map(str, range(20))) + " and 5 more"
+
+
+@pytest.fixture
+def hub():
+    """A hub of four workers that is not started, its point, and a function that lets a worker connect."""
+    with PortReservation() as reservation:
+        point = RendezvousOptions(f"127.0.0.1:{reservation.port}", 4, "job", SECRET, LONG)
+        hub = ControlServer(point, Timeouts(heartbeat_secs=LONG, straggler_secs=LONG, timeout_secs=LONG, largest=1000))
+        own = hub.start()
+        yield hub, point
+        hub._has_failed = True
+        own.close()
+        hub.close(LONG)
+
+
+def ask(point, rank, purpose="line", left=None):
+    """Return the answer to a worker that has closed a channel before, and both nonces."""
+    with handshake.connect(point, rank, time.monotonic() + LONG) as connection:
+        numbers = handshake.present(connection, point, rank, purpose, left=left)
+        return receive_now(connection, LONG), numbers
+
+
+def test_each_worker_is_admitted_once_by_a_proof(hub):
+    hub, point = hub
+    for rank, purpose in ((1, "line"), (3, "line"), (4, "watch")):
+        answer, numbers = ask(point, rank, purpose)
+        assert handshake.is_proven(answer["proof"], SECRET, "line", *numbers, {"let_in": rank})
+    answers = [ask(point, rank)[0] for rank in (0, 1, 3)]
+    assert [answer["refused"].split(":")[0] for answer in answers] == [
+        f"worker {rank} is connected already" for rank in (0, 1, 3)
+    ]
+    assert "the 4 workers of this job have met already" in ask(point, 2, "meeting")[0]["refused"]
+    assert sorted(hub._workers) == [0, 1, 3, 4]
+
+
+def test_a_worker_that_has_left_its_channel_may_try_again_and_a_second_one_may_not(hub):
+    _, point = hub
+    # The hub has not read a farewell.
+    _, (number, _) = ask(point, 1)
+    assert ask(point, 1, left=number)[0] == {"refused": "again"}
+    for left in (None, "", "another", 1):
+        assert "worker 1 is connected already" in ask(point, 1, left=left)[0]["refused"]
+    for left in (None, ""):
+        assert "worker 0 is connected already" in ask(point, 0, left=left)[0]["refused"]

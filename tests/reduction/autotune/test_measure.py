@@ -51,8 +51,8 @@ def test_only_the_last_line_is_the_answer():
     [
         ("import os; os.abort()", "exit code -6: "),
         ("raise SystemExit('no luck')", "exit code 1: no luck"),
-        ("pass", "an answer that cannot be read"),
-        ("print('3')", "an answer that cannot be read"),
+        ("pass", "it ended without an answer"),
+        ("print('3')", "it ended without an answer"),
         ("print(json.dumps({}))", "an answer that cannot be read: 'secs'"),
         (
             "print(json.dumps(dict(secs=[], name=1)))",
@@ -70,7 +70,7 @@ def test_a_process_that_hangs_is_killed():
 
 
 def test_a_process_that_cannot_be_started_is_an_error():
-    assert error_of(("/no/such/program",)).startswith("the measuring process could not be started: ")
+    assert error_of(("/no/such/program",)).startswith("it could not be started: ")
 
 
 @pytest.mark.parametrize("name", ["steps", "rounds", "timeout_secs"])

@@ -4,9 +4,8 @@ import inspect
 
 import tpack.tf1.contrib.estimator as contrib
 from tpack.estimator import TowerOptimizer, replicate_model_fn
-from tpack.tf1.estimator.heads.classification import BinaryClassHead, MultiClassHead
+from tpack.tf1.estimator.heads.classification import BinaryClassHead, MultiClassHead, MultiLabelHead
 from tpack.tf1.estimator.heads.multi import MultiHead
-from tpack.tf1.estimator.heads.multi_label import MultiLabelHead
 from tpack.tf1.estimator.heads.regression import LogisticRegressionHead, PoissonRegressionHead, RegressionHead
 
 

@@ -37,5 +37,5 @@ def test_examples_are_counted_by_the_first_feature(graph, tmp_path):
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         assert session.run(spec.predictions["predictions"]).tolist() == [[0.0]] * 3
-    with pytest.raises(ConfigError, match="counts examples by a dict of features"):
+    with pytest.raises(ConfigError, match="expected a dict of features, to count"):
         estimator.model_fn({}, None, "infer")

@@ -11,7 +11,6 @@ from tpack.tf1.estimator.heads.classification import BinaryClassHead, MultiClass
 def test_the_number_of_classes_chooses_the_head():
     assert isinstance(canned.classification_head(2, None, None, "sum"), BinaryClassHead)
     assert isinstance(canned.classification_head(3, None, None, "sum"), MultiClassHead)
-    assert canned.regression_head(2, None, "sum").logits_dimension == 2
     with pytest.raises(ConfigError, match="n_classes=1"):
         canned.classification_head(1, None, None, "sum")
 

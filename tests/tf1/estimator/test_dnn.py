@@ -90,5 +90,5 @@ def test_dropout_is_for_training_and_batches_are_normalised(tmp_path, graph, ses
 def test_wrong_arguments_are_refused():
     with pytest.raises(ConfigError, match="hidden_units=0"):
         DNNRegressor([3, 0], COLUMN)
-    with pytest.raises(ConfigError, match="dropout of a network must be at least 0 and less than 1, got 1.0"):
+    with pytest.raises(ConfigError, match="expected at least 0 and less than 1"):
         DNNClassifier([3], COLUMN, dropout=1.0)

@@ -69,5 +69,5 @@ def test_one_part_alone_is_enough(tmp_path, graph, part):
 def test_wrong_arguments_are_refused():
     with pytest.raises(ConfigError, match="expected linear_feature_columns, dnn_feature_columns or both"):
         DNNLinearCombinedClassifier()
-    with pytest.raises(ConfigError, match="dnn_feature_columns want dnn_hidden_units"):
+    with pytest.raises(ConfigError, match="dnn_feature_columns without dnn_hidden_units"):
         DNNLinearCombinedClassifier(dnn_feature_columns=dense_columns())

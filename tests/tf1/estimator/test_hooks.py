@@ -3,8 +3,7 @@
 import tensorflow.compat.v1 as tf
 
 from tpack.tf1.estimator.baseline import BaselineRegressor
-from tpack.tf1.estimator.early_stopping import read_eval_metrics
-from tpack.tf1.estimator.hooks import InMemoryEvaluatorHook, make_stop_at_checkpoint_step_hook
+from tpack.tf1.estimator.hooks import InMemoryEvaluatorHook, make_stop_at_checkpoint_step_hook, read_eval_metrics
 from tpack.tf1.estimator.run_config import RunConfig
 
 

@@ -56,13 +56,13 @@ def test_under_a_strategy_it_is_a_dataset(graph):
 
 def test_wrong_arrays_are_refused():
     cases = [
-        ({"x": X}, X, None, ConfigError, "shuffle must be said"),
-        ({"x": X}, X[:3], False, ConfigError, "must have as many examples"),
-        ({}, X, False, ConfigError, "x of numpy_input_fn must have at least one array"),
-        ({"x": X}, {}, False, ConfigError, "y of numpy_input_fn must have at least one array"),
-        ({"x": X}, {"x": X}, False, ConfigError, "a feature and a label have the same name: x"),
-        ({"x": [1, 2]}, None, False, WrongTypeError, "'x' is .*1, 2"),
-        (X[:0], None, False, ConfigError, "has no example"),
+        ({"x": X}, X, None, ConfigError, "expected True to train, or False to evaluate and to predict"),
+        ({"x": X}, X[:3], False, ConfigError, r"got x and y of \{'x': 5, 'y': 3\} examples: expected one number"),
+        ({}, X, False, ConfigError, r"got x=\{\}: expected at least one array"),
+        ({"x": X}, {}, False, ConfigError, r"got y=\{\}: expected at least one array"),
+        ({"x": X}, {"x": X}, False, ConfigError, "got a feature and a label of one name, x: expected different names"),
+        ({"x": [1, 2]}, None, False, WrongTypeError, "expected an array or a dict of arrays"),
+        (X[:0], None, False, ConfigError, "got x without examples: expected at least one"),
     ]
     for x, y, shuffle, error, message in cases:
         with pytest.raises(error, match=message):
@@ -114,14 +114,14 @@ def test_columns_of_a_data_frame_are_features(frame):
 
 
 def test_wrong_data_frames_are_refused(frame, monkeypatch):
-    with pytest.raises(WrongTypeError, match="x of pandas_input_fn must be a DataFrame"):
+    with pytest.raises(WrongTypeError, match="got x=a dict of 1: expected a DataFrame"):
         pandas_input_fn({"p": X}, shuffle=False)
-    with pytest.raises(WrongTypeError, match="y of pandas_input_fn must be a Series or a DataFrame"):
+    with pytest.raises(WrongTypeError, match="expected a Series or a DataFrame"):
         pandas_input_fn(frame, X, shuffle=False)
-    with pytest.raises(ConfigError, match="must have the same index"):
+    with pytest.raises(ConfigError, match="got x and y of different indexes: expected the same index"):
         pandas_input_fn(frame, Series([1, 0, 1], [1, 2, 3]), shuffle=False)
-    with pytest.raises(ConfigError, match="there is a feature called 'p'"):
+    with pytest.raises(ConfigError, match="expected another name than that of a feature"):
         pandas_input_fn(frame, Series([1, 0, 1], [5, 6, 7]), shuffle=False, target_column="p")
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(DependencyError, match="wants pandas, which is not installed"):
+    with pytest.raises(DependencyError, match="expected it to be installed; use pip install pandas"):
         pandas_input_fn(frame, shuffle=False)

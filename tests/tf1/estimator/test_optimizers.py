@@ -14,10 +14,10 @@ def test_a_name_an_object_and_a_function_stand_for_an_optimizer(graph):
 
 
 def test_what_is_no_optimizer_is_refused():
-    with pytest.raises(ConfigError, match="there is no optimizer called 'adam'"):
+    with pytest.raises(ConfigError, match="expected one of Adagrad, Adam, Ftrl, RMSProp, SGD"):
         check_optimizer("adam")
     for wrong in (3, tf.keras.optimizers.SGD()):
         with pytest.raises(WrongTypeError, match=r"a tf.train.Optimizer of TensorFlow 1, its name, or a function"):
             check_optimizer(wrong)
-    with pytest.raises(WrongTypeError, match="the function of an optimizer must return a tf.train.Optimizer"):
+    with pytest.raises(WrongTypeError, match=r"expected a tf\.train\.Optimizer"):
         make_optimizer(lambda: "Adam", 0.1)

@@ -82,12 +82,18 @@ def test_a_config_keeps_the_options_of_a_tpu():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: tpu.TPUEstimator(model_fn), "wants use_tpu=False"),
-        (lambda: tpu.TPUEstimator(model_fn, params={"batch_size": 3}, use_tpu=False), "must not have batch_size"),
+        (lambda: tpu.TPUEstimator(model_fn), "expected False, since there are no TPUs here"),
+        (
+            lambda: tpu.TPUEstimator(model_fn, params={"batch_size": 3}, use_tpu=False),
+            "expected none of them, since it adds them",
+        ),
         (lambda: tpu.TPUEstimator(model_fn, use_tpu=False, eval_batch_size=0), "eval_batch_size"),
-        (lambda: tpu.TPUEstimator(use_tpu=False), "must be a function, got None"),
-        (lambda: tpu.TPUEstimator(lambda features: None, use_tpu=False), "must take params"),
-        (lambda: tpu.RunConfig(master="grpc://10.0.0.1"), "master must be None, got 'grpc"),
+        (lambda: tpu.TPUEstimator(use_tpu=False), "got model_fn=None: expected a function"),
+        (
+            lambda: tpu.TPUEstimator(lambda features: None, use_tpu=False),
+            "expected a function that takes params, which have the size of a batch",
+        ),
+        (lambda: tpu.RunConfig(master="grpc://10.0.0.1"), "expected None, since there are no TPUs and no servers here"),
     ],
 )
 def test_what_cannot_be_is_refused(call, message):
@@ -96,7 +102,7 @@ def test_what_cannot_be_is_refused(call, message):
 
 
 def test_an_input_without_params_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="must take params"):
+    with pytest.raises(ConfigError, match="expected a function that takes params, which have the size of a batch"):
         make(tmp_path).train(lambda: None)
-    with pytest.raises(ConfigError, match="got a tuple of 2: expected a function that takes params"):
+    with pytest.raises(ConfigError, match="expected a function that takes params, which have the size of a"):
         make(tmp_path).train((np.zeros(3), np.zeros(3)))

@@ -5,7 +5,7 @@ import pytest
 from tests.helpers.faulty_storage import Hanging, faulty_storage, half, unreachable
 from tpack.errors import ConfigError, DependencyError, RemoteError
 from tpack.utils.remote import store as store_module
-from tpack.utils.remote.store import Store, is_remote
+from tpack.utils.remote.store import Store
 
 
 @pytest.fixture
@@ -13,23 +13,6 @@ def storage(monkeypatch):
     monkeypatch.setattr(store_module, "WAITS_SECS", (0.0, 0.0))
     with faulty_storage() as found:
         yield found
-
-
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        ("s3://bucket/run", True),
-        ("memory://run", True),
-        ("file:///tmp/run", False),
-        ("FILE:///tmp/run", False),
-        ("train_log/run", False),
-        ("C://run", False),
-        ("s3://", False),
-        (None, False),
-    ],
-)
-def test_urls_are_told_from_paths(path, expected):
-    assert is_remote(path) is expected
 
 
 def test_objects_are_put_listed_fetched_moved_and_removed(storage, tmp_path):

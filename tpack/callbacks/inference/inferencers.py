@@ -16,10 +16,11 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.errors import CallbackError
+from tpack.graph_copy import op_kinds
 from tpack.tower.names import op_and_tensor_name
 from tpack.tower.per_graph import PerGraph
 from tpack.tower.tower_func import TowerHandle
-from tpack.utils.argtools import log_once
+from tpack.utils.logger import log_once
 from tpack.utils.stats import BinaryStatistics, RatioCounter
 from tpack.utils.validation import check_arguments
 
@@ -296,19 +297,15 @@ def _labels_behind(wrong: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:
 
     Changes other than of the vector's form may leave out labels on purpose.
     """
-    op = _origin(wrong, _SAME_SAMPLES)
-    if op.type in ("InTopK", "InTopKV2"):
+    op = _origin(wrong, op_kinds.SAME_SAMPLES)
+    if op.type in op_kinds.TOP_K:
         return [(op.inputs[1], op.inputs[0])]
-    sides = list(op.inputs) if op.type in ("Equal", "NotEqual") else []
+    sides = list(op.inputs) if op.type in op_kinds.COMPARISONS else []
     for predicted, labels in (sides, sides[::-1]) if sides else ():
-        maximum = _origin(predicted, _SAME_VALUES)
+        maximum = _origin(predicted, op_kinds.SAME_VALUES)
         if maximum.type == "ArgMax" and labels.dtype.is_integer:
             return [(labels, maximum.inputs[0])]
     return []
-
-
-_SAME_VALUES = ("Cast", "Identity")
-_SAME_SAMPLES = (*_SAME_VALUES, "LogicalNot", "Sub", "Reshape", "Squeeze")
 
 
 def _origin(tensor: tf.Tensor, passed: Collection[str]) -> tf.Operation:

@@ -107,7 +107,7 @@ class RunFile(Callback):
         except OSError as error:
             if not self._has_failed:
                 path = os.path.join(self._directory, FILENAME)
-                logger.warning(f"{path} does not tell how far this run is: {why_not_written(path, error)}")
+                logger.warning(f"{path} does not show the progress of this run: {why_not_written(path, error)}")
             self._has_failed = True
         ended = time.perf_counter()
         self._due_at = ended + max(WRITE_SECS, (ended - began) / _MOST_OF_TIME) if self._first else began

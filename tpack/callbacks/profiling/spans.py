@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tpack.graph_copy import op_kinds
+
 Interval = tuple[int, int]
 """Begin and end."""
 
 _DEVICE = re.compile(r"device:(\w+:\d+)", re.IGNORECASE)
 _KIND = re.compile(r" = (\w+)\(")
 _ON_A_STREAM, _ON_ANY_STREAM = ("/stream:", "/memcpy", "/sync"), "/stream:all"
-_BETWEEN_DEVICES = ("_Recv", "_HostRecv", "_Send", "_HostSend")
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Span:
     @property
     def is_transfer(self) -> bool:
         """Whether it only copies a tensor between devices, for which it waits."""
-        return self.kind in _BETWEEN_DEVICES
+        return self.kind in op_kinds.TRANSFERS
 
 
 @dataclass(frozen=True)

@@ -20,19 +20,19 @@ from tpack.callbacks.base import training_towers
 from tpack.callbacks.run_op import copies_in_towers
 from tpack.dataflow.base import DataFlow, flows_in, length_or_none
 from tpack.errors import CallbackError, ConfigError, WrongTypeError
+from tpack.graph_copy import op_kinds
 from tpack.input_source.data_adapter import GivenData
 from tpack.input_source.spec_check import DataPointChecker
 from tpack.input_source.stream import DataPointStream, describe
 from tpack.tfutils.dependency import ancestors
 from tpack.tfutils.variable_values import assign_values
-from tpack.tower.tower_func import TowerFunc, TowerHandle
-from tpack.types import Trainer
+from tpack.tower.tower_func import TowerFunc
+from tpack.types import BuiltTower, Trainer
 from tpack.utils.validation import check_count, owner_name
 
 _NAMES = ("mean/EMA", "variance/EMA", "moving_mean", "moving_variance")
 # TensorFlow appends a number to a name that is taken.
 _IS_STATISTIC = re.compile(rf"(.*/)?({'|'.join(_NAMES)})(_\d+)?")
-_MOVES = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
 
 
 class _Move(NamedTuple):
@@ -72,7 +72,7 @@ class BatchNormStatistics:
         self._trainer: Trainer
         self._variables: list[tf.Variable] = []
         self._moves: list[_Move] = []
-        self._towers: list[TowerHandle] = []
+        self._towers: list[BuiltTower] = []
         self._stream: DataPointStream
         # The statistics of the weights, while others are in their place.
         self._own: list[np.ndarray] | None = None
@@ -88,7 +88,7 @@ class BatchNormStatistics:
             CallbackError: A training tower moves none, or they cannot be estimated.
         """
         self._trainer = trainer
-        towers: Sequence[TowerHandle] = training_towers(trainer)
+        towers = training_towers(trainer)
         tower_func: TowerFunc | None = getattr(trainer, "tower_func", None)
         if not towers or tower_func is None:
             raise CallbackError(f"{self._owner} got batch_norm_data: expected a trainer with a training tower")
@@ -222,14 +222,14 @@ def batch_norm_statistics(
     return BatchNormStatistics(owner, flow, num_steps)
 
 
-def _moves_of_statistics(towers: Sequence[TowerHandle]) -> list[tuple[tf.Variable, list[tf.Operation]]]:
+def _moves_of_statistics(towers: Sequence[BuiltTower]) -> list[tuple[tf.Variable, list[tf.Operation]]]:
     """Return the main tower's statistics, each with its moves in a step."""
     inputs = {tensor.op for tower in towers for tensor in tower.inputs}
     found = []
     for variable in tf.global_variables():
         if not variable.trainable and hasattr(variable, "handle") and _IS_STATISTIC.fullmatch(variable.op.name):
             users = variable.handle.consumers()
-            moves = [op for op in users if op.type in _MOVES and _is_computed_from(op.inputs[1], inputs)]
+            moves = [op for op in users if op.type in op_kinds.ASSIGNMENTS and _is_computed_from(op.inputs[1], inputs)]
             found += [(variable, moves)] if moves else []
     return found
 

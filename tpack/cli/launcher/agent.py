@@ -1,17 +1,15 @@
-"""The agent: runs the processes of a job on one machine, by order of ``tpack launch``; none of them survives it.
+"""Agent of ``tpack launch``: runs the processes of a job on one machine; none of them survives it.
 
-It is a process of its own on each machine, there by ``ssh``. Orders come on its standard input, a line of JSON each,
-and what happens goes to its standard output:
+It is a process of its own on each machine, reached by ``ssh`` on others. It reads orders from its standard input, a
+line of JSON each, and writes reports to its standard output:
 
     reserve ports      -> the ports, which stay reserved while the agent lives
     start processes    -> lines of their output, and how each of them ended; at last, that all is over
     send a signal to all or some, or end them all: by a signal, and after a time by SIGKILL
-    watch for silence: from now on there is always another order within so many seconds
+    watch for silence: from now on there is another order within a timeout
 
-When the input ends, or is silent for too long, the launcher is gone, however that came, or the way to it is cut: the
-agent then ends everything. It has one thread and
-never waits for anything but all of this at once; a launcher that does not read stops the processes' output and nothing
-else.
+When the input ends or its timeout expires, the launcher or the connection to it is gone, and the agent ends everything.
+It has one thread and one loop; a launcher that does not read stops the processes' output and nothing else.
 """
 
 import contextlib
@@ -33,10 +31,10 @@ from tpack.multi_worker.cluster.ports import PortReservation
 from tpack.utils.progress import LINE_VARIABLE, open_launcher_line
 
 ORPHAN_SECS = 5.0
-"""How long processes have to end by themselves when the launcher is gone."""
+"""The grace period of processes after the loss of the launcher."""
 
 PROGRESS = 3
-"""The number of the stream by which a process tells how far it is, beside standard output and error."""
+"""The number of the progress stream, beside standard output and error."""
 
 _SWEEP_SECS = 2.0
 _LONGEST_LINE = 1 << 16
@@ -46,11 +44,11 @@ _MOST_READS = 64
 
 
 class Agent:
-    """Runs processes until all of them have ended; used once.
+    """Loop that runs processes until all of them have ended; used once.
 
     Args:
-        orders: the descriptor that orders come from.
-        reports: the descriptor that reports go to.
+        orders: the descriptor of the orders.
+        reports: the descriptor of the reports.
     """
 
     def __init__(self, orders: int, reports: int) -> None:
@@ -70,7 +68,7 @@ class Agent:
         self._silent_at = math.inf
 
     def run(self) -> None:
-        """Do what is ordered until the processes have ended, or the launcher is gone."""
+        """Execute orders until the processes have ended, or the launcher is gone."""
         adopt_orphans()
         woken = self._listen_to_signals()
         self._selector.register(self._orders, selectors.EVENT_READ, self._take_orders)
@@ -93,7 +91,7 @@ class Agent:
         signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for signum in (signal.SIGINT, signal.SIGHUP):
-            # The launcher alone says when processes end; and what was told to ignore a signal goes on ignoring it.
+            # Only the launcher ends processes; a signal that is ignored stays so.
             if signal.getsignal(signum) != signal.SIG_IGN:
                 signal.signal(signum, lambda *_: None)
         signal.signal(signal.SIGTERM, lambda *_: self._be_orphan())
@@ -147,10 +145,10 @@ class Agent:
         self._silent_at = time.monotonic() + silence_secs
 
     def _do_nothing(self) -> None:
-        """Hear that the launcher is there."""
+        """Restart the timeout."""
 
     def _be_orphan(self) -> None:
-        """End everything soon: nobody gives orders any more."""
+        """End everything soon, without a launcher."""
         self._is_orphan = True
         self._do_end(signal.SIGTERM, ORPHAN_SECS)
 
@@ -158,7 +156,7 @@ class Agent:
 
     @contextlib.contextmanager
     def _line_of(self, rank: int, shows_progress: bool) -> Iterator[tuple[tuple[int, ...], dict[str, str]]]:
-        """Give a process a way to tell how far it is: the descriptors that it is to have, and its variables."""
+        """Open a progress line for a process: the descriptors that it inherits, and its variables."""
         if not shows_progress:
             yield (), {}
             return
@@ -193,7 +191,6 @@ class Agent:
         self._selector.register(descriptor, selectors.EVENT_READ, functools.partial(self._read, descriptor))
 
     def _read(self, descriptor: int) -> bool:
-        """Pass on what can be read of an output; return whether more may come."""
         try:
             data = os.read(descriptor, 1 << 16)
         except BlockingIOError:
@@ -210,14 +207,14 @@ class Agent:
         return bool(data)
 
     def _read_rest(self, rank: int | None = None) -> None:
-        """Pass on what the outputs of a process, or of all, hold, and not what others may go on to write there."""
+        """Forward what the outputs of a process, or of all, hold now, without waiting for more."""
         for descriptor in [each for each, stream in self._streams.items() if rank in (None, stream.rank)]:
             for _ in range(_MOST_READS):
                 if not self._read(descriptor):
                     break
 
     def _note_ends(self) -> None:
-        """Report the processes that have ended, those first that a signal ended: others may have failed for it."""
+        """Report processes that have ended, those killed by a signal first, since others may have failed by it."""
         ended = [(rank, self._processes[rank].poll()) for rank in self._running]
         for rank, code in sorted(((rank, code) for rank, code in ended if code is not None), key=lambda end: end[1]):
             self._read_rest(rank)
@@ -234,7 +231,7 @@ class Agent:
             self._kill_at = math.inf
 
     def _sweep(self) -> None:
-        """End what the processes have left behind, and tell all that is left to tell."""
+        """End descendants that are left, and send the last reports."""
         left = end_all(descendants, _SWEEP_SECS)
         self._read_rest()
         self._report(done=True, left=left)
@@ -247,7 +244,7 @@ class Agent:
         self._unsent += json.dumps(report).encode() + b"\n"
 
     def _watch_reports(self) -> None:
-        """Write when there is something to write, and read outputs while it is not too much."""
+        """Register for writing when there are reports, and for reading while there are not too many."""
         registered = self._selector.get_map()
         wanted = {self._reports: bool(self._unsent)}
         wanted |= dict.fromkeys(self._streams, len(self._unsent) < _MOST_UNSENT)
@@ -266,16 +263,16 @@ class Agent:
         except BlockingIOError:
             return
         except BrokenPipeError:
-            # The launcher is gone, and nobody wants to know any more.
+            # The launcher is gone.
             self._unsent.clear()
             self._be_orphan()
 
 
 class _Stream:
-    """One output of a process, cut into lines.
+    """One output of a process, split into lines.
 
-    Of a line that is written over, as progress bars do by a carriage return, each state is a line, but only the last of
-    those that come at once.
+    Of a line that is overwritten, as progress bars do by a carriage return, each state is a line, but only the last of
+    those that arrive together.
     """
 
     def __init__(self, rank: int, number: int) -> None:
@@ -284,7 +281,7 @@ class _Stream:
         self._rest = b""
 
     def lines(self, data: bytes) -> list[bytes]:
-        """Return the lines that are whole; with no data, also the one that is not."""
+        """Return the complete lines; at the end of the data, also an incomplete one."""
         *whole, rest = (self._rest + data).replace(b"\r\n", b"\n").split(b"\n")
         self._rest = rest
         if not data or len(rest) >= _LONGEST_LINE or rest.endswith(b"\r"):
@@ -293,8 +290,8 @@ class _Stream:
 
 
 def main() -> None:
-    """Be an agent between standard input and output."""
-    # Nothing that is printed by chance may stand between reports.
+    """Run an agent on standard input and output."""
+    # Other output must not get between reports.
     reports = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     os.set_inheritable(reports, False)

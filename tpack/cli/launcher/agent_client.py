@@ -1,6 +1,6 @@
-"""The launcher's side of an agent: how it is started, here or by ``ssh``, and how the two talk.
+"""Client of an agent: starts it, here or by ``ssh``, and exchanges orders and reports.
 
-What can be said of an agent, wherever it runs and however it is reached, is a `Link`; `Machines` are where links lead.
+`Link` is the interface to an agent, wherever it runs; `Machines` opens links.
 """
 
 import json
@@ -8,7 +8,6 @@ import os
 import select
 import shlex
 import subprocess
-import sys
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -17,32 +16,30 @@ from pathlib import Path
 from typing import Any
 
 from tpack.cli.launcher.plan import Host
+from tpack.utils.python_child import python_command
 
 SSH = "ssh -o BatchMode=yes -o ServerAliveInterval=10 -o ServerAliveCountMax=3"
-"""What starts an agent on another machine; it notices within half a minute that the machine has gone."""
+"""The command for other machines; it detects within half a minute that the machine is gone."""
 
 _ROOT = Path(__file__).resolve().parents[3]
-_BOOT = (
-    "import sys; sys.path[:] = [{root!r}, *filter(None, sys.path)]; from tpack.cli.launcher.agent import main; main()"
-)
 _SHOWN_LINES = 20
 _DRAIN_SECS = 1.0
 
 
 class Link(ABC):
-    """An agent that runs, seen from the launcher.
+    """Connection of the launcher to a running agent.
 
     Args:
-        host: where it is.
+        host: its machine.
 
     Attributes:
-        host: where it is.
-        num_reserved: how many ports it was told to reserve.
-        ports: what it has reserved; None as long as that is not known.
+        host: its machine.
+        num_reserved: the number of ports that it was ordered to reserve.
+        ports: its reserved ports; None before they are known.
         running: the ranks that run there.
-        is_done: whether it has said that all is over.
-        is_gone: whether it says nothing any more.
-        last_lines: what it, or what leads there, wrote last to its standard error.
+        is_done: whether it has reported the end of everything.
+        is_gone: whether its reports have ended.
+        last_lines: the last lines of its, or the connection's, standard error.
     """
 
     def __init__(self, host: Host) -> None:
@@ -58,35 +55,35 @@ class Link(ABC):
     @property
     @abstractmethod
     def reports(self) -> int:
-        """The descriptor that its reports come from; reading it does not block."""
+        """The descriptor of its reports; reading does not block."""
 
     @property
     @abstractmethod
     def errors(self) -> int:
-        """The descriptor that what it complains about comes from; reading it does not block."""
+        """The descriptor of its standard error; reading does not block."""
 
     @abstractmethod
     def order(self, do: str, **arguments: Any) -> None:
-        """Send an order, or keep what cannot be sent at once for `flush`; one that has gone is told nothing."""
+        """Send an order, or keep the rest for `flush`; ignored by an agent that is gone."""
 
     @abstractmethod
     def flush(self) -> bool:
-        """Send what is left to be sent; return whether that was all."""
+        """Send the rest of the orders; return whether that was all."""
 
     @abstractmethod
     def give_up(self) -> None:
-        """Take an agent that does not answer for gone, with what leads there."""
+        """Kill the connection to an agent that does not answer."""
 
     @abstractmethod
     def close(self, timeout_secs: float) -> int | None:
-        """Let it go: an agent that nobody gives orders any more ends everything. Return its exit code, if it is known.
+        """Close the connection, at which an agent ends everything. Return its exit code, if it is known.
 
         Args:
-            timeout_secs: how long to wait for its end.
+            timeout_secs: for its end.
         """
 
     def receive(self) -> list[dict[str, Any]]:
-        """Return the reports that have come; none and `is_gone` when there will be no more."""
+        """Return the reports that have arrived; none and `is_gone` at their end."""
         try:
             data = os.read(self.reports, 1 << 18)
         except BlockingIOError:
@@ -96,7 +93,7 @@ class Link(ABC):
         return [report for line in lines if (report := self._read_report(line)) is not None]
 
     def _read_report(self, line: bytes) -> dict[str, Any] | None:
-        """Return what a line reports; others, such as a greeting of a machine's shell, are kept as `last_lines`."""
+        """Return the report in a line; other lines, such as a greeting of a machine's shell, go to `last_lines`."""
         try:
             report = json.loads(line)
         except ValueError:
@@ -107,7 +104,7 @@ class Link(ABC):
         return None
 
     def read_errors(self) -> bool:
-        """Keep what it complains about; return whether more may come."""
+        """Keep lines of its standard error; return whether more may come."""
         try:
             data = os.read(self.errors, 1 << 16)
         except BlockingIOError:
@@ -116,7 +113,7 @@ class Link(ABC):
         return bool(data)
 
     def drain_errors(self) -> None:
-        """Keep what an agent that has gone wrote before."""
+        """Keep the last lines of an agent that is gone."""
         poll = select.poll()
         poll.register(self.errors, select.POLLIN)
         while poll.poll(_DRAIN_SECS * 1000) and self.read_errors():
@@ -124,16 +121,16 @@ class Link(ABC):
 
 
 class AgentLink(Link):
-    """An agent that is a child of this process, or of an ``ssh`` that is one.
+    """Agent that is a child of this process, or of an ``ssh`` that is one.
 
     Args:
-        host: where it is.
+        host: its machine.
         ssh: the command that starts it on another machine, without the machine.
     """
 
     def __init__(self, host: Host, ssh: str = SSH) -> None:
         super().__init__(host)
-        # Its own session: a Ctrl-C on the terminal is for the launcher, which tells the agents what to do.
+        # A session of its own: only the launcher handles a Ctrl-C on the terminal.
         self._process = subprocess.Popen(
             _command(host, ssh),
             stdin=subprocess.PIPE,
@@ -147,38 +144,38 @@ class AgentLink(Link):
 
     @property
     def reports(self) -> int:
-        """The descriptor that its reports come from."""
+        """The descriptor of its reports."""
         return _descriptor(self._process.stdout)
 
     @property
     def errors(self) -> int:
-        """The descriptor that what it complains about comes from."""
+        """The descriptor of its standard error."""
         return _descriptor(self._process.stderr)
 
     def order(self, do: str, **arguments: Any) -> None:
-        """Send an order, or keep what cannot be sent at once."""
+        """Send an order, or keep the rest."""
         self._unsent += as_line(do, arguments)
         self.flush()
 
     def flush(self) -> bool:
-        """Send what is left to be sent; return whether that was all."""
+        """Send the rest of the orders; return whether that was all."""
         try:
             while self._unsent and not self.is_gone:
                 del self._unsent[: os.write(_descriptor(self._process.stdin), self._unsent)]
         except BlockingIOError:
             return False
         except BrokenPipeError:
-            # That it has gone is seen where its reports end.
+            # The end of its reports shows that it is gone.
             self._unsent.clear()
         return True
 
     def give_up(self) -> None:
-        """Take an agent that does not answer for gone, with ``ssh``."""
+        """Kill an agent that does not answer, or its ``ssh``."""
         self._process.kill()
         self.is_gone = True
 
     def close(self, timeout_secs: float) -> int:
-        """Let it go, and kill it if it does not end; return its exit code."""
+        """Close the connection, and kill the agent if it does not end; return its exit code."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
@@ -194,14 +191,14 @@ class AgentLink(Link):
 
 
 class Machines(ABC):
-    """Where the processes of a job run, and how their agents are reached."""
+    """Machines of a job, and the way to their agents."""
 
     @abstractmethod
     def take(self, workers: Sequence[Host]) -> AbstractContextManager[Sequence[Host]]:
-        """Return a context in which there is a place for each worker; its value are the machines that they are on.
+        """Return a context with a place for each worker; its value are their machines.
 
         Args:
-            workers: as many as there are to be.
+            workers: the intended machine of each.
         """
 
     @abstractmethod
@@ -217,7 +214,7 @@ class Machines(ABC):
 
 
 class ReachedMachines(Machines):
-    """This machine, and those that ``ssh`` reaches.
+    """This machine, and others by ``ssh``.
 
     Args:
         ssh: the command that reaches them.
@@ -227,7 +224,7 @@ class ReachedMachines(Machines):
         self._ssh = ssh
 
     def take(self, workers: Sequence[Host]) -> AbstractContextManager[Sequence[Host]]:
-        """Return the machines as they are named."""
+        """Return the machines unchanged."""
         return nullcontext(workers)
 
     def connect(self, host: Host) -> AgentLink:
@@ -236,13 +233,13 @@ class ReachedMachines(Machines):
 
 
 def as_line(do: str, arguments: Mapping[str, Any]) -> bytes:
-    """Return an order as an agent reads it."""
+    """Return an order as a line."""
     return json.dumps({"do": do, **arguments}).encode() + b"\n"
 
 
 def agent_command() -> list[str]:
-    """Return what starts an agent on the machine that this is called on."""
-    return [sys.executable, "-c", _BOOT.format(root=str(_ROOT))]
+    """Return the command of an agent on this machine."""
+    return python_command("tpack.cli.launcher.agent", "main", path=[str(_ROOT)])
 
 
 def _command(host: Host, ssh: str) -> list[str]:

@@ -1,10 +1,10 @@
 """Output of the processes of a job: on the terminal with the rank before each line, and in a file for each rank.
 
-The terminal is written to by a thread of its own. Somebody may have stopped it, or read it through a pager; the
-launcher must hear signals and ends of processes all the same. What waits to be shown is limited: beyond that the
-launcher reads no output, and the processes wait too.
+A thread of its own writes to the terminal, which may be stopped or read through a pager, while the launcher handles
+signals and ends of processes. The amount of waiting output is limited: beyond that the launcher reads none, and the
+processes wait too.
 
-A terminal has one progress bar for the whole job, below all lines. The bars of the processes go into their files.
+A terminal has one progress bar for the whole job, below all lines. The bars of the processes go to their files.
 """
 
 import json
@@ -26,14 +26,14 @@ _BEHIND_SECS = 2.0
 
 
 class Console:
-    """Writes down what processes print.
+    """Output of a job.
 
     Args:
-        directory: where the files of the ranks are; it exists.
-        streams: what stands for standard output and error.
+        directory: that of the ranks' files; it exists.
+        streams: in place of standard output and error.
 
     Attributes:
-        directory: where the files are.
+        directory: that of the files.
         shows_progress: whether there is a progress bar, which needs a terminal.
     """
 
@@ -51,16 +51,16 @@ class Console:
 
     @property
     def is_full(self) -> bool:
-        """Whether the terminal does not take what is there already."""
+        """Whether too much output waits for the terminal."""
         return self._waiting.qsize() > _MOST_WAITING
 
     def put(self, process: Process, stream: int, text: str) -> None:
-        """Show a line of a process, and write it into its file.
+        """Show a line of a process, and write it to its file.
 
         Args:
-            process: whose it is.
-            stream: 1 for its standard output, 2 for its standard error.
-            text: the line; bytes that are no text are as `surrogateescape` has them.
+            process: its source.
+            stream: 1 for standard output, 2 for standard error.
+            text: the line; other bytes than text as `surrogateescape` has them.
         """
         line = text.encode("utf-8", "surrogateescape")
         self._file_of(process).write(line + b"\n")
@@ -69,11 +69,11 @@ class Console:
         self._waiting.put((stream, f"[{process.label}] {shown}\n"))
 
     def take_progress(self, process: Process, text: str) -> None:
-        """Show how far a job is, and write a bar of a process into its file.
+        """Show the progress of the job, and write the bar of a process to its file.
 
         Args:
-            process: whose word it is.
-            text: what it sent by its `tpack.utils.progress.LauncherLine`.
+            process: the sender.
+            text: the message of its `tpack.utils.progress.LauncherLine`.
         """
         told = json.loads(text)
         if "bar" in told:
@@ -83,22 +83,22 @@ class Console:
             self._waiting.put((_BAR, _job_progress(self._progress)))
 
     def say(self, text: str) -> None:
-        """Show something that the launcher itself says."""
+        """Show a message of the launcher itself."""
         self._waiting.put((2, f"tpack launch: {text}\n"))
 
     def begin(self, attempt: int) -> None:
-        """Mark the beginning of another attempt in the files, and forget the last lines of the one before."""
+        """Mark the beginning of another attempt in the files, and clear the last lines."""
         self._last.clear()
         self._progress.clear()
         for file in self._files.values():
             file.write(f"--- restart {attempt} ---\n".encode())
 
     def last_lines(self, process: Process) -> list[str]:
-        """Return what a process printed last."""
+        """Return the last lines of a process."""
         return list(self._last[process.rank])
 
     def close(self) -> None:
-        """Write what is left, without waiting long for a terminal that takes nothing."""
+        """Write the rest, with a short timeout for the terminal."""
         for file in self._files.values():
             file.close()
         self._waiting.put(None)
@@ -152,7 +152,7 @@ class _Screen:
         stream.flush()
 
     def show_progress(self, progress: dict[str, Any], label: str) -> None:
-        """Show how far the job is, from the next drawing on; the bar of an epoch that is over stays where it is."""
+        """Set the progress for the next drawing; the bar of a finished epoch stays."""
         if self._progress is not None and self._progress[0]["epoch"] != progress["epoch"]:
             self._keep()
         self._progress = progress, label
@@ -169,7 +169,7 @@ class _Screen:
         self._drawn = bar
 
     def close(self) -> None:
-        """Leave the bar as it is."""
+        """Leave the bar on the terminal."""
         try:
             self._keep()
         except (OSError, ValueError):
@@ -191,7 +191,7 @@ class _Screen:
 
 
 def _num_columns(terminal: TextIO) -> int:
-    """Return how long a line may be that does not wrap; some terminals do not know their size, or say that it is 0."""
+    """Return the length of a line that does not wrap; some terminals report no size, or 0."""
     try:
         columns = os.get_terminal_size(terminal.fileno()).columns
     except (OSError, ValueError):
@@ -200,10 +200,10 @@ def _num_columns(terminal: TextIO) -> int:
 
 
 def _job_progress(told: dict[int, dict[str, Any]]) -> tuple[dict[str, Any], str]:
-    """Return how far a job is, as far as its last worker, and a label that names one which is behind the others.
+    """Return the progress of the job, that of its last worker, and a label that names a straggler.
 
     Args:
-        told: {rank: what it told}; the first has the values that are shown.
+        told: {rank: its progress}; the values of the first are shown.
     """
 
     def steps(rank: int) -> float:

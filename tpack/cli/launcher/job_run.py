@@ -2,8 +2,8 @@
 
 agents start, reserve ports --> processes start --> all workers and the evaluator end with 0 --> ps are ended
              |                       |
-             |                       +--> one fails, or a machine goes, or a signal comes --> all are ended
-             +--> an agent does not come in time --> all are ended
+             |                       +--> a process fails, a machine is lost, or a signal arrives --> all are ended
+             +--> an agent does not answer in time --> all are ended
 """
 
 import math
@@ -22,40 +22,40 @@ from tpack.cli.launcher.agent import PROGRESS
 from tpack.cli.launcher.agent_client import Link, Machines, ReachedMachines
 from tpack.cli.launcher.console import Console
 from tpack.cli.launcher.plan import Host, Process, environment_of
-from tpack.multi_worker.cluster.exit_codes import EXIT_PEER_LOST, lost_by
+from tpack.multi_worker.cluster.peer_failure import EXIT_PEER_LOST, lost_by
 from tpack.utils.child_process import cause_of_death
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 HURRY_SECS = 5.0
-"""How long processes have to end after a second signal."""
+"""The grace period after a second signal."""
 
 SILENCE_SECS = 60.0
-"""After how long without a word from the launcher another machine ends what runs there."""
+"""The timeout after which another machine ends its processes without orders of the launcher."""
 
 _SPEAK_SECS = 5.0
 
 _CLOSE_SECS = 15.0
-# How long an agent may take beyond the time that its processes have.
+# The time that an agent has beyond the grace period of its processes.
 _AGENT_SECS = 20.0
-# How long one may take that has started nothing.
+# The same for an agent that has started nothing.
 _UNSTARTED_SECS = 2.0
-# How long a worker that others have lost may take to end by itself, if they have told who it is, and if not.
+# The time that a worker which others have lost has to end by itself, if they have named it, and if not.
 _TOLD_SECS = 3.0
 _UNTOLD_SECS = 15.0
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is the same in all attempts.
+    """Settings of a job that are the same in all attempts.
 
     Attributes:
-        command: what each process runs.
-        directory: where.
+        command: that of each process.
+        directory: its working directory.
         environment: variables for all processes.
-        machines: how the agents on the machines are reached.
-        start_secs: how long the machines have to answer.
-        grace_secs: how long processes have to end by themselves when they are asked to.
+        machines: the way to the agents on the machines.
+        start_secs: the timeout of the machines' answers.
+        grace_secs: the time that processes have to end when asked.
     """
 
     command: Sequence[str]
@@ -68,11 +68,11 @@ class Job:
 
 @dataclass(frozen=True)
 class JobFailure:
-    """What went wrong first.
+    """First failure of an attempt.
 
     Attributes:
-        text: what happened, in words.
-        process: to which process; None if none was started.
+        text: its description.
+        process: the process; None if none was started.
         code: its exit code, or the negative number of a signal; None if it is not known.
         host: the machine, if it was lost.
     """
@@ -84,16 +84,16 @@ class JobFailure:
 
 
 class JobRun:
-    """Runs the processes of a plan once.
+    """One run of the processes of a plan.
 
     Args:
-        job: what they run.
-        plan: which they are.
-        console: where their output goes.
+        job: its settings.
+        plan: the processes.
+        console: gets their output.
 
     Attributes:
-        failure: what went wrong first, or None.
-        lost: the ranks of workers that are to be left out next time: a signal ended them, or their machine is gone.
+        failure: the first failure, or None.
+        lost: the ranks of workers to leave out next time: a signal ended them, or their machine is gone.
         signum: the signal that ended the attempt, or None.
     """
 
@@ -118,7 +118,7 @@ class JobRun:
         self._speak_at = time.monotonic() if any(each.host.login for each in plan) else math.inf
 
     def run(self) -> None:
-        """Run until nothing is left of the attempt; what came of it is in the attributes."""
+        """Run until all processes have ended; the result is in the attributes."""
         with self._heard_signals():
             try:
                 self._open()
@@ -131,7 +131,7 @@ class JobRun:
                     link.close(_CLOSE_SECS)
                 self._selector.close()
 
-    # What is there.
+    # Agents.
 
     def _open(self) -> None:
         for host in dict.fromkeys(process.host for process in self._plan):
@@ -143,7 +143,7 @@ class JobRun:
             self._links.append(link)
             self._selector.register(link.reports, selectors.EVENT_READ, lambda link=link: self._receive(link))
             self._selector.register(link.errors, selectors.EVENT_READ, lambda link=link: self._complain(link))
-            # On a machine that others are to reach, a name may stand for several interfaces.
+            # A name of another machine may stand for several of its interfaces.
             interface = "" if host.login else host.name
             link.num_reserved = len(self._of(host)) + 1
             if host.login is not None:
@@ -154,7 +154,6 @@ class JobRun:
         return [process for process in self._plan if process.host == host]
 
     def _wait_secs(self) -> float | None:
-        """Return how long nothing need be looked at."""
         if not all(link.flush() for link in self._links) or self._console.is_full:
             return 0.05
         limit = self._give_up_at if self._was_started or self._is_ending else self._start_by
@@ -162,7 +161,6 @@ class JobRun:
         return None if due == math.inf else max(due - time.monotonic(), 0.0)
 
     def _look(self) -> None:
-        """Do what is due by now."""
         while self._signals:
             self._take_signal(self._signals.pop(0))
         if not self._was_started and not self._is_ending:
@@ -170,7 +168,7 @@ class JobRun:
         elif self._survivors and not self._is_ending:
             self._blame()
         elif not self._is_ending and not self._unfinished():
-            # Parameter servers serve until they are told that nobody needs them any more.
+            # Parameter servers serve until they are ended.
             self._end(signal.SIGTERM, self._job.grace_secs)
         is_to_speak = time.monotonic() >= self._speak_at
         if is_to_speak:
@@ -190,7 +188,6 @@ class JobRun:
             self._fail(JobFailure(f"no answer within {self._job.start_secs:g} s from {names}", host=silent[0].host))
 
     def _give_up_if_late(self, link: Link) -> None:
-        """Let go of an agent that should have ended long ago."""
         if link.is_gone or time.monotonic() < self._give_up_at:
             return
         if link.reports in self._selector.get_map():
@@ -199,7 +196,7 @@ class JobRun:
         self._note_gone(link)
 
     def _pause(self, link: Link) -> None:
-        """Read what an agent reports only while the terminal takes it."""
+        """Read an agent's reports only while the terminal takes output."""
         if link.is_gone:
             return
         is_full = self._console.is_full and not self._is_ending
@@ -210,11 +207,10 @@ class JobRun:
             self._selector.register(link.reports, selectors.EVENT_READ, lambda: self._receive(link))
 
     def _unfinished(self) -> set[int]:
-        """Return the ranks whose end is waited for."""
         running = {rank for link in self._links for rank in link.running}
         return {rank for rank in running if self._plan[rank].job != "ps"}
 
-    # What happens.
+    # Reports.
 
     def _start(self) -> None:
         self._was_started = True
@@ -284,9 +280,9 @@ class JobRun:
         told = f"rank{'s' if len(self._survivors) > 1 else ''} {', '.join(map(str, sorted(self._survivors)))}"
         if named:
             self.lost |= {rank for rank in named if self._plan[rank].is_worker}
-            text = f"was lost, as {told} told: it did not end by itself, but was stopped, or hangs, or was cut off"
+            text = f"was lost, as {told} reported: it did not end by itself, but was stopped, hangs, or has no network"
         else:
-            # Each side of a cut takes the other for lost. Most are on the side of those that go on.
+            # Each side of a network partition has lost the other; the majority decides.
             named = [max(votes, key=lambda rank: (votes[rank], rank), default=min(self._survivors))]
             text = f"was lost by others and has lost them too: {told} could not reach each other"
         self._fail(JobFailure(text, self._plan[named[0]]))
@@ -294,7 +290,7 @@ class JobRun:
             link.order("signal", signum=signal.SIGKILL, ranks=sorted(link.running & set(named)))
 
     def _note_gone(self, link: Link) -> None:
-        """Find out whether an agent has ended as it should."""
+        """Report the end of an agent, if it was not an orderly one."""
         if link.is_done:
             return
         link.drain_errors()
@@ -312,7 +308,6 @@ class JobRun:
         self._end(signal.SIGTERM, self._job.grace_secs)
 
     def _end(self, signum: int, grace_secs: float) -> None:
-        """Have all processes end, and take the agents that do not say so in time for lost."""
         self._is_ending = True
         self._blame_at = math.inf
         self._give_up_at = time.monotonic() + (grace_secs + _AGENT_SECS if self._was_started else _UNSTARTED_SECS)
@@ -325,7 +320,7 @@ class JobRun:
     # Signals.
 
     def _take_signal(self, signum: int) -> None:
-        """Pass a signal on: the second leaves little time, the third none."""
+        """Forward a signal: the second leaves little time, the third none."""
         told = signal.SIGTERM if signum == signal.SIGHUP else signum
         name = signal.Signals(signum).name
         if self.signum is None:
@@ -341,7 +336,7 @@ class JobRun:
 
     @contextmanager
     def _heard_signals(self) -> Iterator[None]:
-        """Note signals, and let them wake the loop; only a main thread hears of any."""
+        """Note signals and wake the loop; only in the main thread, which alone gets them."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -350,7 +345,7 @@ class JobRun:
             end.setblocking(False)
         previous_fd = signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
         self._selector.register(woken, selectors.EVENT_READ, lambda: woken.recv(4096))
-        # Who told this program to ignore a signal, as nohup does, wants it ignored.
+        # A signal that is ignored, as under nohup, stays so.
         heard = [signum for signum in SIGNALS if signal.getsignal(signum) != signal.SIG_IGN]
         previous = {signum: signal.signal(signum, lambda number, _: self._signals.append(number)) for signum in heard}
         try:

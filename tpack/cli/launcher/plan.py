@@ -1,4 +1,4 @@
-"""Which processes a job has, on which machines, and what each of them is told by its environment."""
+"""Processes of a job, their machines, and the environment variables of each."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tpack.errors import ConfigError
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
-from tpack.multi_worker.cluster.ports import LOOPBACK, is_loopback, join_address
+from tpack.utils.net_address import LOOPBACK, is_loopback, join_address
 
 _HOST = re.compile(r"(?:(?P<user>[\w.][\w.-]*)@)?(?P<name>[A-Za-z0-9][\w.-]*)(?::(?P<slots>\d{1,5}))?", re.ASCII)
 
@@ -16,9 +16,9 @@ class Host:
     """A machine.
 
     Attributes:
-        name: how the others find it.
-        slots: how many workers it takes; None is as many as there are.
-        login: what tells how to get there, such as what ``ssh`` is told; None is this machine.
+        name: its address for the others.
+        slots: the number of workers that it takes; None is as many as there are.
+        login: the argument of ``ssh``, or the name of an actor; None is this machine.
     """
 
     name: str = LOOPBACK
@@ -51,7 +51,7 @@ class Process:
 
     @property
     def label(self) -> str:
-        """What stands before each line of its output."""
+        """The prefix of each line of its output."""
         return str(self.rank) if self.is_worker else f"{self.rank}:{self.job}"
 
     def __str__(self) -> str:
@@ -60,17 +60,17 @@ class Process:
 
 
 def parse_hosts(text: str) -> tuple[Host, ...]:
-    """Read ``a:4,user@b:4``: machines and how many workers each takes, 1 if that is not said.
+    """Parse ``a:4,user@b:4``: machines and the number of workers of each, 1 by default.
 
     Raises:
-        ConfigError: It is no such list, or a machine stands in it twice, or one that the others could not reach.
+        ConfigError: It is malformed, or has a machine twice, or one that the others cannot reach by that name.
     """
     hosts = []
     for entry in text.split(","):
         found = _HOST.fullmatch(entry.strip())
         if found is None or found["slots"] == "0":
             raise ConfigError(
-                f"--hosts has {entry.strip()!r}: expected machines with numbers of workers, such as a:4,b:4"
+                f"--hosts got {entry.strip()!r}: expected machines with numbers of workers, such as a:4,b:4"
             )
         user = f"{found['user']}@" if found["user"] else ""
         hosts.append(Host(found["name"], int(found["slots"] or 1), user + found["name"]))
@@ -78,36 +78,34 @@ def parse_hosts(text: str) -> tuple[Host, ...]:
     twice = {name for name in names if names.count(name) > 1}
     if twice:
         raise ConfigError(
-            f"--hosts has {min(twice)} more than once: expected each machine once, with all of its workers"
+            f"--hosts got {min(twice)} more than once: expected each machine once, with all of its workers"
         )
     private = [name for name in names if _is_private(name)]
     if private and len(names) > 1:
-        raise ConfigError(
-            f"--hosts has {private[0]}, where the other machines find themselves: expected its name for all"
-        )
+        raise ConfigError(f"--hosts got {private[0]}, which is another machine on each: expected its name for all")
     return tuple(hosts)
 
 
 def place_workers(hosts: Sequence[Host], num_workers: int | None) -> tuple[Host, ...]:
-    """Return the machine of each worker; one machine is filled after the other.
+    """Return the machine of each worker; the machines are filled in order.
 
     Raises:
         ConfigError: They take fewer workers than there are.
     """
     slots = [host for host in hosts for _ in range(host.slots or num_workers or 1)]
     if num_workers is not None and num_workers > len(slots):
-        raise ConfigError(f"-n {num_workers} is more than the {len(slots)} workers that --hosts has room for")
+        raise ConfigError(f"-n got {num_workers}: expected at most {len(slots)}, the workers of --hosts")
     return tuple(slots[:num_workers])
 
 
 def make_plan(workers: Sequence[Host], num_ps: int, has_evaluator: bool) -> tuple[Process, ...]:
-    """Return the processes of a job: workers, then parameter servers, dealt over the machines, then the evaluator.
+    """Return the processes of a job: workers, then parameter servers, spread over the machines, then the evaluator.
 
-    The first worker is called a chief where there are others than workers, as TensorFlow's estimators want it.
+    The first worker is a chief where there are other jobs, as TensorFlow's estimators expect it.
 
     Args:
         workers: the machine of each worker.
-        num_ps: how many parameter servers.
+        num_ps: the number of parameter servers.
         has_evaluator: whether there is one.
     """
     hosts = list(dict.fromkeys(workers))
@@ -129,12 +127,12 @@ def make_plan(workers: Sequence[Host], num_ps: int, has_evaluator: bool) -> tupl
 def environment_of(
     process: Process, plan: Sequence[Process], ports: Mapping[int, int], master_port: int
 ) -> dict[str, str]:
-    """Return the variables that tell a process its place.
+    """Return the variables with the place of a process.
 
     Args:
         process: one of the plan.
         plan: all of them.
-        ports: {rank: port} of all but the evaluator, which nobody looks for.
+        ports: {rank: port} of all but the evaluator, which has no server.
         master_port: a port of the machine of rank 0.
     """
     cluster: dict[str, tuple[str, ...]] = {}

@@ -1,8 +1,7 @@
-"""Processes that a process has started, also through others that have ended: how to keep hold of them and end them.
+"""Process tree below a process: how to keep it together and end it.
 
-On Linux a process can ask to become the parent of every process below it whose own parent ends. Then nothing that was
-started, not even what puts itself into the background, gets out of its sight, and it has no child left when all have
-ended.
+On Linux a process can become the parent of every descendant whose own parent ends. Then no descendant escapes, not even
+a background process, and when all have ended it has no child left.
 """
 
 import ctypes
@@ -24,14 +23,14 @@ _GIVE_UP_SECS = 10.0
 
 
 def adopt_orphans() -> bool:
-    """Become the parent of processes below this one whose parent ends; return whether the system can do that."""
+    """Become the parent of descendants whose parent ends; return whether the system can do that."""
     if not sys.platform.startswith("linux"):
         return False
     return bool(ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
 
 
 def die_with_parent(parent: int) -> None:
-    """Let this process be killed when its parent ends; called in a child between fork and exec.
+    """Get this process killed when its parent ends; called in a child between fork and exec.
 
     Args:
         parent: its parent, which may have ended already.
@@ -42,10 +41,10 @@ def die_with_parent(parent: int) -> None:
 
 
 def descendants(is_wanted: Callable[[psutil.Process], bool] = lambda process: True) -> list[psutil.Process]:
-    """Return the processes below this one that run.
+    """Return the running processes below this one.
 
     Args:
-        is_wanted: which of them.
+        is_wanted: a filter.
     """
     found = []
     for pid in _below(os.getpid(), _parents()):
@@ -60,7 +59,7 @@ def descendants(is_wanted: Callable[[psutil.Process], bool] = lambda process: Tr
 
 
 def _parents() -> dict[int, int]:
-    """Return the parent of each process, by number; no times are compared, since the clock may be set meanwhile."""
+    """Return the parent of each process, by number, without comparing times, since the clock may be set."""
     parents: dict[int, int] = {}
     unread = psutil.pids()
     while unread:
@@ -92,11 +91,11 @@ def _below(root: int, parents: dict[int, int]) -> list[int]:
 
 
 def end_all(find: Callable[[], Iterable[psutil.Process]], grace_secs: float) -> list[int]:
-    """End processes and what they start meanwhile: by SIGTERM, and by SIGKILL after a while; wait until they are gone.
+    """End processes and their descendants: by SIGTERM, and after a grace period by SIGKILL; wait for their end.
 
     Args:
-        find: returns those that run.
-        grace_secs: how long they have between the two.
+        find: returns the running ones.
+        grace_secs: the time between the two signals.
 
     Returns:
         The numbers of those that were there.
@@ -115,10 +114,10 @@ def end_all(find: Callable[[], Iterable[psutil.Process]], grace_secs: float) -> 
 
 
 def reap_orphans(own: Collection[int] = ()) -> None:
-    """Take the exit codes of adopted processes that have ended: until then each keeps its number.
+    """Reap adopted processes that have ended: until then each keeps its number.
 
     Args:
-        own: the children that somebody else waits for. If one of them has ended, the rest is left for the next time.
+        own: children that are waited for elsewhere. If one of them has ended, the rest is left for the next call.
     """
     if not hasattr(os, "waitid"):
         # Such a system does not let a process adopt others either.

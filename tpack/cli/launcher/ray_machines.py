@@ -5,9 +5,9 @@
        orders ----- calls of the actor ---->
               <---- calls that wait -------- reports
 
-Ray decides where the actors are, keeps their resources and ends them when the caller is gone, however that happens; an
-agent whose actor is gone ends everything. What a worker runs is a process of its own and not the actor's: TensorFlow
-reads its environment once, when it is imported, and what kills the process leaves somebody to tell of it.
+Ray places the actors, reserves their resources and ends them when the caller is gone; an agent whose actor is gone ends
+everything. The worker is a process of its own and not the actor's: TensorFlow reads its environment once, at its
+import, and the end of the process can be reported.
 """
 
 import math
@@ -25,7 +25,7 @@ from typing import Any
 from tpack.cli.launcher.agent_client import Link, Machines, agent_command, as_line
 from tpack.cli.launcher.plan import Host
 from tpack.errors import ClusterError, ConfigError
-from tpack.multi_worker.cluster.slurm import OWN_GPUS_VARIABLE
+from tpack.utils.launch_env import OWN_GPUS_VARIABLE
 from tpack.utils.optional import import_optional
 from tpack.utils.validation import is_number
 
@@ -42,30 +42,30 @@ _JOIN_SECS = 10.0
 
 
 def parse_resources(text: str) -> dict[str, float]:
-    """Read what each worker needs, such as ``CPU=4,GPU=1``.
+    """Parse the resources of a worker, such as ``CPU=4,GPU=1``.
 
     Raises:
-        ConfigError: It is no such list, or a name stands in it twice.
+        ConfigError: It is malformed, or has a name twice.
     """
     found = [_RESOURCE.fullmatch(entry.strip()) for entry in text.split(",")]
     names = [each[1] for each in found if each is not None]
     if len(set(names)) < len(found):
         raise ConfigError(
-            f"--resources is {text[:100]!r}: expected each resource once, with a number, as in CPU=4,GPU=1"
+            f"--resources got {text[:100]!r}: expected each resource once, with a number, as in CPU=4,GPU=1"
         )
     return {each[1]: float(each[2]) for each in found if each is not None}
 
 
 @contextmanager
 def ray_connected() -> Iterator[ModuleType]:
-    """Be connected to a Ray cluster.
+    """Connect to a Ray cluster.
 
     It is the one that this process is connected to; else that of ``RAY_ADDRESS``, or the one that runs on this machine;
     else a new one that lives for as long as the context.
 
     Raises:
         DependencyError: Ray is not installed.
-        ClusterError: There is no connection.
+        ClusterError: The connection failed.
     """
     ray = _ray()
     if ray.is_initialized():
@@ -86,13 +86,13 @@ class RayMachines(Machines):
 
     Args:
         ray: the module, connected.
-        resources: what each worker needs.
-        strategy: how the workers lie on the nodes, one of `STRATEGIES`.
-        start_secs: how long to wait until there is room for all.
-        task: what the processes find in the file that `TASK_VARIABLE` names.
+        resources: those of each worker.
+        strategy: the placement of the workers on nodes, one of `STRATEGIES`.
+        start_secs: the timeout for free resources.
+        task: the content of the file in `TASK_VARIABLE`.
 
     Attributes:
-        results: what the workers of the last attempt left in their file, by rank; None for those that left nothing.
+        results: the results of the workers of the last attempt, by rank; None without one.
     """
 
     def __init__(
@@ -114,10 +114,10 @@ class RayMachines(Machines):
 
     @contextmanager
     def take(self, workers: Sequence[Host]) -> Iterator[Sequence[Host]]:
-        """Have an actor for each worker, in a placement group; those of one node have ranks that follow each other.
+        """Start an actor for each worker, in a placement group; ranks of one node are consecutive.
 
         Raises:
-            ClusterError: There was no room in time, or an actor was lost before it said where it is.
+            ClusterError: Resources were not free in time, or an actor was lost at its start.
         """
         group = self._ray.util.placement_group([self._resources] * len(workers), strategy=self._strategy)
         actors: list[Any] = []

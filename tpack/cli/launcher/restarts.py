@@ -1,6 +1,6 @@
-"""A job from its first attempt to its last: started anew as often as it may be, with the workers that are left.
+"""Restart policy of a job: attempts until one succeeds, with the workers that are left.
 
-What came of each attempt is said, and written into ``result.json`` beside the ranks' output.
+The result of each attempt is logged, and written to ``result.json`` beside the ranks' output.
 """
 
 import json
@@ -21,14 +21,14 @@ EXIT_OF_LATE_RANKS = 100
 
 @dataclass(frozen=True)
 class Team:
-    """Which processes a job has, and how often it is started anew.
+    """Processes and restarts of a job.
 
     Attributes:
         workers: the machine of each worker.
-        num_ps: how many parameter servers.
+        num_ps: the number of parameter servers.
         has_evaluator: whether there is an evaluator.
-        restarts: how often to start anew after a failure.
-        min_workers: start anew without workers that were lost, but not with fewer than these; None starts all anew.
+        restarts: the number of restarts after failures.
+        min_workers: restart without lost workers, but not with fewer than these; None restarts all.
     """
 
     workers: Sequence[Host]
@@ -39,12 +39,12 @@ class Team:
 
 
 class Restarts:
-    """Tries a job until it ends well, or has failed too often.
+    """Attempts at a job until one succeeds, or too many have failed.
 
     Args:
-        job: what to run.
-        team: by which processes, and how often.
-        console: where output goes.
+        job: its settings.
+        team: its processes and restarts.
+        console: gets the output.
 
     Attributes:
         last: the last attempt, after `run`.
@@ -58,7 +58,7 @@ class Restarts:
         self._history: list[dict[str, Any]] = []
 
     def run(self) -> int:
-        """Run the job; return the exit code, which says who failed."""
+        """Run the job; return the exit code, which identifies the rank that failed."""
         workers = tuple(self._team.workers)
         for number in range(self._team.restarts + 1):
             self._try(workers, number)
@@ -76,7 +76,7 @@ class Restarts:
         return code
 
     def failure_text(self) -> str:
-        """Return what failed in the last attempt, with the last lines of that process."""
+        """Return the failure of the last attempt, with the last lines of that process."""
         failure = self.last.failure or JobFailure("nothing failed")
         if failure.process is None:
             return failure.text

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from tpack.callbacks.monitors import run_status, stats_file
 from tpack.cli.runs.log_parser import LOG_FILE
-from tpack.utils.remote.store import Store, is_remote
+from tpack.utils.remote.store import Store
+from tpack.utils.validation import is_remote
 
 TEXTS = frozenset({stats_file.FILENAME, stats_file.FORMER_FILENAME, run_status.FILENAME, LOG_FILE})
 """What tells of a run, besides its event files."""

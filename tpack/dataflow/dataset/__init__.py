@@ -1,4 +1,4 @@
-"""Data sets, read in the formats that they are published in. Nothing is downloaded: a message says what is missing."""
+"""Data sets in the formats of their publication. Nothing is downloaded: a message names missing files."""
 
 from tpack.utils.lazy import attach
 
@@ -7,26 +7,10 @@ __getattr__, __dir__, __all__ = attach(
     {
         "bsds500": ("BSDS500",),
         "caltech101": ("Caltech101Silhouettes",),
-        "cifar": (
-            "Cifar10",
-            "Cifar100",
-            "CifarBase",
-        ),
-        "digits": ("Digits",),
-        "ilsvrc": (
-            "ILSVRC12",
-            "ILSVRC12Files",
-            "ILSVRCMeta",
-        ),
-        "image_lists": (
-            "Places365Standard",
-            "TinyImageNet",
-            "check_labels",
-        ),
-        "mnist": (
-            "FashionMnist",
-            "Mnist",
-        ),
+        "cifar": ("Cifar10", "Cifar100", "CifarBase"),
+        "ilsvrc": ("ILSVRC12", "ILSVRC12Files", "ILSVRCMeta"),
+        "image_lists": ("Places365Standard", "TinyImageNet", "check_labels"),
+        "mnist": ("Digits", "FashionMnist", "Mnist"),
         "svhn": ("SVHNDigit",),
     },
 )

@@ -1,4 +1,4 @@
-"""Photographs in which several people have drawn the edges of things."""
+"""Photographs with edges drawn by several people."""
 
 import os
 from typing import Any
@@ -20,14 +20,14 @@ _HEIGHT, _WIDTH = 321, 481
 class BSDS500(IndexedDataFlow):
     """Yield ``[image, edges]``: uint8 of shape (321, 481, 3) in blue, green and red, and float32 of shape (321, 481).
 
-    A value of the edges is the part of the people who drew an edge through that pixel. Upright images, and their edges,
-    are transposed, so that all have one shape. The files are the published ones, below ``BSR/BSDS500/data``; reading
-    the edges needs SciPy. They are read when they are yielded.
+    A value of the edges is the fraction of people who drew an edge through that pixel. Upright images, and their edges,
+    are transposed, so that all have one shape. The files are the published ones, below ``BSR/BSDS500/data``, read when
+    they are yielded; reading the edges needs SciPy.
 
     Args:
         name: ``"train"``, ``"val"`` or ``"test"``.
-        data_dir: the directory that holds ``BSR``, or that with ``images`` and ``groundTruth``; None is a directory
-            of this data set's own below `get_dataset_path()`.
+        data_dir: the directory with ``BSR``, or that with ``images`` and ``groundTruth``; None is this data set's own
+            below `get_dataset_path()`.
         shuffle: whether each pass has a new order.
 
     Raises:
@@ -47,8 +47,8 @@ class BSDS500(IndexedDataFlow):
         image, edges = read_image(image_path), _read_edges(edges_path)
         if image.shape[:2] != edges.shape or sorted(edges.shape) != [_HEIGHT, _WIDTH]:
             raise InputError(
-                f"{image_path} is of shape {image.shape} and the edges in {edges_path} of {edges.shape}: "
-                f"expected {_HEIGHT} x {_WIDTH} in one order or the other"
+                f"{image_path} has shape {image.shape} and the edges in {edges_path} {edges.shape}: expected "
+                f"{_HEIGHT} x {_WIDTH} or {_WIDTH} x {_HEIGHT}"
             )
         if edges.shape[0] == _HEIGHT:
             return [image, edges]
@@ -68,21 +68,19 @@ def _find_pairs(given: str | os.PathLike[str] | None, name: str) -> list[tuple[s
         if file.endswith(".jpg")
     ]
     if not pairs:
-        raise InputError(
-            f"{folder} has no {os.path.join(_ROOT, 'images', name, '*.jpg')}: get BSR_bsds500.tgz from {_SOURCE} and "
-            "unpack it there; nothing is downloaded"
-        )
+        images = os.path.join(_ROOT, "images", name, "*.jpg")
+        raise InputError(f"{folder} has no {images}: unpack BSR_bsds500.tgz of {_SOURCE}; nothing is downloaded")
     missing = [edges for _, edges in pairs if not os.path.isfile(edges)]
     if missing:
-        raise InputError(f"{missing[0]} is missing, and {len(missing) - 1} more: each image has a file of its edges")
+        raise InputError(f"{missing[0]} is missing, and {len(missing) - 1} more: expected a file for each image")
     return pairs
 
 
 def _read_edges(path: str) -> np.ndarray:
-    """Return which part of the people drew an edge through each pixel."""
+    """Return the fraction of people who drew an edge through each pixel."""
     (people,) = load_mat(path, "groundTruth")
     try:
         drawn = [np.asarray(cell["Boundaries"][0, 0]) > 0 for cell in people.ravel()]
         return np.asarray(np.mean(drawn, axis=0), np.float32)
     except (ValueError, IndexError, TypeError) as error:
-        raise InputError(f"{path} holds no cells with Boundaries, which are wanted: {error}") from error
+        raise InputError(f"{path} has no cells with Boundaries: {error}") from error

@@ -1,10 +1,9 @@
 """Small photographs: 32 x 32 pixels in colour, ten or a hundred classes, from either of the two published versions.
 
-The binary version is taken where it is there: it cannot hold anything but images and labels. The one that is called the
-Python version is made of pickles. A pickle is a program, and loading one from elsewhere runs whatever its author
-wanted; so they are read by an unpickler that knows the few names by which arrays and bytes are written, and each of
-them stands for a class or function of this file, which only keeps what it is given: no code of numpy, or of anybody
-else, is called before all is checked.
+The binary version is preferred: it holds only images and labels. The Python version is made of pickles, and loading a
+pickle runs its author's code; so they are read by an unpickler that knows only the few names used for arrays and bytes,
+each replaced by a class or function of this file that keeps its arguments: no other code is called before everything is
+checked.
 """
 
 from __future__ import annotations
@@ -37,19 +36,18 @@ _MAX_ERROR_CHARS = 200
 class CifarBase(LabelledImages):
     """Yield ``[image, label]``: uint8 of shape (32, 32, 3) in red, green and blue, and the number of the class.
 
-    The files are the published ones, in the binary version or in the one that is called the Python version. The classes
-    of CIFAR-100 are the hundred fine ones.
+    The files are the published ones, in the binary or the Python version. The classes of CIFAR-100 are the hundred fine
+    ones.
 
     Args:
         train_or_test: ``"train"`` or ``"test"``.
-        shuffle: whether each pass has a new order; None does for training.
-        dir: where the unpacked directory is, or that itself; None is a directory of this data set's own below
-            `get_dataset_path()`.
+        shuffle: whether each pass has a new order; None is True for training only.
+        dir: the unpacked directory, or the one around it; None is this data set's own below `get_dataset_path()`.
         cifar_classnum: 10 or 100.
 
     Raises:
         ConfigError: There is no such part or data set.
-        InputError: A file is missing, or its content is not what was published.
+        InputError: A file is missing, or differs from the published one.
     """
 
     def __init__(
@@ -69,31 +67,21 @@ class CifarBase(LabelledImages):
         super().__init__(images, labels, train_or_test == "train" if shuffle is None else shuffle)
 
     def get_per_pixel_mean(self, names: Sequence[str] = _PARTS) -> np.ndarray:
-        """Return the mean of all images of some parts, float32 of shape (32, 32, 3).
-
-        Args:
-            names: which parts.
-        """
-        return mean_image([self._images_of(name) for name in dict.fromkeys(names)])
+        """Return the mean of all images of the parts in ``names``, float32 of shape (32, 32, 3)."""
+        parts = []
+        for name in dict.fromkeys(names):
+            check_name(self, name, _PARTS)
+            is_own = name == self.train_or_test
+            parts.append(self.images if is_own else read_part(_FORMATS[self.cifar_classnum], self.dir, name)[0])
+        return mean_image(parts)
 
     def get_per_channel_mean(self, names: Sequence[str] = _PARTS) -> np.ndarray:
-        """Return the mean red, green and blue of all images of some parts, float32 of shape (3,).
-
-        Args:
-            names: which parts.
-        """
+        """Return the mean red, green and blue of all images of the parts in ``names``, float32 of shape (3,)."""
         return self.get_per_pixel_mean(names).mean(axis=(0, 1))
 
     def get_label_names(self) -> list[str]:
         """Return the names of the classes, from the files."""
         return read_label_names(_FORMATS[self.cifar_classnum], self.dir)
-
-    def _images_of(self, name: str) -> np.ndarray:
-        """Return the images of a part."""
-        check_name(self, name, _PARTS)
-        if name == self.train_or_test:
-            return self.images
-        return read_part(_FORMATS[self.cifar_classnum], self.dir, name)[0]
 
 
 @check_arguments
@@ -118,11 +106,11 @@ class Cifar100(CifarBase):
 
 @dataclass(frozen=True)
 class CifarFormat:
-    """What the two versions of one of the data sets look like."""
+    """The files of the two versions of one of the data sets."""
 
     binary_dir: str
     python_dir: str
-    # By part: the files of the binary version and of the other one, and how many images each of them holds.
+    # By part: the files of the binary and of the Python version, and the number of images in each.
     files: dict[str, tuple[tuple[str, ...], tuple[str, ...], int]]
     label_bytes: int
     """The bytes before each image in a binary file; the last one is the label."""
@@ -169,12 +157,12 @@ def read_part(form: CifarFormat, folder: str, part: str) -> tuple[np.ndarray, np
     """Return the images, uint8 of shape (N, 32, 32, 3) in red, green and blue, and the labels of a part.
 
     Args:
-        form: which data set.
-        folder: the directory that holds one of the two versions, or is one.
+        form: the data set.
+        folder: the directory with one of the two versions, or that version.
         part: ``"train"`` or ``"test"``.
 
     Raises:
-        InputError: A file is missing, or its content is not what was published.
+        InputError: A file is missing, or differs from the published one.
     """
     binary_names, python_names, count = form.files[part]
     images, labels = [], []
@@ -183,7 +171,7 @@ def read_part(form: CifarFormat, folder: str, part: str) -> tuple[np.ndarray, np
         read = _read_binary if path.endswith(".bin") else _read_pickle
         pixels, found = read(form, path, count)
         if found.max() >= form.num_classes:
-            raise InputError(f"{path} holds the label {found.max()}: expected 0 to {form.num_classes - 1}")
+            raise InputError(f"{path} has the label {found.max()}: expected 0 to {form.num_classes - 1}")
         images.append(pixels.reshape(count, _CHANNELS, _SIDE, _SIDE).transpose(0, 2, 3, 1))
         labels.append(found)
     return np.concatenate(images), np.concatenate(labels)
@@ -193,24 +181,24 @@ def read_label_names(form: CifarFormat, folder: str) -> list[str]:
     """Return the names of the classes.
 
     Raises:
-        InputError: The file is missing, or holds another number of names.
+        InputError: The file is missing, or has another number of names.
     """
     path = find_file(folder, _paths(form, *form.names_files), form.source)
     names = read_lines(path) if path.endswith(".txt") else load_arrays(path).get(form.names_key)
     if not isinstance(names, list) or len(names) != form.num_classes:
         found = f"{len(names)} names" if isinstance(names, list) else f"no {form.names_key}"
-        raise InputError(f"{path} holds {found} of classes: expected {form.num_classes}")
+        raise InputError(f"{path} has {found} of classes: expected {form.num_classes}")
     return names
 
 
 def _paths(form: CifarFormat, binary_name: str, python_name: str) -> list[str]:
-    """Return where a file may be, from the directory that the user gave."""
+    """Return the possible paths of a file in the user's directory."""
     binary = [os.path.join(form.binary_dir, binary_name), binary_name]
     return [*binary, os.path.join(form.python_dir, python_name), python_name]
 
 
 def _read_binary(form: CifarFormat, path: str, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pixels and labels of a file of records, each of labels and an image."""
+    """Return the pixels and labels of a file of records."""
     record = form.label_bytes + _IMAGE_SIZE
     content = np.frombuffer(read_bytes(path, count * record), np.uint8).reshape(count, record)
     return content[:, form.label_bytes :], content[:, form.label_bytes - 1]
@@ -219,32 +207,24 @@ def _read_binary(form: CifarFormat, path: str, count: int) -> tuple[np.ndarray, 
 def _read_pickle(form: CifarFormat, path: str, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the pixels and labels of a pickle."""
     content = load_arrays(path)
-    pixels, labels = content.get("data"), _as_labels(content.get(form.label_key))
+    pixels, labels = content.get("data"), content.get(form.label_key)
+    are_labels = isinstance(labels, list) and all(type(label) is int and 0 <= label < 256 for label in labels)
     found = pixels.shape if isinstance(pixels, np.ndarray) else None
-    if not isinstance(pixels, np.ndarray) or found != (count, _IMAGE_SIZE) or labels is None or len(labels) != count:
-        num_labels = None if labels is None else len(labels)
-        raise InputError(
-            f"{path} holds data of shape {found} and {num_labels} {form.label_key}: expected ({count}, {_IMAGE_SIZE}) "
-            f"and {count}"
-        )
-    return pixels, labels
-
-
-def _as_labels(labels: object) -> np.ndarray | None:
-    """Return a list of labels as an array; None if it is something else."""
-    if not isinstance(labels, list) or not all(type(label) is int and 0 <= label < 256 for label in labels):
-        return None
-    return np.array(labels, np.uint8)
+    num_labels = len(labels) if are_labels else None  # type: ignore[arg-type]
+    if found != (count, _IMAGE_SIZE) or num_labels != count:
+        given = f"data of shape {found} and {num_labels} {form.label_key}"
+        raise InputError(f"{path} has {given}: expected ({count}, {_IMAGE_SIZE}) and {count}")
+    return pixels, np.array(labels, np.uint8)  # type: ignore[return-value]
 
 
 def load_arrays(path: str) -> dict[str, Any]:
     """Return the dict in a pickle, with text as str and arrays of unsigned bytes as arrays.
 
     Args:
-        path: the file, written by Python 2, or by Python 3 with any protocol.
+        path: the file, of Python 2, or of Python 3 with any protocol.
 
     Raises:
-        InputError: The file holds something else, or is damaged.
+        InputError: The file has another content, or is damaged.
     """
     try:
         with open(path, "rb") as file:
@@ -254,36 +234,32 @@ def load_arrays(path: str) -> dict[str, Any]:
     except Exception as error:
         # Damaged pickles raise almost anything.
         text = f"{type(error).__name__}: {error}"[:_MAX_ERROR_CHARS]
-        raise InputError(f"{path} is no pickle of arrays that can be read: {text}") from error
+        raise InputError(f"{path} cannot be read as a pickle of arrays: {text}") from error
     if not isinstance(found, dict):
-        raise InputError(f"{path} holds a {type(found).__name__}: expected a dict")
+        raise InputError(f"{path} has a {type(found).__name__}: expected a dict")
     return {_as_text(key): _as_array(path, key, value) for key, value in found.items()}
 
 
 def _check_places(content: bytes) -> None:
-    """Refuse a pickle that puts an object at a place beyond its size, up to which Python would make room: gigabytes."""
+    """Refuse a pickle with a memo index beyond its size, for which Python would allocate gigabytes."""
     for code, argument, _ in pickletools.genops(content):
         if code.name in ("PUT", "LONG_BINPUT") and not 0 <= (argument or 0) <= len(content):
-            raise pickle.UnpicklingError(f"it puts an object at place {argument}")
+            raise pickle.UnpicklingError(f"it has an object at memo index {argument}")
 
 
 class _ArrayUnpickler(pickle.Unpickler):
-    """Finds nothing but the few names."""
+    """Unpickler that knows only the few names."""
 
     def find_class(self, module_name: str, global_name: str) -> Callable[..., Any]:
-        """Return what stands for a name.
-
-        Raises:
-            UnpicklingError: It is another one.
-        """
+        """Return the replacement of a name; raise an UnpicklingError for another one."""
         found = _NAMES.get((module_name.replace("numpy._core", "numpy.core"), global_name))
         if found is None:
-            raise pickle.UnpicklingError(f"it wants {module_name}.{global_name}, and only arrays are allowed")
+            raise pickle.UnpicklingError(f"it uses {module_name}.{global_name}, and only arrays are allowed")
         return found
 
 
 class _ArrayShell:
-    """What stands for an array while it is read; also for its class, which is given as an argument."""
+    """Placeholder of an array during reading; also of its class, which is an argument."""
 
     def __init__(self, *args: object) -> None:
         self.state: Any = None
@@ -294,7 +270,7 @@ class _ArrayShell:
 
 
 class _DtypeShell:
-    """What stands for a dtype while it is read."""
+    """Placeholder of a dtype during reading."""
 
     def __init__(self, name: object = None, *flags: object) -> None:
         self.name = name
@@ -304,22 +280,17 @@ class _DtypeShell:
 
 
 def _array_of_buffer(content: object, dtype: object, shape: object, order: object) -> _ArrayShell:
-    """Return what stands for an array that protocol 5 wrote."""
+    """Return the placeholder of an array of protocol 5."""
     shell = _ArrayShell()
     shell.state = (1, shape, dtype, order == "F", bytes(content) if isinstance(content, bytearray) else content)
     return shell
 
 
 def _encode(text: object, encoding: object) -> bytes:
-    """Return bytes, which Python 3 writes as text where the protocol has none: 0, 1 and 2."""
+    """Return bytes, which Python 3 writes as text in protocols 0, 1 and 2."""
     if not isinstance(text, str) or encoding != "latin1":
-        raise pickle.UnpicklingError("it wants to encode something else than bytes, and only arrays are allowed")
+        raise pickle.UnpicklingError("it encodes another object than bytes, and only arrays are allowed")
     return text.encode("latin-1")
-
-
-def _no_bytes() -> bytes:
-    """Return empty bytes, for which those protocols call the class."""
-    return b""
 
 
 _NAMES: dict[tuple[str, str], Callable[..., Any]] = {
@@ -328,17 +299,18 @@ _NAMES: dict[tuple[str, str], Callable[..., Any]] = {
     ("numpy.core.multiarray", "_reconstruct"): _ArrayShell,
     ("numpy.core.numeric", "_frombuffer"): _array_of_buffer,
     ("_codecs", "encode"): _encode,
-    ("__builtin__", "bytes"): _no_bytes,
+    # Those protocols call the class for empty bytes.
+    ("__builtin__", "bytes"): lambda: b"",
 }
 
 
 def _as_text(key: object) -> str:
-    """Return a key or a name as text; Python 2 wrote bytes."""
+    """Return a key or a name as text; in Python 2 it is bytes."""
     return key.decode("utf-8", "replace") if isinstance(key, bytes) else str(key)
 
 
 def _as_array(path: str, key: object, value: Any) -> Any:
-    """Return the array that a shell stands for, text in lists as str, and other values as they are."""
+    """Return the array of a placeholder, text in lists as str, and other values as they are."""
     if isinstance(value, list):
         return [_as_text(member) if isinstance(member, bytes) else member for member in value]
     if not isinstance(value, _ArrayShell):
@@ -349,4 +321,4 @@ def _as_array(path: str, key: object, value: Any) -> Any:
             raise ValueError(f"shape {shape}, dtype {dtype.name!r}")
         return np.frombuffer(content, np.uint8).reshape(shape, order="F" if is_fortran else "C")
     except (TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{path} holds no array of unsigned bytes in {_as_text(key)!r}: {error}") from error
+        raise InputError(f"{path} has no array of unsigned bytes in {_as_text(key)!r}: {error}") from error

@@ -1,7 +1,7 @@
-"""The photographs of ILSVRC 2012, which is what "ImageNet" mostly means: a thousand classes.
+"""The photographs of ILSVRC 2012, usually called "ImageNet": a thousand classes.
 
-The classes are numbered by the lists that everybody uses, and the mean image is the one that Caffe wrote: a message of
-protocol buffers, of which four numbers are wanted.
+The classes are numbered by Caffe's lists, and the mean image is Caffe's: a message of protocol buffers, of which four
+fields are read.
 """
 
 import os
@@ -15,7 +15,7 @@ from tpack.dataflow.dataset.files import check_name, data_dir, find_file, read_b
 from tpack.dataflow.dataset.image_lists import LabelledFiles, class_names, list_class_dirs
 from tpack.dataflow.images import read_image
 from tpack.dataflow.opencv import opencv
-from tpack.errors import ConfigError, InputError
+from tpack.errors import InputError
 from tpack.utils import logger
 from tpack.utils.validation import check_arguments
 
@@ -25,26 +25,26 @@ _META_SOURCE = "http://dl.caffe.berkeleyvision.org/caffe_ilsvrc12.tar.gz"
 _NUM_CLASSES = 1000
 _PARTS = ("train", "val", "test")
 _STRUCTURES = ("original", "train")
-# The numbers of the fields of a mean image: channels, height, width, and the values.
+# The fields of a mean image: channels, height, width, and the values.
 _CHANNELS, _HEIGHT, _WIDTH, _DATA = 2, 3, 4, 5
-# And the kinds of fields.
+# The kinds of fields.
 _VARINT, _EIGHT_BYTES, _LENGTH, _FOUR_BYTES = 0, 1, 2, 5
 
 
 @check_arguments
 class ILSVRC12Files(LabelledFiles):
-    """Yield ``[path, label]`` of the images, as `ILSVRC12` does of their content.
+    """Yield ``[path, label]`` of the images of `ILSVRC12`.
 
     The directory holds the unpacked archives: ``train`` with a directory for each synset, ``val`` and ``test`` with all
     images in one ("original"), or ``val`` with a directory for each synset too ("train").
 
     Args:
-        dir: the directory that holds ``train`` and ``val``.
+        dir: the directory with ``train`` and ``val``.
         name: ``"train"``, ``"val"`` or ``"test"``.
-        meta_dir: where the lists are, see `ILSVRCMeta`. Without the list of this part the images of a directory with
-            synsets are listed. The classes are then numbered by ``synsets.txt``. Without that too, they are the synsets
-            of ``train`` in alphabetical order, which for all thousand is the order of the lists.
-        shuffle: whether each pass has a new order; None does for training.
+        meta_dir: the directory of the lists, see `ILSVRCMeta`. Without the list of this part the images in directories
+            of synsets are listed, with classes numbered by ``synsets.txt``. Without that too, they are the synsets of
+            ``train`` in alphabetical order, which for all thousand is the order of the lists.
+        shuffle: whether each pass has a new order; None is True for training only.
         dir_structure: ``"original"`` or ``"train"``, of this part; None looks at the directory.
 
     Raises:
@@ -65,11 +65,12 @@ class ILSVRC12Files(LabelledFiles):
         self.name = name
         self.full_dir = os.path.join(self.dir, name)
         if not os.path.isdir(self.full_dir):
-            raise InputError(
-                f"{self.full_dir} is no directory: get the images from {_SOURCE} and unpack them there; nothing is "
-                "downloaded"
-            )
-        structure = _check_structure(self, dir_structure, self.full_dir)
+            given = f"{self.full_dir} is not a directory"
+            raise InputError(f"{given}: unpack the images of {_SOURCE} there; nothing is downloaded")
+        if dir_structure is None:
+            structure = ILSVRCMeta.guess_dir_structure(self.full_dir)
+        else:
+            structure = check_name(self, dir_structure, _STRUCTURES, "dir_structure")
         meta = ILSVRCMeta(meta_dir)
         if structure == "train" and not meta.has(f"{name}.txt") and (meta_dir is None or meta.has("synsets.txt")):
             images = list_class_dirs(self.full_dir, self._synsets(meta), _SOURCE)
@@ -80,7 +81,7 @@ class ILSVRC12Files(LabelledFiles):
         super().__init__(images, name == "train" if shuffle is None else shuffle)
 
     def _synsets(self, meta: "ILSVRCMeta") -> list[str]:
-        """Return the synsets in the order of their numbers, which all parts have in common."""
+        """Return the synsets in the order of their numbers, which is that of all parts."""
         if meta.has("synsets.txt"):
             return list(meta.get_synset_1000().values())
         synsets = class_names(self.dir, self.name, _SOURCE, count=_NUM_CLASSES)
@@ -91,7 +92,7 @@ class ILSVRC12Files(LabelledFiles):
 class ILSVRC12(ILSVRC12Files):
     """Yield ``[image, label]``: uint8 of shape (H, W, 3) in blue, green and red, and the number of the class.
 
-    A file is read when it is yielded. For speed, read the files in parallel: `ILSVRC12Files` yields their paths.
+    A file is read when it is yielded. For speed, read the files of `ILSVRC12Files` in parallel.
     """
 
     def _read(self, index: int) -> list[Any]:
@@ -102,17 +103,17 @@ class ILSVRC12(ILSVRC12Files):
     def get_training_bbox(
         bbox_dir: str | os.PathLike[str], imglist: Sequence[tuple[str, int]]
     ) -> list[np.ndarray | None]:
-        """Return the box of the first object in each image, or None where there is no file for it.
+        """Return the box of the first object in each image, or None without a file for it.
 
         Args:
             bbox_dir: the directory of the annotations, with a directory for each synset.
-            imglist: paths of images and their classes, as ``get_image_list("train")`` returns them.
+            imglist: paths of images and their classes, from ``get_image_list("train")``.
 
         Returns:
             Boxes (xmin, ymin, xmax, ymax), float32 of shape (4,).
 
         Raises:
-            InputError: A file is no annotation with a box.
+            InputError: A file is not an annotation with a box.
         """
         paths = [os.path.join(bbox_dir, f"{os.path.splitext(path)[0]}.xml") for path, _ in imglist]
         return [_read_box(path) if os.path.isfile(path) else None for path in paths]
@@ -142,13 +143,12 @@ class ILSVRCMeta:
 
         Args:
             name: ``"train"``, ``"val"`` or ``"test"``.
-            dir_structure: ``"original"``, or ``"train"`` if the images of this part too lie in a directory for each
-                synset.
+            dir_structure: ``"original"``, or ``"train"`` if the images of this part too are in directories of synsets.
 
         Raises:
             ConfigError: There is no such part or structure.
-            InputError: The file is missing, a line of it is no path and class, or ``synsets.txt`` has another synset
-                as that class, or none.
+            InputError: The file is missing, a line is not a path and a class, or ``synsets.txt`` has another synset as
+                that class, or none.
         """
         check_name(self, name, _PARTS)
         check_name(self, dir_structure, _STRUCTURES, "dir_structure")
@@ -164,14 +164,14 @@ class ILSVRCMeta:
         return images if is_flat else [(os.path.join(synsets[label], image), label) for image, label in images]
 
     def has(self, file: str) -> bool:
-        """Tell whether one of the lists is there."""
+        """Tell whether one of the lists exists."""
         return os.path.isfile(os.path.join(self.dir, file))
 
     def get_per_pixel_mean(self, size: tuple[int, int] | None = None) -> np.ndarray:
         """Return the mean image, float32 of shape (256, 256, 3) in blue, green and red.
 
         Args:
-            size: height and width that it is resized to, if given.
+            size: height and width after resizing, if given.
 
         Raises:
             InputError: ``imagenet_mean.binaryproto`` is missing or damaged.
@@ -182,7 +182,7 @@ class ILSVRCMeta:
 
     @staticmethod
     def guess_dir_structure(dir: str | os.PathLike[str]) -> str:
-        """Return ``"train"`` if a directory has one directory for each synset, and else ``"original"``.
+        """Return ``"train"`` if a directory has directories, else ``"original"``.
 
         Raises:
             InputError: It does not exist, or is empty.
@@ -198,7 +198,7 @@ class ILSVRCMeta:
         return "train" if first.is_dir() else "original"
 
     def _lines(self, file: str) -> list[str]:
-        """Return the lines of a file, of which there must be one."""
+        """Return the lines of a file, at least one."""
         path = find_file(self.dir, [file], _META_SOURCE)
         lines = read_lines(path)
         if not lines:
@@ -207,71 +207,49 @@ class ILSVRCMeta:
 
 
 def _check_classes(path: str, labels: set[int], synsets: dict[int, str]) -> None:
-    """Check that the classes in a list have synsets."""
     unknown = sorted(labels - set(synsets))
     if unknown:
-        raise InputError(f"{path} has the class {unknown[0]}: synsets.txt has {len(synsets)}")
+        raise InputError(f"{path} has the class {unknown[0]}: expected one of the {len(synsets)} of synsets.txt")
 
 
 def _check_dirs(path: str, images: Sequence[tuple[str, int]], synsets: dict[int, str]) -> None:
     """Check that the directories in a list are the synsets of its classes."""
     for folder, label in sorted({(os.path.dirname(file), label) for file, label in images}):
         if synsets[label] != folder:
-            raise InputError(f"{path} has {folder!r} as class {label}: synsets.txt has {synsets[label]!r} there")
+            raise InputError(f"{path} has {folder!r} as class {label}: expected {synsets[label]!r} of synsets.txt")
 
 
 def _check_first(images: Sequence[tuple[str, int]]) -> None:
-    """Check that some images of a list are there, so that a wrong directory is noticed at once."""
+    """Check that some images of a list exist, so that a wrong directory is noticed at once."""
     for path, _ in images[:10]:
         if not os.path.isfile(path):
             raise InputError(
-                f"{path} is missing, and is in the list: expected the images of {_SOURCE} and the lists of "
-                f"{_META_SOURCE}; is dir_structure right?"
+                f"{path} of the list is missing: expected the images of {_SOURCE} and the lists of {_META_SOURCE}; "
+                "check dir_structure"
             )
 
 
 def _read_box(path: str) -> np.ndarray:
-    """Return the box of the first object that an annotation holds."""
     try:
         root = ElementTree.parse(path).getroot()
         edges = [root.findtext(f"object/bndbox/{edge}") for edge in _BOX_EDGES]
         return np.array([float(edge) for edge in edges if edge is not None], np.float32).reshape(4)
     except (ElementTree.ParseError, ValueError, OSError) as error:
-        raise InputError(f"{path} holds no object with a box of {', '.join(_BOX_EDGES)}: {error}") from error
+        raise InputError(f"{path} has no object with a box of {', '.join(_BOX_EDGES)}: {error}") from error
 
 
 def _parse(path: str, number: int, line: str) -> tuple[str, int]:
-    """Return the path and class that a line of a list holds."""
     name, _, label = line.rpartition(" ")
     if not name or not label.isdecimal():
-        raise InputError(f"{path}, line {number}: {line[:80]!r} is no path and class")
+        raise InputError(f"{path}, line {number} is {line[:80]!r}: expected a path and a class")
     return name.strip(), int(label)
-
-
-def _check_structure(owner: object, dir_structure: str | None, folder: str) -> str:
-    """Return the structure of a directory: the one that was given, or what it looks like.
-
-    Raises:
-        ConfigError: What was given is not a structure.
-    """
-    if dir_structure is None:
-        return ILSVRCMeta.guess_dir_structure(folder)
-    if dir_structure not in _STRUCTURES:
-        raise ConfigError(
-            f"{type(owner).__name__} got dir_structure={dir_structure!r}: expected {', '.join(map(repr, _STRUCTURES))}"
-        )
-    return dir_structure
 
 
 def _decode_mean_blob(path: str, content: bytes) -> np.ndarray:
     """Return the values, float32 of shape (channels, height, width).
 
-    Args:
-        path: the file, for the message.
-        content: its bytes.
-
     Raises:
-        InputError: They are not such a message, or another number of values than the sizes say.
+        InputError: The bytes are another message, or the number of values is not that of the sizes.
     """
     sizes = {_CHANNELS: 0, _HEIGHT: 0, _WIDTH: 0}
     values: list[bytes] = []
@@ -286,16 +264,16 @@ def _decode_mean_blob(path: str, content: bytes) -> np.ndarray:
             elif field == _DATA:
                 values.append(payload)
     except (IndexError, ValueError) as error:
-        raise InputError(f"{path} is no message that holds an image: {error}") from error
+        raise InputError(f"{path} is not a message with an image: {error}") from error
     shape = (sizes[_CHANNELS], sizes[_HEIGHT], sizes[_WIDTH])
     joined = b"".join(values)
     if len(joined) != 4 * shape[0] * shape[1] * shape[2] or not joined:
-        raise InputError(f"{path} holds {len(joined)} bytes of values: expected 4 for each of {shape}")
+        raise InputError(f"{path} has {len(joined)} bytes of values: expected 4 for each of {shape}")
     return np.frombuffer(joined, "<f4").astype(np.float32).reshape(shape)
 
 
 def _field(content: bytes, position: int, kind: int) -> tuple[int, bytes, int]:
-    """Return the number or the bytes of a field, and where the next one begins."""
+    """Return the number or the bytes of a field, and the beginning of the next one."""
     if kind == _VARINT:
         number, position = _varint(content, position)
         return number, b"", position
@@ -311,7 +289,7 @@ def _field(content: bytes, position: int, kind: int) -> tuple[int, bytes, int]:
 
 
 def _varint(content: bytes, position: int) -> tuple[int, int]:
-    """Return an integer of seven bits a byte, and where it ends."""
+    """Return an integer of seven bits per byte, and its end."""
     number = 0
     for shift in range(0, 70, 7):
         byte = content[position]

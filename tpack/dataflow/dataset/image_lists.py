@@ -1,4 +1,4 @@
-"""Images with labels, in files or in memory, and two data sets that are nothing but directories of image files."""
+"""Images with labels, in files or in memory, and two data sets in directories of image files."""
 
 import os
 from collections.abc import Sequence
@@ -47,9 +47,7 @@ class LabelledImageFiles(LabelledFiles):
 
 
 class LabelledImages(IndexedDataFlow):
-    """Yield ``[image, label]``: an array of an image's own and an integer.
-
-    ``images`` and ``labels`` hold all of them.
+    """Yield ``[image, label]``: a copy of an image and an integer, from ``images`` and ``labels``.
 
     Args:
         images: of shape (N, ...).
@@ -69,12 +67,12 @@ class LabelledImages(IndexedDataFlow):
         return [self._make_image(self.images[index]), int(self.labels[index])]
 
     def _make_image(self, stored: np.ndarray) -> np.ndarray:
-        """Return what is yielded for an image that is kept."""
+        """Return the yielded image for a stored one."""
         return stored.copy()
 
 
 class UnitImages(LabelledImages):
-    """Images that are kept as integers and yielded as float32, from 0 to 1."""
+    """Images stored as integers and yielded as float32, from 0 to 1."""
 
     _greatest = 255
 
@@ -92,10 +90,10 @@ class Places365Standard(LabelledImageFiles):
     Args:
         dir: the directory.
         name: ``"train"`` or ``"val"``.
-        shuffle: whether each pass has a new order; None does for training.
+        shuffle: whether each pass has a new order; None is True for training only.
 
     Raises:
-        InputError: There are no images, or what would number the classes is missing.
+        InputError: There are no images, or no directories that number the classes.
     """
 
     def __init__(self, dir: str | os.PathLike[str], name: str, shuffle: bool | None = None) -> None:
@@ -106,7 +104,7 @@ class Places365Standard(LabelledImageFiles):
         super().__init__(images, name == "train" if shuffle is None else shuffle)
 
     def get_label_names(self) -> list[str]:
-        """Return the names of the classes, which are those of the directories."""
+        """Return the names of the classes, those of the directories."""
         return list(self._label_names)
 
 
@@ -115,15 +113,15 @@ class TinyImageNet(LabelledImageFiles):
     """Yield ``[image, label]``: uint8 of shape (64, 64, 3) in blue, green and red, and the number of the class.
 
     The classes are the synsets of ``wnids.txt`` in alphabetical order. The directory is the published one,
-    ``tiny-imagenet-200``; its images for testing have no labels and are not read.
+    ``tiny-imagenet-200``; its test images have no labels and are not read.
 
     Args:
         dir: the directory.
         name: ``"train"`` or ``"val"``.
-        shuffle: whether each pass has a new order; None does for training.
+        shuffle: whether each pass has a new order; None is True for training only.
 
     Raises:
-        InputError: A file is missing, or its content is not what was published.
+        InputError: A file is missing, or differs from the published one.
     """
 
     def __init__(self, dir: str | os.PathLike[str], name: str, shuffle: bool | None = None) -> None:
@@ -138,17 +136,17 @@ class TinyImageNet(LabelledImageFiles):
 
 @check_arguments
 def check_labels(labels: Labels, num_classes: int) -> Labels:
-    """Return labels if each is the number of a class.
+    """Return labels after checking that each is the number of a class.
 
-    A model does not always notice others: ``tf.one_hot`` makes zeros of them, ``tf.nn.in_top_k`` takes them for wrong
-    guesses, and on a GPU a cross entropy is NaN. To check each point of a flow, put this into a `MapDataComponent`.
+    A model does not always notice others: ``tf.one_hot`` makes zeros of them, ``tf.nn.in_top_k`` counts them as wrong
+    guesses, and on a GPU a cross entropy is NaN. To check each point of a flow, use this in a `MapDataComponent`.
 
     Args:
         labels: integers from 0 on, of any shape: one, a batch, or all of a data set.
-        num_classes: how many classes the model has.
+        num_classes: the number of classes of the model.
 
     Raises:
-        DataPointError: They are no integers, or one is out of range; the message says what they range from and to.
+        DataPointError: They are not integers, or one is out of range; the message has their range.
 
     Example:
         MapDataComponent(ds, lambda labels: check_labels(labels, 10), 1)
@@ -157,15 +155,12 @@ def check_labels(labels: Labels, num_classes: int) -> Labels:
     try:
         array = np.asarray(labels)
     except ValueError as error:
-        raise DataPointError(f"labels that make no array: {shown(labels)}; expected integers") from error
+        raise DataPointError(f"check_labels got labels={shown(labels)}: expected an array of integers") from error
     if array.dtype.kind not in "iu" and array.size:
-        raise DataPointError(f"labels of dtype {array.dtype}: expected integers, the numbers of {num_classes} classes")
+        raise DataPointError(f"check_labels got labels of dtype {array.dtype}: expected integers")
     if array.size and not (array.min() >= 0 and array.max() < num_classes):
-        raise DataPointError(
-            f"labels from {array.min()} to {array.max()}: expected 0 to {num_classes - 1}, the numbers of "
-            f"{num_classes} "
-            "classes"
-        )
+        given = f"labels from {array.min()} to {array.max()}"
+        raise DataPointError(f"check_labels got {given}: expected 0 to {num_classes - 1} for {num_classes} classes")
     return labels
 
 
@@ -178,16 +173,14 @@ def list_class_dirs(folder: str, names: Sequence[str], source: str) -> list[tupl
         source: where to get the images, for the message.
 
     Raises:
-        InputError: There is no such directory, one in it is of no class, or there is no image in those in it.
+        InputError: There is no such directory, one in it is not of a class, or there is no image.
     """
     inside = _class_dirs(folder, source)
     label_of = {name: label for label, name in enumerate(names)}
     unknown = [name for name in inside if name not in label_of]
     if unknown:
-        raise InputError(
-            f"{folder} has {len(unknown)} directories that are none of the {len(names)} classes: "
-            f"{', '.join(unknown[:3])}{', ...' if len(unknown) > 3 else ''}"
-        )
+        some = f"{', '.join(unknown[:3])}{', ...' if len(unknown) > 3 else ''}"
+        raise InputError(f"{folder} has {len(unknown)} directories outside of the {len(names)} classes: {some}")
     images = [
         (os.path.join(folder, name, file), label_of[name])
         for name in inside
@@ -202,14 +195,14 @@ def list_class_dirs(folder: str, names: Sequence[str], source: str) -> list[tupl
 def class_names(root: str, part: str, source: str, *, count: int) -> list[str]:
     """Return the names of the classes of all parts, in the order of their numbers.
 
-    They are the directories of ``train`` in alphabetical order, whichever part is read: another part may lack a class,
-    and those after it would get other numbers.
+    They are the directories of ``train`` in alphabetical order, for every part: another part may lack a class, and
+    those after it would get other numbers.
 
     Args:
         root: the directory with a directory for each part.
-        part: the one that is read, which will do if ``train`` is not there and it has all classes.
+        part: the part that is read, used without ``train`` if it has all classes.
         source: where to get the images, for the message.
-        count: how many classes were published.
+        count: the number of published classes.
 
     Raises:
         InputError: Neither is there.
@@ -227,9 +220,7 @@ def class_names(root: str, part: str, source: str, *, count: int) -> list[str]:
 def _class_dirs(folder: str, source: str) -> list[str]:
     """Return the names of the directories in one, in alphabetical order, but for hidden ones."""
     if not os.path.isdir(folder):
-        raise InputError(
-            f"{folder} is no directory: get the images from {source} and unpack them there; nothing is downloaded"
-        )
+        raise InputError(f"{folder} is not a directory: unpack the images of {source} there; nothing is downloaded")
     return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith("."))
 
 
@@ -240,15 +231,13 @@ def mean_image(parts: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _list_train(folder: str, label_of: dict[str, int]) -> list[tuple[str, int]]:
-    """Return the images in the directories of the synsets."""
     images: list[tuple[str, int]] = []
     for synset, label in label_of.items():
         inside = os.path.join(folder, "train", synset, "images")
         found = sorted(os.listdir(inside)) if os.path.isdir(inside) else []
         if not found:
-            raise InputError(
-                f"{inside} is missing or empty: get the images from {_TINY_IMAGENET_SOURCE}; nothing is downloaded"
-            )
+            source = _TINY_IMAGENET_SOURCE
+            raise InputError(f"{inside} is missing or empty: get the images from {source}; nothing is downloaded")
         images += [(os.path.join(inside, file), label) for file in found]
     if not images:
         raise InputError(f"{os.path.join(folder, 'wnids.txt')} is empty")
@@ -256,14 +245,13 @@ def _list_train(folder: str, label_of: dict[str, int]) -> list[tuple[str, int]]:
 
 
 def _list_val(folder: str, label_of: dict[str, int]) -> list[tuple[str, int]]:
-    """Return the images that the list of annotations names."""
     path = find_file(folder, [os.path.join("val", "val_annotations.txt")], _TINY_IMAGENET_SOURCE)
     images = []
     for number, line in enumerate(read_lines(path), 1):
         file, _, rest = line.partition("\t")
         synset = rest.split("\t")[0]
         if synset not in label_of:
-            raise InputError(f"{path}, line {number}: {line[:80]!r} has no synset of wnids.txt after the file")
+            raise InputError(f"{path}, line {number} is {line[:80]!r}: expected a file and a synset of wnids.txt")
         images.append((os.path.join(folder, "val", "images", file), label_of[synset]))
     if not images:
         raise InputError(f"{path} is empty")

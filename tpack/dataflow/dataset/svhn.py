@@ -23,11 +23,11 @@ class SVHNDigit(LabelledImages):
 
     Args:
         name: ``"train"``, ``"test"`` or ``"extra"``.
-        data_dir: where the files are; None is a directory of this data set's own below `get_dataset_path()`.
+        data_dir: the directory of the files; None is this data set's own below `get_dataset_path()`.
         shuffle: whether each pass has a new order.
 
     Raises:
-        InputError: The file is missing, or its content is not what was published.
+        InputError: The file is missing, or differs from the published one.
     """
 
     def __init__(self, name: str, data_dir: str | os.PathLike[str] | None = None, shuffle: bool = True) -> None:
@@ -39,8 +39,8 @@ class SVHNDigit(LabelledImages):
         """Return the mean of all images of some parts, float32 of shape (32, 32, 3).
 
         Args:
-            names: which parts.
-            data_dir: where the files are.
+            names: the parts.
+            data_dir: the directory of the files.
         """
         return mean_image([_read(name, data_dir)[0] for name in dict.fromkeys(names)])
 
@@ -49,15 +49,11 @@ def _read(name: str, folder: str | os.PathLike[str] | None) -> tuple[np.ndarray,
     """Return the images and digits of a part."""
     path = find_file(data_dir(folder, "svhn_data"), [f"{name}_32x32.mat"], _SOURCE)
     images, labels = load_mat(path, "X", "y")
-    is_right = images.ndim == 4 and images.shape[:3] == (32, 32, 3) and images.dtype == np.uint8
-    if (
-        not is_right
-        or labels.shape != (images.shape[3], 1)
-        or labels.size == 0
-        or not 1 <= labels.min() <= labels.max() <= 10
-    ):
+    are_images = images.ndim == 4 and images.shape[:3] == (32, 32, 3) and images.dtype == np.uint8
+    are_labels = are_images and labels.shape == (images.shape[3], 1) and labels.size > 0
+    if not are_labels or not 1 <= labels.min() <= labels.max() <= 10:
         raise InputError(
-            f"{path} holds X of shape {images.shape} and dtype {images.dtype} and y of shape {labels.shape}: expected "
+            f"{path} has X of shape {images.shape} and dtype {images.dtype} and y of shape {labels.shape}: expected "
             "(32, 32, 3, N) of uint8 and (N, 1) of 1 to 10"
         )
     return np.ascontiguousarray(images.transpose(3, 0, 1, 2)), (labels[:, 0] % 10).astype(np.uint8)

@@ -5,24 +5,8 @@ from tpack.utils.lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "base": (
-            "Augmentor",
-            "AugmentorList",
-            "ImageAugmentor",
-            "Transform",
-            "TransformFactory",
-            "TransformList",
-        ),
-        "colors": (
-            "Brightness",
-            "BrightnessScale",
-            "Clip",
-            "Contrast",
-            "Gamma",
-            "Hue",
-            "Lighting",
-            "Saturation",
-        ),
+        "base": ("Augmentor", "AugmentorList", "ImageAugmentor", "Transform", "TransformFactory", "TransformList"),
+        "colors": ("Brightness", "BrightnessScale", "Clip", "Contrast", "Gamma", "Hue", "Lighting", "Saturation"),
         "crop": (
             "CenterCrop",
             "CropTransform",
@@ -39,15 +23,7 @@ __getattr__, __dir__, __all__ = attach(
             "MinMaxNormalize",
             "SaltPepperNoise",
         ),
-        "geometry": (
-            "Affine",
-            "Flip",
-            "FlipTransform",
-            "Rotation",
-            "RotationAndCropValid",
-            "Shift",
-            "Transpose",
-        ),
+        "geometry": ("Affine", "Flip", "FlipTransform", "Rotation", "RotationAndCropValid", "Shift", "Transpose"),
         "meta": (
             "Albumentations",
             "IAAugmentor",
@@ -57,25 +33,9 @@ __getattr__, __dir__, __all__ = attach(
             "RandomChooseAug",
             "RandomOrderAug",
         ),
-        "paste": (
-            "BackgroundFiller",
-            "CenterPaste",
-            "ConstantBackgroundFiller",
-            "RandomPaste",
-        ),
-        "photometric": (
-            "ColorSpace",
-            "Grayscale",
-            "PhotometricAugmentor",
-            "ToFloat32",
-            "ToUint8",
-        ),
+        "paste": ("BackgroundFiller", "CenterPaste", "ConstantBackgroundFiller", "RandomPaste"),
+        "photometric": ("ColorSpace", "Grayscale", "PhotometricAugmentor", "ToFloat32", "ToUint8"),
         "rand_augment": ("RandAugment",),
-        "resize": (
-            "RandomResize",
-            "Resize",
-            "ResizeShortestEdge",
-            "ResizeTransform",
-        ),
+        "resize": ("RandomResize", "Resize", "ResizeShortestEdge", "ResizeTransform"),
     },
 )

@@ -1,25 +1,25 @@
-"""What an augmentor is, an object that draws random numbers and says how an image is changed; and what it says.
+"""Augmentors, which draw random numbers and decide on a change of an image, and transforms, the decided changes.
 
-``get_transform(img)`` is all that an augmentor has to write; the other methods stand on it. It draws random numbers
-once and returns a `Transform`: one change that was decided on, which draws none. That moves the pixels of the image, of
-its mask, its coordinates and its boxes alike, as often as it is asked to. Augmentors written for early tensorpack, with
-``_get_augment_params`` and ``_augment``, work too. There are lists of both, which are used one after the other, and a
-transform made of functions.
+An augmentor needs only ``get_transform(img)``. It draws random numbers once and returns a `Transform`, which draws
+none: it moves the pixels of the image, of its mask, its coordinates and its boxes alike, as often as it is called.
+Augmentors in the style of early tensorpack, with ``_get_augment_params`` and ``_augment``, work too. There are lists of
+both, applied one after the other, and a transform made of functions.
 
 Coordinates are continuous: the image is the rectangle from (0, 0) to (W, H), and the pixel in row i and column j is the
-square from (j, i) to (j + 1, i + 1), so its centre is (j + 0.5, i + 0.5). Whoever has indices of pixels adds 0.5 to
-them before, and rounds down after. All transforms keep to this. (In tensorpack resizing and flipping did, and affine
-warping was half a pixel off.) Nothing is cut off at the border of the image.
+square from (j, i) to (j + 1, i + 1), with the centre (j + 0.5, i + 0.5). For indices of pixels, add 0.5 before and
+round down after. All transforms keep to this. (In tensorpack resizing and flipping did, and affine warping was half a
+pixel off.) Nothing is cut off at the border of the image.
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
 
 from tpack.dataflow.imgaug.checks import check_points
-from tpack.errors import ConfigError
+from tpack.dataflow.iterator_state import rng_from_state, rng_state
+from tpack.errors import ConfigError, InputError
 from tpack.utils.rng import get_rng
 from tpack.utils.validation import check_arguments, check_instance, check_instances, shown
 
@@ -30,31 +30,27 @@ _CORNERS = [[0, 1], [2, 1], [2, 3], [0, 3]]
 class Transform:
     """The base of all transforms; a subclass has ``apply_image`` and, if it can, ``apply_coords``.
 
-    A subclass may have more methods ``apply_*`` of one argument; a `TransformList` has those that all its members have.
-    No method changes its argument; what it returns may share memory with it.
+    A subclass may have more methods ``apply_*`` of one argument; a `TransformList` has those of all its members. No
+    method changes its argument; its result may share memory with it.
     """
 
     def apply_image(self, img: np.ndarray) -> np.ndarray:
-        """Return the image changed.
-
-        Raises:
-            UnsupportedTransformError: The transform cannot; that is what one says that does not override this.
-        """
+        """Return the changed image; raise an UnsupportedTransformError unless a subclass overrides this."""
         raise UnsupportedTransformError(f"{self!r} cannot change images: it has no apply_image()")
 
     def apply_coords(self, coords: np.ndarray) -> np.ndarray:
-        """Return where points of the image have gone.
+        """Return the new places of points of the image.
 
         Args:
             coords: floats of shape (N, 2); a row is (x, y), see the top of this module.
 
         Raises:
-            UnsupportedTransformError: The transform cannot; that is what one says that does not override this.
+            UnsupportedTransformError: The subclass does not override this.
         """
         raise UnsupportedTransformError(f"{self!r} cannot change coordinates: it has no apply_coords()")
 
     def apply_box(self, box: np.ndarray) -> np.ndarray:
-        """Return the upright boxes around where the corners of boxes have gone.
+        """Return the upright boxes around the new corners of boxes.
 
         Args:
             box: floats of shape (N, 4); a row is (x1, y1, x2, y2), the upper left and the lower right corner.
@@ -79,10 +75,10 @@ class NoOpTransform(Transform):
 
 
 class TransformList(Transform):
-    """Make each transform of a list to what the one before it gave.
+    """Apply each transform of a list to the result of the one before it.
 
-    The list itself is ``tfms``, with the members of lists in it in their place. It has each method ``apply_*`` that
-    all of them have. Two lists, or a list and a transform, are put together by ``+``.
+    The list is ``tfms``, with nested lists flattened. It has each method ``apply_*`` that all members have. Two lists,
+    or a list and a transform, are joined by ``+``.
 
     Raises:
         ConfigError: A member is not a Transform.
@@ -100,18 +96,19 @@ class TransformList(Transform):
         return img
 
     def apply_coords(self, coords: np.ndarray) -> np.ndarray:
-        """Return where points of the image have gone after all."""
+        """Return the new places of points of the image."""
         for transform in self.tfms:
             coords = transform.apply_coords(coords)
         return coords
 
     def apply_box(self, box: np.ndarray) -> np.ndarray:
-        """Return the upright boxes around the corners after all, unless a member has boxes of its own kind.
+        """Return the upright boxes around the new corners, unless a member has its own treatment of boxes.
 
         Upright boxes after each member would grow with each rotation.
         """
-        if not any(_has_own_boxes(transform) for transform in self.tfms):
-            return corners_to_boxes(self.apply_coords(boxes_to_corners(self, box)))
+        own = ("apply_box" in vars(t) or type(t).apply_box is not Transform.apply_box for t in self.tfms)
+        if not any(own):
+            return super().apply_box(box)
         for transform in self.tfms:
             box = transform.apply_box(box)
         return box
@@ -122,7 +119,6 @@ class TransformList(Transform):
         methods = [getattr(transform, name) for transform in self.tfms]
 
         def apply_all(value: Any) -> Any:
-            """Call the method of each member."""
             for method in methods:
                 value = method(value)
             return value
@@ -141,14 +137,14 @@ class TransformList(Transform):
 
 @check_arguments
 class TransformFactory(Transform):
-    """Do what functions do; boxes follow from the coordinates unless they have a function of their own.
+    """A transform made of functions; boxes follow from the coordinates unless they have a function of their own.
 
     Args:
-        name: what it is called in messages.
+        name: its name in messages.
         **kwargs: functions of one argument by the name of the method, such as ``apply_image``.
 
     Raises:
-        ConfigError: A name does not begin with ``apply_``, or its value is no function.
+        ConfigError: A name does not begin with ``apply_``, or its value is not a function.
 
     Example:
         ``TransformFactory(name="Invert", apply_image=lambda img: 255 - img, apply_coords=lambda coords: coords)``
@@ -157,9 +153,7 @@ class TransformFactory(Transform):
     def __init__(self, name: str | None = None, **kwargs: Callable[[Any], Any]) -> None:
         for method, function in kwargs.items():
             if not method.startswith("apply_") or not callable(function):
-                raise ConfigError(
-                    f"TransformFactory got {method}={shown(function)}: expected functions by names such as apply_image"
-                )
+                raise ConfigError(f"TransformFactory got {method}={shown(function)}: expected apply_image=function")
         self._name = name
         vars(self).update(kwargs)
 
@@ -168,15 +162,15 @@ class TransformFactory(Transform):
 
 
 class UnsupportedTransformError(ConfigError, NotImplementedError):
-    """A transform was asked to change something that it does not know how to change."""
+    """A transform cannot change this kind of data."""
 
 
 class ImageAugmentor:
     """The base of all augmentors.
 
-    An image is an array of shape (H, W) or (H, W, C) of dtype uint8, with values from 0 to 255, or float32; those that
-    only move pixels take every dtype. An augmentor does not change it; what it returns may be the same array or share
-    memory with it.
+    An image is an array of shape (H, W) or (H, W, C) of dtype uint8, with values from 0 to 255, or float32; augmentors
+    that only move pixels take every dtype. They do not change it; the result may be the same array or share memory with
+    it.
 
     Example:
         class Invert(ImageAugmentor):
@@ -189,9 +183,9 @@ class ImageAugmentor:
 
     @property
     def rng(self) -> np.random.RandomState:
-        """The generator of this augmentor in this process; without ``reset_state`` it is made when it is first used.
+        """The generator of this augmentor in this process, made on first use without ``reset_state``.
 
-        It does not go to other processes, neither by pickling nor by forking: all workers would draw the same numbers.
+        It goes to other processes neither by pickling nor by forking: all workers would draw the same numbers.
         """
         if self._rng is None or self._rng_process != os.getpid():
             self.rng = get_rng(self)
@@ -206,58 +200,58 @@ class ImageAugmentor:
         return {name: value for name, value in vars(self).items() if name not in ("_rng", "_rng_process")}
 
     def reset_state(self) -> None:
-        """Get a new generator, for this augmentor and those it is made of.
+        """Get a new generator, for this augmentor and its parts.
 
-        To be called once in the process that augments, after ``fix_rng_seed`` if runs are to repeat. Flows do it.
+        Called once in the process that augments, after ``fix_rng_seed`` for repeatable runs. Flows do it.
         """
         self.rng = get_rng(self)
         for part in self.parts():
             part.reset_state()
 
     def parts(self) -> "list[ImageAugmentor]":
-        """Return the augmentors that this one is made of: those in its attributes, and in lists and dicts there."""
+        """Return the augmentors in the attributes of this one, and in lists and dicts there."""
         return [found for value in vars(self).values() for found in _find(value)]
 
     def get_transform(self, img: np.ndarray) -> Transform:
-        """Decide how an image is changed.
+        """Decide on the change of an image.
 
         Args:
-            img: the image, which is not changed; what is decided may depend on its size and content.
+            img: the image, which is not changed; the decision may depend on its size and content.
 
         Returns:
-            What does it to this image and to all that belongs to it.
+            The change, for this image and all that belongs to it.
 
         Raises:
             UnsupportedTransformError: The subclass has neither this method nor ``_augment``.
         """
         if not hasattr(self, "_augment"):
-            raise UnsupportedTransformError(f"{type(self).__name__} is no augmentor yet: it has no get_transform()")
+            raise UnsupportedTransformError(f"{type(self).__name__} has no get_transform(): define it in the subclass")
         params = self._get_augment_params(img)
         return params if isinstance(params, Transform) else _OldStyleTransform(self, params)
 
     def augment(self, img: np.ndarray) -> np.ndarray:
-        """Return an image changed in a way that is decided on anew."""
+        """Return an image with a newly decided change."""
         return self.augment_return_params(img)[0]
 
     def augment_return_params(self, d: np.ndarray) -> tuple[np.ndarray, Transform]:
-        """Return an image changed in a way that is decided on anew, and that way."""
+        """Return an image with a newly decided change, and that change."""
         transform = self.get_transform(d)
         return transform.apply_image(d), transform
 
     def augment_with_params(self, d: np.ndarray, param: Transform) -> np.ndarray:
-        """Return an image changed in a way that was decided on before: ``param.apply_image(d)``."""
+        """Return an image with a former change: ``param.apply_image(d)``."""
         return param.apply_image(d)
 
     def augment_coords(self, coords: np.ndarray, param: Transform) -> np.ndarray:
-        """Return where points have gone in a change that was decided on before: ``param.apply_coords(coords)``."""
+        """Return the places of points after a former change: ``param.apply_coords(coords)``."""
         return param.apply_coords(coords)
 
     def _get_augment_params(self, img: np.ndarray) -> Any:
-        """Return what ``_augment`` needs to know; a subclass in the old style overrides it."""
+        """Return the parameters of ``_augment``; overridden in the old style."""
         return None
 
     def _init(self, params: Mapping[str, Any] | None = None) -> None:
-        """Keep the arguments of a constructor, given as ``locals()``, as attributes of the same names."""
+        """Keep the arguments of a constructor, given as ``locals()``, as attributes."""
         for name, value in (params or {}).items():
             if name != "self" and not name.startswith("_"):
                 setattr(self, name, value)
@@ -281,13 +275,13 @@ class ImageAugmentor:
         return f"{type(self).__name__}({fields})"
 
 
-# The name that scripts know besides.
+# Another name in scripts.
 Augmentor = ImageAugmentor
 
 
 @check_arguments
 class AugmentorList(ImageAugmentor):
-    """Use each augmentor of a list on what the one before it gave.
+    """Apply each augmentor of a list to the result of the one before it.
 
     Raises:
         ConfigError: A member is not an ImageAugmentor.
@@ -297,7 +291,7 @@ class AugmentorList(ImageAugmentor):
         self.augmentors = check_instances(self, "augmentors", augmentors, ImageAugmentor)
 
     def get_transform(self, img: np.ndarray) -> Transform:
-        """Decide how an image is changed; all but the last change are made to find out what comes after them."""
+        """Decide on the change of an image; all changes but the last are made on the way."""
         transforms: list[Transform] = []
         for augmentor in self.augmentors[:-1]:
             img, transform = augmentor.augment_return_params(img)
@@ -305,7 +299,7 @@ class AugmentorList(ImageAugmentor):
         return TransformList([*transforms, *(last.get_transform(img) for last in self.augmentors[-1:])])
 
     def augment_return_params(self, d: np.ndarray) -> tuple[np.ndarray, Transform]:
-        """Return an image changed in a way that is decided on anew, and that way; each change is made once."""
+        """Return an image with newly decided changes, and these; each change is made once."""
         transforms: list[Transform] = []
         for augmentor in self.augmentors:
             d, transform = augmentor.augment_return_params(d)
@@ -313,23 +307,19 @@ class AugmentorList(ImageAugmentor):
         return d, TransformList(transforms)
 
     def augment(self, img: np.ndarray) -> np.ndarray:
-        """Return an image changed in a way that is decided on anew."""
+        """Return an image with newly decided changes."""
         for augmentor in self.augmentors:
             img = augmentor.augment(img)
         return img
 
 
 def check_augmentor(owner: object, name: str, augmentor: object) -> ImageAugmentor:
-    """Return the argument.
-
-    Raises:
-        WrongTypeError: It is no ImageAugmentor.
-    """
+    """Return the argument, or refuse it unless it is an ImageAugmentor."""
     return check_instance(owner, name, augmentor, ImageAugmentor)
 
 
 class _OldStyleTransform(Transform):
-    """What an augmentor with ``_augment(img, params)`` does, once its parameters are drawn."""
+    """The change of an augmentor with ``_augment(img, params)``, after its parameters were drawn."""
 
     def __init__(self, augmentor: Any, params: object) -> None:
         self.augmentor = augmentor
@@ -340,10 +330,10 @@ class _OldStyleTransform(Transform):
         return self.augmentor._augment(img, self.params)
 
     def apply_coords(self, coords: np.ndarray) -> np.ndarray:
-        """Call ``_augment_coords``, or say that the augmentor has none."""
+        """Call ``_augment_coords``, if the augmentor has it."""
         if not hasattr(self.augmentor, "_augment_coords"):
             return super().apply_coords(coords)
-        # The caller's array is copied, since such methods were allowed to change it.
+        # Such methods may change the array, so they get a copy.
         return self.augmentor._augment_coords(np.array(coords), self.params)
 
 
@@ -378,12 +368,57 @@ def _find(value: object) -> Iterable[ImageAugmentor]:
 
 
 def _shorten(value: object) -> str:
-    """Write a field of a transform in a few characters."""
     if isinstance(value, np.ndarray) and value.size > 9:
         return f"<array of shape {value.shape}>"
     return " ".join(repr(value).split())
 
 
-def _has_own_boxes(transform: Transform) -> bool:
-    """Whether a transform does something else with boxes than moving their corners."""
-    return "apply_box" in vars(transform) or type(transform).apply_box is not Transform.apply_box
+def generator_states(augmentor: ImageAugmentor) -> list[Any]:
+    """Return the states of the generators of an augmentor and its parts, each part once, wherever it is used."""
+    return [rng_state(part.rng) for part in _all_parts(augmentor)]
+
+
+def read_generator_states(augmentor: ImageAugmentor, states: object) -> list[np.random.RandomState]:
+    """Return generators in the states from ``generator_states``, for ``set_generators``.
+
+    Args:
+        augmentor: one built as that of the states.
+        states: the states.
+
+    Raises:
+        InputError: They are invalid, or of another number of augmentors.
+    """
+    count = sum(1 for _ in _all_parts(augmentor))
+    if not isinstance(states, (list, tuple)) or len(states) != count:
+        found = f"{len(states)} states" if isinstance(states, (list, tuple)) else f"a {type(states).__name__}"
+        raise InputError(f"the augmentors got {found}: expected {count}; build them as in the run that saved it")
+    return [rng_from_state(state) for state in states]
+
+
+def set_generators(augmentor: ImageAugmentor, generators: list[np.random.RandomState]) -> None:
+    """Set the generators of an augmentor and its parts, from ``read_generator_states``."""
+    for part, generator in zip(_all_parts(augmentor), generators, strict=True):
+        part.rng = generator
+
+
+def seed_generators(augmentor: ImageAugmentor, seed: int) -> None:
+    """Give an augmentor and its parts one generator with a seed from 0 to ``2**32 - 1``.
+
+    Its next numbers depend on the seed alone: a function in a worker, which has no position, becomes repeatable if the
+    seed comes with the image.
+    """
+    generator = np.random.RandomState(seed)
+    for part in _all_parts(augmentor):
+        part.rng = generator
+
+
+def _all_parts(augmentor: ImageAugmentor) -> Iterator[ImageAugmentor]:
+    """Yield an augmentor and its parts, each once, outer ones first."""
+    seen: set[int] = set()
+    waiting = [augmentor]
+    while waiting:
+        part = waiting.pop(0)
+        if id(part) not in seen:
+            seen.add(id(part))
+            waiting += part.parts()
+            yield part

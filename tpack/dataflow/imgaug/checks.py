@@ -1,4 +1,4 @@
-"""Checks of what augmentors are made with and of what they are given."""
+"""Checks of augmentors' arguments and images."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check_image(owner: object, image: object) -> tuple[int, int]:
     """Return the height and width of an image whose pixels are only moved, of any dtype.
 
     Args:
-        owner: who got it, for the message.
+        owner: the augmentor, for the message.
         image: the image.
 
     Raises:
@@ -33,71 +33,53 @@ def check_image(owner: object, image: object) -> tuple[int, int]:
     return array.shape[0], array.shape[1]
 
 
-def check_values(owner: object, image: object, way_out: str = "put ToUint8() or ToFloat32() before it") -> None:
-    """Check an image whose values are computed with.
+def check_values(owner: object, image: object, way_out: str = "use ToUint8() or ToFloat32() before it") -> None:
+    """Check an image for computing with its values.
 
     Args:
-        owner: who got it, for the message.
+        owner: the augmentor, for the message.
         image: the image.
-        way_out: what to do with others.
+        way_out: what to do with others, for the message.
 
     Raises:
         DataPointError: It is not an array of shape (H, W) or (H, W, C) of uint8, float32 or float64, or it is empty.
     """
     array = _check_array(owner, image)
     if array.dtype not in _VALUE_DTYPES:
-        raise DataPointError(
-            f"{owner_name(owner)} got an image of dtype {array.dtype}: expected uint8, float32 or float64; {way_out}"
-        )
+        name = owner_name(owner)
+        raise DataPointError(f"{name} got an image of dtype {array.dtype}: expected uint8 or floats; {way_out}")
 
 
 def check_numeric_image(owner: object, image: object) -> None:
-    """Check what is to become an image of another dtype.
-
-    Raises:
-        DataPointError: It is not an array of numbers of shape (H, W) or (H, W, C), or it is empty.
-    """
+    """Check an image for conversion to another dtype; raise a DataPointError unless it has real numbers."""
     dtype = _check_array(owner, image).dtype
     if dtype.kind not in "biuf":
         raise DataPointError(f"{owner_name(owner)} got an image of dtype {dtype}: expected real numbers")
 
 
 def check_image_size(owner: object, image: np.ndarray, height: int, width: int) -> None:
-    """Check that an image has the size that a transform was made for.
-
-    Raises:
-        DataPointError: It is not an image, or has another size.
-    """
-    found = check_image(owner, image)
-    if found != (height, width):
-        raise DataPointError(
-            f"{owner!r} got an image of shape {image.shape}: expected one of height {height} and width {width}"
-        )
+    """Check that an image has the size for which a transform was made; raise a DataPointError otherwise."""
+    if check_image(owner, image) != (height, width):
+        raise DataPointError(f"{owner!r} got an image of shape {image.shape}: expected height {height}, width {width}")
 
 
 def check_color(owner: object, image: np.ndarray) -> None:
-    """Check that an image has three channels.
-
-    Raises:
-        DataPointError: It is not an image, or has another number of channels.
-    """
+    """Check that an image has three channels; raise a DataPointError otherwise."""
     check_values(owner, image)
     if image.ndim != 3 or image.shape[2] != 3:
-        raise DataPointError(
-            f"{owner_name(owner)} got an image of shape {image.shape}: expected three channels of colour"
-        )
+        raise DataPointError(f"{owner_name(owner)} got an image of shape {image.shape}: expected three channels")
 
 
 def check_points(owner: object, points: ArrayLike, columns: int) -> np.ndarray:
     """Return coordinates or boxes as a new array of floats.
 
     Args:
-        owner: who got them, for the message.
+        owner: the transform, for the message.
         points: the array.
         columns: 2 for coordinates, 4 for boxes.
 
     Raises:
-        DataPointError: It has another shape, or holds no real numbers.
+        DataPointError: It has another shape, or no real numbers.
     """
     array = np.array(points)
     if array.ndim != 2 or array.shape[1] != columns or array.dtype.kind not in "iuf":
@@ -130,27 +112,25 @@ def check_shape(owner: object, name: str, value: int | Sequence[int]) -> tuple[i
     """Return a height and a width given as two integers, or as one for both.
 
     Raises:
-        ConfigError: They are not positive integers, or there is no image of so many pixels.
+        ConfigError: They are not positive integers, or there are too many pixels.
     """
     entries = list(value) if isinstance(value, (tuple, list, np.ndarray)) else [value, value]
     if len(entries) != 2:
         raise ConfigError(mismatch(owner, name, value, "one integer, or height and width"))
     height, width = (check_count(owner, name, entry) for entry in entries)
     if height * width > _MOST_PIXELS:
-        raise ConfigError(
-            f"{owner_name(owner)} got {name}={shown(value)}, which is {height * width} pixels: expected at most "
-            f"{_MOST_PIXELS}, which OpenCV can count"
-        )
+        given = f"{owner_name(owner)} got {name}={shown(value)}, {height * width} pixels"
+        raise ConfigError(f"{given}: expected at most {_MOST_PIXELS}, the limit of OpenCV")
     return height, width
 
 
 def has_value_dtype(image: np.ndarray) -> bool:
-    """Tell whether an image is of a dtype that is computed with, and that every version of OpenCV knows."""
+    """Tell whether all versions of OpenCV compute with the dtype of an image."""
     return image.dtype in _VALUE_DTYPES
 
 
 def _check_array(owner: object, image: object) -> np.ndarray:
-    """Return an array with the dimensions of an image, or refuse what is not one."""
+    """Return an array with the dimensions of an image."""
     if not isinstance(image, np.ndarray):
         raise DataPointError(f"{owner_name(owner)} got a {type(image).__name__}: expected an image, a numpy array")
     if image.ndim not in (2, 3) or image.size == 0:

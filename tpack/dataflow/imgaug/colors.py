@@ -1,4 +1,4 @@
-"""Colours and values changed: brightness, contrast, hue, saturation, the light they are seen in, curves and limits."""
+"""Colours and values: brightness, contrast, hue, saturation, lighting, gamma curves and limits."""
 
 from collections.abc import Sequence
 
@@ -57,9 +57,8 @@ class Contrast(PhotometricAugmentor):
 
     Args:
         factor_range: the least and the greatest factor.
-        rgb: None takes the mean of each channel for itself. Otherwise the three channels have one mean, that of the
-            image made grey: True if they are red, green and blue, False if blue, green and red. A grey image has
-            one mean in any case.
+        rgb: None takes the mean of each channel. Otherwise the three channels have one mean, that of the grey image:
+            True if they are red, green and blue, False if blue, green and red. A grey image has one mean in any case.
         clip: whether floats are limited to 0 and 255; uint8 always is.
     """
 
@@ -92,7 +91,7 @@ class Hue(PhotometricAugmentor):
     The unit is OpenCV's for uint8: 180 is the whole circle, for float images too.
 
     Args:
-        range: the least and the greatest angle; (0, 180) and (-90, 90) are all there are.
+        range: the least and the greatest angle; (0, 180) and (-90, 90) are all of them.
         rgb: whether the channels are red, green and blue, and not blue, green and red.
     """
 
@@ -107,7 +106,7 @@ class Hue(PhotometricAugmentor):
         check_color(self, img)
         cv2 = opencv()
         there, back = (cv2.COLOR_RGB2HSV, cv2.COLOR_HSV2RGB) if self.rgb else (cv2.COLOR_BGR2HSV, cv2.COLOR_HSV2BGR)
-        # In floats the circle has 360 degrees, and nothing is rounded on the way.
+        # In floats the circle has 360 degrees, and nothing is rounded.
         hsv = convert_color(img.astype(np.float32, copy=False), there)
         hsv[:, :, 0] = (hsv[:, :, 0] + np.float32(2 * param)) % np.float32(360)
         return to_dtype_of(convert_color(hsv, back), img, clip=False)
@@ -115,7 +114,7 @@ class Hue(PhotometricAugmentor):
 
 @check_arguments
 class Saturation(PhotometricAugmentor):
-    """Make colours fuller or paler: multiply their distance from the image made grey by a random number.
+    """Multiply the distance of all colours from the grey image by a random number.
 
     Args:
         alpha: the number is between ``1 - alpha`` and ``1 + alpha``.
@@ -141,7 +140,7 @@ class Saturation(PhotometricAugmentor):
 
 @check_arguments
 class Lighting(PhotometricAugmentor):
-    """Add a random colour along the directions in which the colours of a data set vary.
+    """Add a random colour along the principal directions of the colours of a data set.
 
     Args:
         std: the standard deviation of the random numbers, one for each direction.
@@ -167,10 +166,8 @@ class Lighting(PhotometricAugmentor):
         self.eigval = np.asarray(eigval, dtype=np.float64)
         self.eigvec = np.asarray(eigvec, dtype=np.float64)
         if self.eigval.shape != (3,) or self.eigvec.shape != (3, 3):
-            raise ConfigError(
-                f"Lighting got eigval of shape {self.eigval.shape} and eigvec of shape {self.eigvec.shape}: "
-                "expected (3,) and (3, 3)"
-            )
+            shapes = f"eigval of shape {self.eigval.shape} and eigvec of shape {self.eigvec.shape}"
+            raise ConfigError(f"Lighting got {shapes}: expected (3,) and (3, 3)")
         self.clip = clip
 
     def _get_augment_params(self, img: np.ndarray) -> np.ndarray:
@@ -184,22 +181,22 @@ class Lighting(PhotometricAugmentor):
 
 @check_arguments
 class Gamma(PhotometricAugmentor):
-    """Raise the values, as parts of 255, to a random power.
+    """Raise the values, divided by 255, to a random power.
 
-    With the number g that is drawn it is ``1 / (1 + g)``: more than 0 makes brighter. Floats are limited to 0 and 255
-    before, and not rounded, as they were in tensorpack.
+    The power for a drawn number g is ``1 / (1 + g)``: g above 0 makes the image brighter. Floats are first limited to 0
+    and 255, and not rounded, unlike in tensorpack.
 
     Args:
         range: the least and the greatest g, both more than -1.
 
     Raises:
-        ConfigError: The least is not.
+        ConfigError: The least is not more than -1.
     """
 
     def __init__(self, range: Sequence[float] = (-0.5, 0.5)) -> None:
         self.range = check_range(self, "range", range)
         if not self.range[0] > -1:
-            raise ConfigError(f"Gamma got range={shown(range)}: expected numbers of more than -1")
+            raise ConfigError(f"Gamma got range={shown(range)}: expected numbers above -1")
 
     def _get_augment_params(self, img: np.ndarray) -> float:
         return 1 / (1 + self._rand_range(*self.range))

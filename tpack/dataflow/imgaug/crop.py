@@ -17,9 +17,9 @@ _MAX_TRIALS = 10
 
 
 class CropTransform(Transform):
-    """Keep the rectangle of height ``h`` and width ``w`` whose first row is ``y0`` and first column ``x0``.
+    """Keep the rectangle of height ``h`` and width ``w`` with the first row ``y0`` and the first column ``x0``.
 
-    The image that comes out shares memory with the one that goes in.
+    The new image shares memory with the old one.
     """
 
     def __init__(self, y0: int, x0: int, h: int, w: int) -> None:
@@ -29,18 +29,14 @@ class CropTransform(Transform):
         self.w = w
 
     def apply_image(self, img: np.ndarray) -> np.ndarray:
-        """Return the rectangle.
-
-        Raises:
-            DataPointError: It is not all inside the image.
-        """
+        """Return the rectangle; raise a DataPointError unless it is inside the image."""
         height, width = check_image(self, img)
         if min(self.y0, self.x0) < 0 or self.y0 + self.h > height or self.x0 + self.w > width:
             raise DataPointError(f"{self!r} got an image of shape {img.shape}: expected one that holds the rectangle")
         return img[self.y0 : self.y0 + self.h, self.x0 : self.x0 + self.w]
 
     def apply_coords(self, coords: np.ndarray) -> np.ndarray:
-        """Count the coordinates from the corner of the rectangle; those outside of it stay outside."""
+        """Count the coordinates from the corner of the rectangle; points outside stay outside."""
         coords = check_points(self, coords, 2)
         coords -= np.array([self.x0, self.y0], dtype=coords.dtype)
         return coords
@@ -65,7 +61,7 @@ class CenterCrop(ImageAugmentor):
 
 @check_arguments
 class RandomCrop(ImageAugmentor):
-    """Keep a rectangle at a random place; every place is as probable, also the last row and column.
+    """Keep a rectangle at a random place, each with the same probability.
 
     In tensorpack the image's last row and column were never in it.
 
@@ -89,12 +85,12 @@ class RandomCropRandomShape(ImageAugmentor):
     Args:
         wmin: the least width.
         hmin: the least height.
-        wmax: the greatest width; None is the image's. A narrower image is taken as wide as it is.
+        wmax: the greatest width; None is the image's, as it is for narrower images.
         hmax: the greatest height, likewise.
-        max_aspect_ratio: how many times as long as the other the longer edge may be; None is any number.
+        max_aspect_ratio: the greatest ratio of the longer edge to the other; None is any number.
 
     Raises:
-        ConfigError: A least size is more than the greatest, or none has such an aspect ratio.
+        ConfigError: A least size is more than the greatest, or no size has such an aspect ratio.
     """
 
     def __init__(
@@ -117,10 +113,10 @@ class RandomCropRandomShape(ImageAugmentor):
             check_number(self, "max_aspect_ratio", max_aspect_ratio, low=1)
 
     def get_transform(self, img: np.ndarray) -> Transform:
-        """Draw a height, a width that goes with it, and a place.
+        """Draw a height, a matching width, and a place.
 
         Raises:
-            DataPointError: The image is too small, or of a shape that holds no such rectangle.
+            DataPointError: The image holds no such rectangle.
         """
         image_height, image_width = check_image(self, img)
         hmax = image_height if self.hmax is None else min(self.hmax, image_height)
@@ -131,9 +127,7 @@ class RandomCropRandomShape(ImageAugmentor):
         widest = np.minimum(wmax, np.floor(heights * ratio))
         possible = np.flatnonzero(narrowest <= widest)
         if len(possible) == 0:
-            raise DataPointError(
-                f"{self!r} got an image of shape {img.shape}: expected one that holds such a rectangle"
-            )
+            raise DataPointError(f"{self!r} got an image of shape {img.shape}: expected one that holds a rectangle")
         chosen = possible[self.rng.randint(len(possible))]
         height = int(heights[chosen])
         width = self.rng.randint(int(narrowest[chosen]), int(widest[chosen]) + 1)
@@ -145,12 +139,12 @@ class RandomCropRandomShape(ImageAugmentor):
 class GoogleNetRandomCropAndResize(ImageAugmentor):
     """Keep a rectangle of random area, aspect ratio and place, and resize it.
 
-    A rectangle that does not fit into the image is drawn anew. If ten did not fit, the image is resized as little as
-    its shape allows, and the middle of it is kept.
+    A rectangle that does not fit into the image is drawn again. After ten of them, the largest rectangle in the middle
+    with the aspect ratio of the target is kept.
 
     Args:
         crop_area_fraction: the least and the greatest part of the image's area.
-        aspect_ratio_range: the least and the greatest ratio of width to height; its inverse is as probable.
+        aspect_ratio_range: the least and the greatest ratio of width to height; its inverse has the same probability.
         target_shape: height and width, or one number for both.
         interp: OpenCV's number of the interpolation.
 
@@ -179,8 +173,14 @@ class GoogleNetRandomCropAndResize(ImageAugmentor):
             if 1 <= crop_height <= height and 1 <= crop_width <= width:
                 y0 = self.rng.randint(height - crop_height + 1)
                 x0 = self.rng.randint(width - crop_width + 1)
-                return self._crop_and_resize(y0, x0, crop_height, crop_width)
-        return self._middle(height, width)
+                break
+        else:
+            # The largest rectangle in the middle with the aspect ratio of the target.
+            scale = min(height / self.target_shape[0], width / self.target_shape[1])
+            crop_height, crop_width = (max(1, int(edge * scale + 1e-6)) for edge in self.target_shape)
+            y0, x0 = (height - crop_height) // 2, (width - crop_width) // 2
+        resize = ResizeTransform(crop_height, crop_width, *self.target_shape, self.interp)
+        return TransformList([CropTransform(y0, x0, crop_height, crop_width), resize])
 
     def _draw_shape(self, area: int) -> tuple[int, int]:
         """Return a random height and width."""
@@ -190,25 +190,13 @@ class GoogleNetRandomCropAndResize(ImageAugmentor):
         crop_width = int(math.sqrt(crop_area * aspect_ratio) + 0.5)
         return (crop_width, crop_height) if self.rng.rand() < 0.5 else (crop_height, crop_width)
 
-    def _middle(self, height: int, width: int) -> Transform:
-        """Keep the largest rectangle in the middle that has the aspect ratio of the target."""
-        scale = min(height / self.target_shape[0], width / self.target_shape[1])
-        crop_height, crop_width = (max(1, int(edge * scale + 1e-6)) for edge in self.target_shape)
-        return self._crop_and_resize((height - crop_height) // 2, (width - crop_width) // 2, crop_height, crop_width)
-
-    def _crop_and_resize(self, y0: int, x0: int, height: int, width: int) -> Transform:
-        """Keep a rectangle and resize it."""
-        resize = ResizeTransform(height, width, *self.target_shape, self.interp)
-        return TransformList([CropTransform(y0, x0, height, width), resize])
-
 
 @check_arguments
 class RandomCutout(PhotometricAugmentor):
     """Fill a rectangle at a random place, all of it inside the image, with one value.
 
     Args:
-        h_range: the height of the rectangle; or a pair, between the first of which and one less than the second the
-            height is drawn.
+        h_range: the height of the rectangle; or a pair, the least height and one more than the greatest.
         w_range: the width, likewise.
         fill: the value, or one for each channel.
 
@@ -224,17 +212,11 @@ class RandomCutout(PhotometricAugmentor):
         self.fill = fill
 
     def _get_augment_params(self, img: np.ndarray) -> tuple[int, int, int, int]:
-        """Return the first row, the first column, the height and the width.
-
-        Raises:
-            DataPointError: The image is smaller than the rectangle.
-        """
+        """Return the first row, the first column, the height and the width."""
         image_height, image_width = check_image(self, img)
         height, width = self.rng.randint(*self.h_range), self.rng.randint(*self.w_range)
         if height > image_height or width > image_width:
-            raise DataPointError(
-                f"{self!r} got an image of shape {img.shape}: it drew {height} x {width}, which is more"
-            )
+            raise DataPointError(f"{self!r} got an image of shape {img.shape}: expected at least {height} x {width}")
         y0, x0 = self.rng.randint(image_height - height + 1), self.rng.randint(image_width - width + 1)
         return y0, x0, height, width
 
@@ -246,12 +228,10 @@ class RandomCutout(PhotometricAugmentor):
 
 
 def _free(owner: object, img: np.ndarray, shape: tuple[int, int]) -> tuple[int, int]:
-    """Return by how much an image is higher and wider than a rectangle."""
+    """Return the differences in height and width between an image and a rectangle."""
     height, width = check_image(owner, img)
     if height < shape[0] or width < shape[1]:
-        raise DataPointError(
-            f"{owner!r} got an image of shape {img.shape}: expected at least height {shape[0]} and width {shape[1]}"
-        )
+        raise DataPointError(f"{owner!r} got an image of shape {img.shape}: expected at least {shape[0]} x {shape[1]}")
     return height - shape[0], width - shape[1]
 
 
@@ -261,5 +241,5 @@ def _check_edge(owner: object, name: str, value: Any) -> tuple[int, int]:
         return (length := check_count(owner, name, value)), length + 1
     low, high = (check_count(owner, name, edge) for edge in check_range(owner, name, value))
     if low == high:
-        raise ConfigError(f"{type(owner).__name__} got {name}={shown(value)}: expected the second number to be more")
+        raise ConfigError(f"{type(owner).__name__} got {name}={shown(value)}: expected a larger second number")
     return low, high

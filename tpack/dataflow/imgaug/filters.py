@@ -1,4 +1,4 @@
-"""Images blurred, with noise on them, or brought to values of a known range or spread."""
+"""Blur, noise, and normalisation of the range or spread of values."""
 
 from collections.abc import Sequence
 
@@ -18,14 +18,13 @@ class GaussianBlur(PhotometricAugmentor):
     """Blur with a Gaussian window of random size.
 
     Args:
-        size_range: the window has ``2 * size + 1`` pixels, where size is at least the first and less than the
-            second.
-        sigma_range: the least and the greatest standard deviation; 0 is the one that OpenCV takes for the size.
+        size_range: the least size and one more than the greatest; the window has ``2 * size + 1`` pixels.
+        sigma_range: the least and the greatest standard deviation; 0 is OpenCV's for the size.
         symmetric: whether the window is the same in both directions.
         max_size: if given, ``size_range`` is ``(0, max_size)``.
 
     Raises:
-        ConfigError: The sizes are no integers, or the range is empty.
+        ConfigError: The sizes are not integers, or the range is empty.
     """
 
     def __init__(
@@ -39,9 +38,7 @@ class GaussianBlur(PhotometricAugmentor):
             size_range = (0, check_count(self, "max_size", max_size))
         low, high = check_range(self, "size_range", size_range, low=0)
         if not all(isinstance(limit, (int, np.integer)) for limit in (low, high)) or low == high:
-            raise ConfigError(
-                f"GaussianBlur got size_range={shown(size_range)}: expected two integers, the second more"
-            )
+            raise ConfigError(f"GaussianBlur got size_range={shown(size_range)}: expected two ascending integers")
         self.size_range = (low, high)
         self.sigma_range = check_range(self, "sigma_range", sigma_range, low=0)
         self.symmetric = symmetric
@@ -87,21 +84,21 @@ class GaussianNoise(_SeededNoise):
 
 @check_arguments
 class SaltPepperNoise(_SeededNoise):
-    """Set some values to 255 and some to 0; each channel of a pixel for itself.
+    """Set some values to 255 and some to 0; in each channel of a pixel independently.
 
     Args:
-        white_prob: how probable 255 is.
-        black_prob: how probable 0 is.
+        white_prob: the probability of 255.
+        black_prob: the probability of 0.
 
     Raises:
-        ConfigError: Together they are more than 1.
+        ConfigError: Their sum is more than 1.
     """
 
     def __init__(self, white_prob: float = 0.05, black_prob: float = 0.05) -> None:
         self.white_prob = check_number(self, "white_prob", white_prob, 0, 1)
         self.black_prob = check_number(self, "black_prob", black_prob, 0, 1)
         if white_prob + black_prob > 1:
-            raise ConfigError(f"{self!r}: expected probabilities that are at most 1 together")
+            raise ConfigError(f"{self!r}: expected probabilities with a sum of at most 1")
 
     def _augment(self, img: np.ndarray, param: int) -> np.ndarray:
         check_values(self, img)
@@ -114,23 +111,21 @@ class SaltPepperNoise(_SeededNoise):
 
 @check_arguments
 class JpegNoise(PhotometricAugmentor):
-    """Compress as JPEG and decompress again; float values are limited to 0 and 255, and rounded, before.
+    """Compress as JPEG and decompress again; float values are first limited to 0 and 255, and rounded.
 
     An image of one channel stays one; in tensorpack it came back with three.
 
     Args:
-        quality_range: the quality is at least the first and less than the second.
+        quality_range: the least quality and one more than the greatest.
 
     Raises:
-        ConfigError: They are no integers, or the range is empty.
+        ConfigError: They are not integers, or the range is empty.
     """
 
     def __init__(self, quality_range: Sequence[int] = (40, 100)) -> None:
         low, high = check_range(self, "quality_range", quality_range, 0, 101)
         if not all(isinstance(limit, (int, np.integer)) for limit in (low, high)) or low == high:
-            raise ConfigError(
-                f"JpegNoise got quality_range={shown(quality_range)}: expected two integers, the second more"
-            )
+            raise ConfigError(f"JpegNoise got quality_range={shown(quality_range)}: expected two ascending integers")
         self.quality_range = (low, high)
 
     def _get_augment_params(self, img: np.ndarray) -> int:
@@ -149,10 +144,10 @@ class JpegNoise(PhotometricAugmentor):
 
 @check_arguments
 class MeanVarianceNormalize(PhotometricAugmentor):
-    """Subtract the mean and divide by the standard deviation, which is taken for at least ``1 / sqrt(values)``.
+    """Subtract the mean and divide by the standard deviation, or by ``1 / sqrt(values)`` if that is more.
 
     Args:
-        all_channel: whether the channels have one mean and deviation, and not each its own.
+        all_channel: whether all channels have one mean and deviation, and not each its own.
     """
 
     def __init__(self, all_channel: bool = True) -> None:
@@ -169,14 +164,14 @@ class MeanVarianceNormalize(PhotometricAugmentor):
 
 @check_arguments
 class MinMaxNormalize(PhotometricAugmentor):
-    """Scale and shift the values so that the least and the greatest are two given numbers.
+    """Scale and shift the values to a given least and greatest value.
 
-    Values that are all alike become the first of the two; in tensorpack they became NaN.
+    Equal values become the least; in tensorpack they became NaN.
 
     Args:
-        min: what the least value becomes.
-        max: what the greatest becomes.
-        all_channel: whether the channels are scaled alike, and not each for itself.
+        min: the new least value.
+        max: the new greatest value.
+        all_channel: whether all channels are scaled alike, and not each by itself.
     """
 
     def __init__(self, min: float = 0, max: float = 255, all_channel: bool = True) -> None:
@@ -194,5 +189,4 @@ class MinMaxNormalize(PhotometricAugmentor):
 
 
 def _axes(img: np.ndarray, all_channel: bool) -> tuple[int, ...]:
-    """Return the axes that are taken together."""
     return tuple(range(img.ndim)) if all_channel else (0, 1)

@@ -1,4 +1,4 @@
-"""Images shifted, scaled, sheared and rotated by one matrix for image and coordinates; mirrored and transposed.
+"""Geometric augmentation: shift, scale, shear and rotation by one matrix, mirroring, transposition.
 
 The numbers of borders are OpenCV's: 0 one value, 1 the nearest pixel again, 2 mirrored with the edge, 3 the other side,
 4 mirrored without it.
@@ -24,14 +24,14 @@ from tpack.dataflow.opencv import MAX_CHANNELS, apply_per_channels, opencv
 from tpack.errors import ConfigError
 from tpack.utils.validation import check_arguments, check_choice, check_count, check_number
 
-# What a length computed from sines may lack of a whole number.
+# The rounding error of a length computed from sines.
 _EPSILON = 1e-6
 _BORDERS = (0, 1, 2, 3, 4)
-# The numbers of interpolations, and two flags of OpenCV's besides.
+# The numbers of interpolations, with two more flags of OpenCV.
 _MOST_FLAGS = 31
-# What of OpenCV's flags is the interpolation, and the one that only moves pixels.
+# The part of OpenCV's flags with the interpolation, and the interpolation that only moves pixels.
 _INTERPOLATION, _NEAREST = 7, 0
-# For these OpenCV finds the same pixel nearest, if there are not just two channels.
+# Dtypes for which OpenCV finds the same nearest pixel, unless there are two channels.
 _MOVED_ALIKE = frozenset(map(np.dtype, ("uint8", "float32")))
 
 
@@ -43,9 +43,9 @@ class WarpAffineTransform(Transform):
 
     Args:
         mat: of shape (2, 3): the pixel with indices (x, y) goes to ``mat @ (x, y, 1)``.
-        dsize: the width and height of the image that comes out.
-        interp: OpenCV's number of the interpolation; with 0 the image may be of any dtype, as a map of labels is.
-        borderMode: OpenCV's number of what is outside of the image.
+        dsize: the width and height of the new image.
+        interp: OpenCV's number of the interpolation; with 0 the image may be of any dtype, such as a map of labels.
+        borderMode: OpenCV's number of the area outside of the image.
         borderValue: the value there with border 0, or one for each channel.
 
     Raises:
@@ -69,14 +69,14 @@ class WarpAffineTransform(Transform):
         self.border_value = borderValue
 
     def apply_image(self, img: np.ndarray) -> np.ndarray:
-        """Return the image warped; by the nearest pixel, it may be of any dtype."""
+        """Return the warped image; of any dtype with the nearest pixel."""
         check_image(self, img)
         is_nearest = self.interp & _INTERPOLATION == _NEAREST
         channels = img.shape[2] if img.ndim == 3 else 1
         if is_nearest and (img.dtype not in _MOVED_ALIKE or channels % MAX_CHANNELS == 2):
             return self._move(img)
         if not is_nearest:
-            check_values(self, img, "interp=0 takes every dtype, or put ToFloat32() before it")
+            check_values(self, img, "use interp=0 for every dtype, or ToFloat32() before it")
         values = self._border_values(channels)
         if channels <= MAX_CHANNELS:
             return apply_per_channels(lambda part: self._warp(part, values), img)
@@ -87,14 +87,14 @@ class WarpAffineTransform(Transform):
         return np.concatenate([part.reshape(*part.shape[:2], -1) for part in parts], axis=2)
 
     def _warp(self, part: np.ndarray, values: Sequence[float]) -> np.ndarray:
-        """Let OpenCV warp an image of up to four channels."""
+        """Warp an image of up to four channels by OpenCV."""
         options = {"flags": self.interp, "borderMode": self.border_mode, "borderValue": tuple(values)}
         return opencv().warpAffine(part, self.mat, self.dsize, **options)
 
     def _move(self, img: np.ndarray) -> np.ndarray:
         """Take for each pixel the one that OpenCV finds nearest for uint8; for some dtypes it finds others or none.
 
-        What it warps are the rows and columns that pixels come from, with a border of -1.
+        The rows and columns of the source pixels are warped, with a border of -1.
         """
         height, width = img.shape[:2]
         rows = np.repeat(np.arange(height, dtype=np.float32)[:, np.newaxis], width, axis=1)
@@ -107,7 +107,7 @@ class WarpAffineTransform(Transform):
         return moved.reshape(*moved.shape[:2], *img.shape[2:])
 
     def _border_values(self, channels: int) -> list[Any]:
-        """Return a value for each channel; as OpenCV has it, 0 if there are fewer."""
+        """Return a value for each channel; 0 if there are fewer, as in OpenCV."""
         value = np.asarray(self.border_value)
         given = [value.item()] * channels if value.ndim == 0 else value.tolist()
         return [*given, *[0] * channels][:channels]
@@ -126,16 +126,12 @@ class Shift(ImageAugmentor):
     Args:
         horiz_frac: the greatest shift to the left or right, as a fraction of the width.
         vert_frac: the greatest shift up or down, as a fraction of the height.
-        border: OpenCV's number of what comes in from outside.
-        border_value: the value of that with border 0.
+        border: OpenCV's number of the area that comes in from outside.
+        border_value: the value there with border 0.
     """
 
     def __init__(
-        self,
-        horiz_frac: float = 0,
-        vert_frac: float = 0,
-        border: int = 1,
-        border_value: float | Sequence[float] = 0,
+        self, horiz_frac: float = 0, vert_frac: float = 0, border: int = 1, border_value: float | Sequence[float] = 0
     ) -> None:
         self.horiz_frac = check_number(self, "horiz_frac", horiz_frac, 0, 1)
         self.vert_frac = check_number(self, "vert_frac", vert_frac, 0, 1)
@@ -157,13 +153,13 @@ class Affine(ImageAugmentor):
 
     Args:
         scale: the least and the greatest factor; None is 1.
-        translate_frac: the greatest shift to either side as a fraction of the width, and up or down of the height;
-            None is no shift.
+        translate_frac: the greatest shift to either side as a fraction of the width, and up or down of the height; None
+            is no shift.
         rotate_max_deg: the greatest angle to either side, in degrees.
-        shear: the greatest angle by which the columns are slanted to either side, in degrees, less than 90.
+        shear: the greatest angle of the columns to either side, in degrees, less than 90.
         interp: OpenCV's number of the interpolation.
-        border: OpenCV's number of what comes in from outside.
-        border_value: the value of that with border 0.
+        border: OpenCV's number of the area that comes in from outside.
+        border_value: the value there with border 0.
     """
 
     def __init__(
@@ -208,11 +204,11 @@ class Rotation(ImageAugmentor):
 
     Args:
         max_deg: the greatest angle to either side, in degrees.
-        center_range: between which fractions of height and width the point is.
+        center_range: the range of the point, as fractions of height and width.
         interp: OpenCV's number of the interpolation.
-        border: OpenCV's number of what comes in from outside.
-        step_deg: if given, the angle is a multiple of it. All multiples up to ``max_deg`` to either side are as
-            probable; in tensorpack ``max_deg`` itself was never drawn.
+        border: OpenCV's number of the area that comes in from outside.
+        step_deg: if given, the angle is a multiple of it, up to ``max_deg`` to either side with equal probabilities; in
+            tensorpack ``max_deg`` itself was never drawn.
         border_value: the value from outside with border 0.
     """
 
@@ -242,7 +238,7 @@ class Rotation(ImageAugmentor):
 
 @check_arguments
 class RotationAndCropValid(ImageAugmentor):
-    """Rotate around the middle by a random angle, and keep the largest upright rectangle that is image everywhere.
+    """Rotate around the middle by a random angle, and keep the largest upright rectangle inside the rotated image.
 
     One of its edges may be longer than the image's: a quarter turn keeps all of it.
 
@@ -268,19 +264,17 @@ class RotationAndCropValid(ImageAugmentor):
 
     @staticmethod
     def largest_rotated_rect(w: float, h: float, angle: float) -> tuple[int, int]:
-        """Return the width and height of the largest upright rectangle inside a rotated one.
-
-        They are rounded down, so that no pixel of it is outside.
+        """Return the width and height of the largest upright rectangle inside a rotated one, rounded down.
 
         Args:
-            w: the width of the rectangle that is rotated.
+            w: the width of the rotated rectangle.
             h: its height.
             angle: the angle in degrees.
         """
         sin, cos = abs(math.sin(math.radians(angle))), abs(math.cos(math.radians(angle)))
         long, short = max(w, h), min(w, h)
         if short <= 2 * sin * cos * long or abs(sin - cos) < 1e-10:
-            # Two corners lie on the middle of the longer edges, and the other two inside.
+            # Two corners are on the middle of the longer edges, and the other two inside.
             found_long, found_short = (short / 2 / sin, short / 2 / cos) if sin > 0 else (long, short)
             width, height = (found_long, found_short) if w >= h else (found_short, found_long)
         else:
@@ -332,12 +326,12 @@ class TransposeTransform(Transform):
 
 @check_arguments
 class Flip(ImageAugmentor):
-    """Mirror an image, or do not, by chance.
+    """Mirror an image with some probability.
 
     Args:
         horiz: whether left and right are exchanged.
-        vert: whether top and bottom are.
-        prob: how probable it is.
+        vert: whether top and bottom are exchanged.
+        prob: the probability.
 
     Raises:
         ConfigError: Not exactly one of ``horiz`` and ``vert`` is set.
@@ -345,12 +339,12 @@ class Flip(ImageAugmentor):
 
     def __init__(self, horiz: bool = False, vert: bool = False, prob: float = 0.5) -> None:
         if bool(horiz) == bool(vert):
-            raise ConfigError(f"Flip got horiz={horiz} and vert={vert}: expected one of them; two Flips do both")
+            raise ConfigError(f"Flip got horiz={horiz} and vert={vert}: expected one of them; use two Flips for both")
         self.horiz = bool(horiz)
         self.prob = check_number(self, "prob", prob, 0, 1)
 
     def get_transform(self, img: np.ndarray) -> Transform:
-        """Decide whether to."""
+        """Draw the decision."""
         height, width = check_image(self, img)
         if self.rng.rand() < self.prob:
             return FlipTransform(height, width, self.horiz)
@@ -359,23 +353,19 @@ class Flip(ImageAugmentor):
 
 @check_arguments
 class Transpose(ImageAugmentor):
-    """Exchange rows and columns, or do not, by chance.
-
-    Args:
-        prob: how probable it is.
-    """
+    """Exchange rows and columns with probability ``prob``."""
 
     def __init__(self, prob: float = 0.5) -> None:
         self.prob = check_number(self, "prob", prob, 0, 1)
 
     def get_transform(self, img: np.ndarray) -> Transform:
-        """Decide whether to."""
+        """Draw the decision."""
         check_image(self, img)
         return TransposeTransform() if self.rng.rand() < self.prob else NoOpTransform()
 
 
 def _rotation_matrix(degrees: float, center: np.ndarray, new_center: np.ndarray) -> np.ndarray:
-    """Return the matrix that rotates counterclockwise around a point, which comes to another, on indices of pixels."""
+    """Return the matrix for indices of pixels that rotates counterclockwise around a point, which goes to another."""
     radians = math.radians(degrees)
     turn = np.array([[math.cos(radians), math.sin(radians)], [-math.sin(radians), math.cos(radians)]])
     return np.column_stack([turn, new_center - 0.5 - turn @ (center - 0.5)])
@@ -391,7 +381,6 @@ def _check_step(owner: Rotation | RotationAndCropValid, step_deg: float | None) 
 
 
 def _draw_degrees(augmentor: Rotation | RotationAndCropValid) -> float:
-    """Return a random angle."""
     if augmentor.step_deg is None:
         return float(augmentor.rng.uniform(-augmentor.max_deg, augmentor.max_deg))
     steps = int(augmentor.max_deg / augmentor.step_deg + _EPSILON)

@@ -1,6 +1,6 @@
-"""Augmentors that use others by chance, one that is a plain function, and those of two other libraries used as ours.
+"""Augmentors that choose among others, one of a plain function, and wrappers of two other libraries.
 
-Neither library is imported: what is wrapped brings it along.
+Neither library is imported: the wrapped object brings it along.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ class Identity(ImageAugmentor):
     """Change nothing."""
 
     def get_transform(self, img: np.ndarray) -> Transform:
-        """Decide on nothing."""
+        """Return the transform without effect."""
         return NoOpTransform()
 
 
@@ -37,7 +37,7 @@ class MapImage(ImageAugmentor):
     """Change an image by a function.
 
     Args:
-        func: takes and returns an image. It must not change the one it gets.
+        func: takes and returns an image. It must not change its argument.
         coord_func: takes and returns coordinates of shape (N, 2); without it coordinates are refused.
 
     Raises:
@@ -45,33 +45,30 @@ class MapImage(ImageAugmentor):
     """
 
     def __init__(
-        self,
-        func: Callable[[np.ndarray], np.ndarray],
-        coord_func: Callable[[np.ndarray], np.ndarray] | None = None,
+        self, func: Callable[[np.ndarray], np.ndarray], coord_func: Callable[[np.ndarray], np.ndarray] | None = None
     ) -> None:
         self.func = func
         self.coord_func = coord_func
 
     def get_transform(self, img: np.ndarray) -> Transform:
-        """Decide on the function."""
+        """Return the function as a transform."""
         if self.coord_func is None:
             return TransformFactory(f"MapImage({self.func})", apply_image=self.func)
         return TransformFactory(f"MapImage({self.func})", apply_image=self.func, apply_coords=self.coord_func)
 
 
 class _Choice(ImageAugmentor):
-    """The base of augmentors that do what another does, which they choose for each image."""
+    """The base of augmentors that choose another one for each image."""
 
     def _choose(self) -> ImageAugmentor:
-        """Return the other."""
-        raise UnsupportedTransformError(f"{type(self).__name__} is no augmentor yet: it has no _choose()")
+        raise UnsupportedTransformError(f"{type(self).__name__} has no _choose(): define it in the subclass")
 
     def get_transform(self, img: np.ndarray) -> Transform:
-        """Choose, and let the chosen one decide."""
+        """Return the transform of the chosen augmentor."""
         return self._choose().get_transform(img)
 
     def augment_return_params(self, d: np.ndarray) -> tuple[np.ndarray, Transform]:
-        """Return an image changed in a way that is decided on anew, and that way."""
+        """Return an image with a newly decided change, and that change."""
         return self._choose().augment_return_params(d)
 
 
@@ -81,7 +78,7 @@ class RandomApplyAug(_Choice):
 
     Args:
         aug: the augmentor.
-        prob: how probable it is to be used.
+        prob: its probability.
     """
 
     def __init__(self, aug: ImageAugmentor, prob: float) -> None:
@@ -102,11 +99,10 @@ class RandomChooseAug(_Choice):
     """Use one of several augmentors.
 
     Args:
-        aug_lists: the augmentors, which are then as probable as each other; or pairs of an augmentor and how
-            probable it is.
+        aug_lists: the augmentors, with equal probabilities; or pairs of an augmentor and its probability.
 
     Raises:
-        ConfigError: There is none, or the probabilities are not 1 together.
+        ConfigError: There is none, or the sum of the probabilities is not 1.
     """
 
     def __init__(self, aug_lists: Sequence[Any]) -> None:
@@ -114,12 +110,12 @@ class RandomChooseAug(_Choice):
             raise ConfigError("RandomChooseAug got aug_lists=[]: expected at least one augmentor")
         has_probs = isinstance(aug_lists[0], (list, tuple))
         if any(isinstance(entry, (list, tuple)) != has_probs or (has_probs and len(entry) != 2) for entry in aug_lists):
-            raise ConfigError("RandomChooseAug got aug_lists of augmentors and pairs: expected one or the other")
+            raise ConfigError("RandomChooseAug got aug_lists of augmentors and pairs: expected only one kind")
         pairs = list(aug_lists) if has_probs else [(augmentor, 1 / len(aug_lists)) for augmentor in aug_lists]
         self.augmentors = [check_augmentor(self, f"aug_lists[{k}]", pair[0]) for k, pair in enumerate(pairs)]
         self.probs = [check_number(self, f"aug_lists[{k}][1]", pair[1], 0, 1) for k, pair in enumerate(pairs)]
         if abs(sum(self.probs) - 1) > 1e-6:
-            raise ConfigError(f"RandomChooseAug got probabilities that are {sum(self.probs):g} together: expected 1")
+            raise ConfigError(f"RandomChooseAug got probabilities with the sum {sum(self.probs):g}: expected 1")
 
     def _choose(self) -> ImageAugmentor:
         last = len(self.augmentors) - 1
@@ -128,7 +124,7 @@ class RandomChooseAug(_Choice):
 
 @check_arguments
 class RandomOrderAug(_Choice):
-    """Use all of several augmentors, each time in another order.
+    """Use all of several augmentors, in another order for each image.
 
     Args:
         aug_lists: the augmentors.
@@ -145,22 +141,20 @@ class RandomOrderAug(_Choice):
 class Albumentations(ImageAugmentor):
     """Wrap a transform, or a composition, of the library albumentations.
 
-    Each image has a seed, drawn from our generator, so that runs repeat and a transform can be made again. The library
-    gives no access to coordinates without their annotations: they are refused.
+    Each image has a seed, drawn from our generator, so that runs and transforms can be repeated. Coordinates are
+    refused, since the library moves them only as its annotations.
 
     Args:
-        augmentor: what is called as ``augmentor(image=...)["image"]`` and has ``set_random_seed``, as in version 2.
+        augmentor: an object called as ``augmentor(image=...)["image"]`` with ``set_random_seed``, as in version 2.
 
     Raises:
-        ConfigError: It has not.
+        ConfigError: It is another object.
     """
 
     def __init__(self, augmentor: Any) -> None:
         if not callable(augmentor) or not hasattr(augmentor, "set_random_seed"):
-            raise ConfigError(
-                f"Albumentations got a {type(augmentor).__name__}: expected a transform of albumentations 2, "
-                "which is called with an image and has set_random_seed()"
-            )
+            kind = type(augmentor).__name__
+            raise ConfigError(f"Albumentations got a {kind}: expected a transform with set_random_seed(), of version 2")
         self.augmentor = augmentor
 
     def get_transform(self, img: np.ndarray) -> Transform:
@@ -176,7 +170,7 @@ class _AlbumentationsTransform(Transform):
         self.seed = seed
 
     def apply_image(self, img: np.ndarray) -> np.ndarray:
-        """Seed the transform and call it; on a copy, since some change what they get."""
+        """Seed the transform and call it; on a copy, since some change their argument."""
         self.augmentor.set_random_seed(self.seed)
         return self.augmentor(image=img.copy())["image"]
 
@@ -186,20 +180,18 @@ class IAAugmentor(ImageAugmentor):
     """Wrap an augmenter of the library imgaug. Each image has a seed, drawn from our generator.
 
     Args:
-        augmentor: what has ``seed_``, ``to_deterministic``, ``augment_image`` and ``augment``, as in version 0.4.
+        augmentor: an object with ``seed_``, ``to_deterministic``, ``augment_image`` and ``augment``, as in version 0.4.
 
     Raises:
-        ConfigError: It has not.
+        ConfigError: It is another object.
     """
 
     def __init__(self, augmentor: Any) -> None:
         wanted = ("seed_", "to_deterministic", "augment_image", "augment")
         missing = [name for name in wanted if not hasattr(augmentor, name)]
         if missing:
-            raise ConfigError(
-                f"IAAugmentor got a {type(augmentor).__name__} without {', '.join(missing)}: expected an augmenter of "
-                "imgaug 0.4"
-            )
+            given = f"IAAugmentor got a {type(augmentor).__name__} without {', '.join(missing)}"
+            raise ConfigError(f"{given}: expected an augmenter of imgaug 0.4")
         self.augmentor = augmentor
 
     def get_transform(self, img: np.ndarray) -> Transform:
@@ -209,7 +201,7 @@ class IAAugmentor(ImageAugmentor):
 
 
 class _IAATransform(Transform):
-    """An augmenter of imgaug that does the same each time."""
+    """An augmenter of imgaug with fixed random numbers."""
 
     def __init__(self, augmentor: Any, shape: tuple[int, ...]) -> None:
         self.augmentor = augmentor
@@ -220,7 +212,7 @@ class _IAATransform(Transform):
         return self.augmentor.augment_image(img)
 
     def apply_coords(self, coords: np.ndarray) -> np.ndarray:
-        """Call the augmenter; to learn the size it wants an image too, and its coordinates are continuous as ours."""
+        """Call the augmenter, which needs an image for its size; its coordinates are continuous as ours."""
         coords = check_points(self, coords, 2)
         image = np.zeros(self.shape, dtype=np.uint8)
         _, moved = self.augmentor.augment(image=image, keypoints=[tuple(point) for point in coords.tolist()])

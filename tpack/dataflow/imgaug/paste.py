@@ -13,30 +13,27 @@ from tpack.utils.validation import check_arguments
 
 
 class BackgroundFiller:
-    """The base of what makes a background; a subclass has ``_fill``."""
+    """The base of fillers, which make backgrounds; a subclass has ``_fill``."""
 
     def fill(self, background_shape: Sequence[int], img: np.ndarray) -> np.ndarray:
         """Return a new background.
 
         Args:
             background_shape: its height and width.
-            img: the image that will be pasted onto it; the background has its dtype and channels.
+            img: the image to paste onto it; the background has its dtype and channels.
 
         Raises:
             DataPointError: The subclass made one of another shape or dtype.
         """
-        wanted = (*background_shape, *img.shape[2:])
+        shape = (*background_shape, *img.shape[2:])
         background = self._fill(tuple(background_shape), img)
-        if background.shape != wanted or background.dtype != img.dtype:
-            raise DataPointError(
-                f"{type(self).__name__} made a background of shape {background.shape} and dtype {background.dtype}: "
-                f"expected {wanted} and {img.dtype}"
-            )
+        if background.shape != shape or background.dtype != img.dtype:
+            made = f"{type(self).__name__} made a background of shape {background.shape} and dtype {background.dtype}"
+            raise DataPointError(f"{made}: expected {shape} and {img.dtype}")
         return background
 
     def _fill(self, background_shape: tuple[int, ...], img: np.ndarray) -> np.ndarray:
-        """Return a new background; see ``fill``."""
-        raise ConfigError(f"{type(self).__name__} is no filler yet: it has no _fill()")
+        raise ConfigError(f"{type(self).__name__} has no _fill(): define it in the subclass")
 
 
 @check_arguments
@@ -59,12 +56,7 @@ class ConstantBackgroundFiller(BackgroundFiller):
 class PasteTransform(Transform):
     """Paste an image of height ``h`` and width ``w`` with its corner at row ``y0`` and column ``x0``.
 
-    Args:
-        y0: see the class.
-        x0: see the class.
-        h: see the class.
-        w: see the class.
-        background: its height and width, and what makes it.
+    ``background`` is the height and width of the background with its filler.
     """
 
     def __init__(self, y0: int, x0: int, h: int, w: int, background: tuple[Sequence[int], BackgroundFiller]) -> None:
@@ -95,10 +87,10 @@ class CenterPaste(ImageAugmentor):
 
     Args:
         background_shape: height and width of the background, or one number for both.
-        background_filler: what makes it; None makes one of zeros.
+        background_filler: its filler; None makes it of zeros.
 
     Raises:
-        ConfigError: The filler is no BackgroundFiller.
+        ConfigError: The filler is not a BackgroundFiller.
     """
 
     def __init__(
@@ -109,28 +101,21 @@ class CenterPaste(ImageAugmentor):
         self.background_filler = filler
 
     def get_transform(self, img: np.ndarray) -> Transform:
-        """Find the place.
-
-        Raises:
-            DataPointError: The image is larger than the background.
-        """
+        """Find the place; raise a DataPointError if the image is larger than the background."""
         height, width = check_image(self, img)
         free_height, free_width = self.background_shape[0] - height, self.background_shape[1] - width
         if free_height < 0 or free_width < 0:
-            raise DataPointError(
-                f"{type(self).__name__} got an image of shape {img.shape}: expected one that fits onto a background of "
-                f"{self.background_shape[0]} x {self.background_shape[1]}"
-            )
+            limit = f"{self.background_shape[0]} x {self.background_shape[1]}"
+            raise DataPointError(f"{type(self).__name__} got an image of shape {img.shape}: expected at most {limit}")
         y0, x0 = self._choose_place(free_height, free_width)
         return PasteTransform(y0, x0, height, width, (self.background_shape, self.background_filler))
 
     def _choose_place(self, free_height: int, free_width: int) -> tuple[Any, Any]:
-        """Return the row and the column of the image's corner."""
         return free_height // 2, free_width // 2
 
 
 class RandomPaste(CenterPaste):
-    """Paste the image onto a random place of a background; every place is as probable."""
+    """Paste the image onto a random place of a background, each with the same probability."""
 
     def _choose_place(self, free_height: int, free_width: int) -> tuple[Any, Any]:
         return self.rng.randint(free_height + 1), self.rng.randint(free_width + 1)

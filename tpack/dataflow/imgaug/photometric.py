@@ -1,4 +1,4 @@
-"""Augmentors that change the values of pixels and leave the pixels where they are; dtypes and colour spaces."""
+"""Base of augmentors that change values and do not move pixels; dtypes and colour spaces."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,7 @@ _ONE_BYTE = np.zeros(1, dtype=np.uint8)
 
 
 class PhotometricAugmentor(ImageAugmentor):
-    """The base of augmentors that leave coordinates alone.
+    """The base of augmentors that do not change coordinates.
 
     A subclass has ``_augment(img, param)``, which does not change ``img``, and, if it draws random numbers,
     ``_get_augment_params(img)``, which returns them.
@@ -29,16 +29,15 @@ class PhotometricAugmentor(ImageAugmentor):
         return PhotometricTransform(self, self._get_augment_params(img))
 
     def _augment(self, img: np.ndarray, param: Any) -> np.ndarray:
-        """Return the image changed."""
-        raise UnsupportedTransformError(f"{type(self).__name__} is no augmentor yet: it has no _augment()")
+        raise UnsupportedTransformError(f"{type(self).__name__} has no _augment(): define it in the subclass")
 
 
 class PhotometricTransform(Transform):
-    """What a `PhotometricAugmentor` does, once its random numbers are drawn.
+    """The change of a `PhotometricAugmentor`, after its random numbers were drawn.
 
     Args:
         augmentor: the augmentor.
-        params: what its ``_get_augment_params`` returned.
+        params: the result of its ``_get_augment_params``.
     """
 
     def __init__(self, augmentor: PhotometricAugmentor, params: object = None) -> None:
@@ -62,7 +61,7 @@ def to_dtype_of(values: np.ndarray, img: np.ndarray, clip: bool) -> np.ndarray:
 
     Args:
         values: the values, of any float dtype.
-        img: an image of the dtype wanted.
+        img: an image of the new dtype.
         clip: whether floats are limited to 0 and 255 too.
     """
     if img.dtype == np.uint8:
@@ -71,12 +70,12 @@ def to_dtype_of(values: np.ndarray, img: np.ndarray, clip: bool) -> np.ndarray:
 
 
 def fill_values(owner: object, value: ArrayLike, img: np.ndarray) -> np.ndarray:
-    """Return the value of pixels that are filled in, or one for each channel, in the dtype of an image.
+    """Return the value of filled pixels, or one for each channel, in the dtype of an image.
 
-    Floats are rounded, and for uint8 integers limited too, as `to_dtype_of` does; other dtypes take what they hold.
+    Floats are rounded, and for uint8 integers limited too, as in `to_dtype_of`.
 
     Args:
-        owner: who fills, for the message.
+        owner: the augmentor, for the message.
         value: the value or values.
         img: the image.
 
@@ -89,24 +88,22 @@ def fill_values(owner: object, value: ArrayLike, img: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore"):
         filled = values.astype(img.dtype)
     if img.dtype.kind in "biu" and not np.array_equal(filled, values):
-        raise DataPointError(
-            f"{type(owner).__name__} got an image of dtype {img.dtype}, which cannot hold {shown(value)}, the value "
-            "that is filled in"
-        )
+        name = type(owner).__name__
+        raise DataPointError(f"{name} got an image of dtype {img.dtype}: expected one for the value {shown(value)}")
     return filled
 
 
 def map_values(
     owner: object, img: np.ndarray, function: Callable[[np.ndarray], np.ndarray], clip: bool = True
 ) -> np.ndarray:
-    """Return an image in which each value is what a function makes of it.
+    """Apply a function to each value of an image.
 
-    For uint8 the function is called for the 256 possible values only, and the image is looked up in that table.
+    For uint8 the function is called for the 256 possible values only, as a lookup table.
 
     Args:
         owner: the augmentor, for messages.
         img: the image.
-        function: takes and returns floats of any shape that ends in one dimension for channels.
+        function: takes and returns floats of any shape with channels in the last dimension.
         clip: whether floats are limited to 0 and 255.
     """
     check_values(owner, img)
@@ -132,7 +129,7 @@ class ToUint8(PhotometricAugmentor):
 
 
 class ToFloat32(PhotometricAugmentor):
-    """Make the values float32 and leave them what they are."""
+    """Make the values float32, unchanged."""
 
     def _augment(self, img: np.ndarray, param: object) -> np.ndarray:
         check_numeric_image(self, img)
@@ -173,7 +170,7 @@ class Grayscale(ColorSpace):
     Args:
         keepdims: whether the shape becomes (H, W, 1), and not (H, W).
         rgb: whether the channels are red, green and blue, and not in OpenCV's order: blue, green and red.
-        keepshape: whether the shape stays (H, W, 3), with three channels that are the same.
+        keepshape: whether the shape stays (H, W, 3), with three equal channels.
     """
 
     def __init__(self, keepdims: bool = True, rgb: bool = False, keepshape: bool = False) -> None:
@@ -188,7 +185,7 @@ class Grayscale(ColorSpace):
 
 
 def convert_color(img: np.ndarray, mode: int) -> np.ndarray:
-    """Return the image in another colour space; OpenCV converts no float64, so that goes by float32."""
+    """Return the image in another colour space; float64, which OpenCV does not convert, by way of float32."""
     if img.dtype == np.float64:
         return opencv().cvtColor(img.astype(np.float32), mode).astype(np.float64)
     return opencv().cvtColor(img, mode)

@@ -1,7 +1,7 @@
-"""Some of fourteen operations on each image, all of one strength, by two numbers: how many, and how strong.
+"""RandAugment: some of fourteen operations on each image, by their number and their common magnitude.
 
-The operations are those of AutoAugment, from which RandAugment has them with their ranges. Here each grows with the
-magnitude: at 0 it changes nothing, and at the greatest magnitude it is at the end of its range.
+The operations and ranges are those of AutoAugment. Here each grows with the magnitude: at 0 it changes nothing, and at
+the greatest magnitude it is at the end of its range.
 """
 
 from collections.abc import Callable
@@ -17,16 +17,16 @@ from tpack.dataflow.opencv import opencv
 from tpack.errors import ConfigError
 from tpack.utils.validation import check_arguments, check_count, check_number
 
-# At the greatest magnitude: degrees; the tangent of the angle; the part of the width or height; what an image is
-# blended by; how many values are turned around; how many of the 8 bits go.
+# At the greatest magnitude: degrees; the tangent of the angle; the part of the width or height; the blending factor;
+# the number of inverted values; the number of dropped bits.
 _DEGREES, _SHEAR, _PART, _BLEND, _VALUES, _BITS = 30.0, 0.3, 150 / 331, 0.9, 256, 4
 _GREY = 128
-# How Pillow smooths an image, which is blended with it to sharpen it or to blur it.
+# Pillow's smoothing filter, for sharpening and blurring.
 _SMOOTH = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]], np.float32) / 13
 
 
 class _Setting(NamedTuple):
-    """How strong an operation is, from -1 to 1, and what is the same for all."""
+    """The strength of an operation, from -1 to 1, and the options of all."""
 
     strength: float
     interp: int
@@ -36,26 +36,25 @@ class _Setting(NamedTuple):
 
 @check_arguments
 class RandAugment(ImageAugmentor):
-    """Use some of fourteen operations, each as probable as the others, all of one magnitude.
+    """Use some of fourteen operations with equal probabilities, all of one magnitude.
 
     They are: nothing, autocontrast, equalize, rotate, solarize, posterize, colour, contrast, brightness, sharpness, and
-    shear and translate along each axis. Those that have two directions take either one. Coordinates and boxes follow
+    shear and translate along each axis. Operations with two directions take either one. Coordinates and boxes follow
     those that move pixels. Images have three channels, and values from 0 to 255.
 
     Args:
-        num_ops: how many operations, one after the other; one may be drawn twice.
-        magnitude: how strong they are, from 0 to ``max_magnitude``.
-        max_magnitude: which magnitude is the strongest: 10 in the paper, 30 in some code since.
+        num_ops: the number of operations, one after the other; one may be drawn twice.
+        magnitude: their strength, from 0 to ``max_magnitude``.
+        max_magnitude: the greatest magnitude: 10 in the paper, 30 in some code since.
         rgb: whether the channels are red, green and blue, and not in OpenCV's order: blue, green and red.
         interp: OpenCV's number of the interpolation where pixels move; 0 takes the nearest.
-        fill: the value of what comes in from outside.
+        fill: the value of areas that come in from outside.
 
     Raises:
-        ConfigError: The magnitude is more than the greatest, or a number is less than it may be.
+        ConfigError: The magnitude is more than the greatest, or a number is too small.
 
     Example:
-        ``AugmentImageComponent(ds, [imgaug.RandAugment(num_ops=2, magnitude=9)])``, before values are made floats that
-        are normalised.
+        ``AugmentImageComponent(ds, [imgaug.RandAugment(num_ops=2, magnitude=9)])``, before values are normalised.
 
     Source:
         Cubuk, Zoph, Shlens, Le: RandAugment, 2019, arXiv:1909.13719; ranges of Cubuk et al.: AutoAugment, 2018,
@@ -77,9 +76,7 @@ class RandAugment(ImageAugmentor):
         self.max_magnitude = check_number(self, "max_magnitude", max_magnitude, 0, is_low_allowed=False)
         self.magnitude = check_number(self, "magnitude", magnitude, 0)
         if self.magnitude > self.max_magnitude:
-            raise ConfigError(
-                f"RandAugment got magnitude={magnitude:g} and max_magnitude={max_magnitude:g}: expected at most that"
-            )
+            raise ConfigError(f"RandAugment got magnitude={magnitude:g}: expected at most {max_magnitude:g}")
         self.rgb = rgb
         self.interp = check_count(self, "interp", interp, 0)
         self.fill = check_number(self, "fill", fill, 0, 255)
@@ -98,7 +95,7 @@ class RandAugment(ImageAugmentor):
 
 
 def make_operation(name: str, img: np.ndarray, setting: _Setting) -> Transform:
-    """Return an operation of one strength, for images of the size of one."""
+    """Return an operation of one strength, for images of the size of ``img``."""
     change = OPERATIONS[name]
     if change is None:
         return NoOpTransform()
@@ -110,7 +107,7 @@ def make_operation(name: str, img: np.ndarray, setting: _Setting) -> Transform:
 
 
 class _ValueTransform(Transform):
-    """An operation that changes values and leaves pixels where they are."""
+    """An operation that changes values and does not move pixels."""
 
     def __init__(self, name: str, setting: _Setting) -> None:
         self.name = name
@@ -148,7 +145,7 @@ def _translation_y(strength: float, height: int, width: int) -> np.ndarray:
 
 
 def _autocontrast(img: np.ndarray, setting: _Setting) -> np.ndarray:
-    """Stretch the values of each channel to all of 0 to 255."""
+    """Stretch the values of each channel to the range from 0 to 255."""
     low, high = img.min(axis=(0, 1)).astype(np.float64), img.max(axis=(0, 1)).astype(np.float64)
     is_flat = low == high
     factor = np.where(is_flat, 1.0, 255.0 / np.where(is_flat, 1.0, high - low))
@@ -156,7 +153,7 @@ def _autocontrast(img: np.ndarray, setting: _Setting) -> np.ndarray:
 
 
 def _equalize(img: np.ndarray, setting: _Setting) -> np.ndarray:
-    """Let each channel have all values about as often."""
+    """Equalize the histogram of each channel."""
     pixels = to_dtype_of(img, np.zeros(1, np.uint8), clip=True)
     tables = np.stack([_equalizing(pixels[..., channel]) for channel in range(3)], axis=-1)
     changed = np.stack([tables[pixels[..., channel], channel] for channel in range(3)], axis=-1)
@@ -164,7 +161,7 @@ def _equalize(img: np.ndarray, setting: _Setting) -> np.ndarray:
 
 
 def _equalizing(values: np.ndarray) -> np.ndarray:
-    """Return what each of 256 values becomes."""
+    """Return the new value for each of 256."""
     counts = np.bincount(values.ravel(), minlength=256)
     used = counts[counts > 0]
     step = int(used.sum() - used[-1]) // 255
@@ -175,13 +172,13 @@ def _equalizing(values: np.ndarray) -> np.ndarray:
 
 
 def _solarize(img: np.ndarray, setting: _Setting) -> np.ndarray:
-    """Turn the brightest values around."""
+    """Invert the brightest values."""
     threshold = 256 - abs(setting.strength) * _VALUES
     return map_values(setting, img, lambda values: np.where(values >= threshold, 255 - values, values))
 
 
 def _posterize(img: np.ndarray, setting: _Setting) -> np.ndarray:
-    """Leave out the lowest bits."""
+    """Drop the lowest bits."""
     size = 2.0 ** round(abs(setting.strength) * _BITS)
     return map_values(setting, img, lambda values: np.floor(values / size) * size)
 
@@ -205,7 +202,7 @@ def _brightness(img: np.ndarray, setting: _Setting) -> np.ndarray:
 
 
 def _sharpness(img: np.ndarray, setting: _Setting) -> np.ndarray:
-    """Blend with the smoothed image, or away from it; what is at the border stays."""
+    """Blend with the smoothed image, or away from it, but for the border."""
     smooth = img.copy()
     smooth[1:-1, 1:-1] = opencv().filter2D(img, -1, _SMOOTH)[1:-1, 1:-1]
     return _blend(smooth, img, setting)
@@ -236,6 +233,6 @@ OPERATIONS: dict[str, Callable[..., np.ndarray] | None] = {
     "translate x": _translation_x,
     "translate y": _translation_y,
 }
-"""What each of the fourteen does: the matrix of one that moves pixels, the image of one that changes values."""
+"""The functions of the operations: of the matrix if pixels move, else of the image."""
 
 _MOVES = (_rotation, _shear_x, _shear_y, _translation_x, _translation_y)

@@ -24,14 +24,14 @@ from tpack.utils import logger
 from tpack.utils.validation import check_arguments, check_count, check_number, shown
 
 _MAX_TRIALS = 50
-# The interpolations that only move pixels: the nearest one, and the same without OpenCV's rounding.
+# The interpolations that only move pixels: nearest, with and without OpenCV's rounding.
 _NEAREST = (0, 6)
 
 
 class ResizeTransform(Transform):
     """Resize an image of height ``h`` and width ``w`` to ``new_h`` and ``new_w``.
 
-    By the nearest pixel it may be of any dtype, as a map of labels is.
+    With the nearest pixel it may be of any dtype.
     """
 
     def __init__(self, h: int, w: int, new_h: int, new_w: int, interp: int) -> None:
@@ -42,12 +42,12 @@ class ResizeTransform(Transform):
         self.interp = interp
 
     def apply_image(self, img: np.ndarray) -> np.ndarray:
-        """Return the image in the other size."""
+        """Return the resized image."""
         check_image_size(self, img, self.h, self.w)
         if has_value_dtype(img):
             return apply_per_channels(self._resize, img)
         if self.interp not in _NEAREST:
-            check_values(self, img, "interp=0 takes every dtype, or put ToFloat32() before it")
+            check_values(self, img, "use interp=0 for every dtype, or ToFloat32() before it")
         places = np.arange(self.h * self.w, dtype=np.int32).reshape(self.h, self.w)
         return img.reshape(self.h * self.w, *img.shape[2:])[self._resize(places)]
 
@@ -81,7 +81,7 @@ class Resize(ImageAugmentor):
 
 @check_arguments
 class ResizeShortestEdge(ImageAugmentor):
-    """Resize so that the shorter of height and width becomes a fixed number, and the other keeps its ratio to it.
+    """Resize the shorter edge to a fixed number, and the other in proportion.
 
     Args:
         size: the shorter edge, an integer.
@@ -103,17 +103,16 @@ class ResizeShortestEdge(ImageAugmentor):
 
 @check_arguments
 class RandomResize(ImageAugmentor):
-    """Resize to a random size, but change the ratio of width to height only so much.
+    """Resize to a random size, with a limited change of the aspect ratio.
 
-    If 50 sizes in a row change it too much, the image keeps its size and the log says so.
+    If 50 sizes in a row change it too much, the image keeps its size, with a warning in the log.
 
     Args:
-        xrange: the least and the greatest width; two floats are factors on the image's, two integers numbers of
-            pixels.
+        xrange: the least and the greatest width; two floats are factors of the image's, two integers numbers of pixels.
         yrange: the same for the height; None is the same as ``xrange``.
-        minimum: the least width and height in pixels, whatever was drawn.
-        aspect_ratio_thres: by which fraction the ratio of width to height may change; with 0 the height follows
-            from the width, and ``yrange`` is not used.
+        minimum: the least width and height in pixels.
+        aspect_ratio_thres: the greatest relative change of the aspect ratio; with 0 the height follows from the width,
+            and ``yrange`` is not used.
         interp: OpenCV's number of the interpolation.
 
     Raises:
@@ -130,16 +129,16 @@ class RandomResize(ImageAugmentor):
     ) -> None:
         self.xrange = check_range(self, "xrange", xrange, low=0)
         self.yrange = self.xrange if yrange is None else check_range(self, "yrange", yrange, low=0)
-        self.minimum = _check_minimum(self, minimum)
+        if len(minimum) != 2:
+            raise ConfigError(f"RandomResize got minimum={shown(minimum)}: expected a width and a height")
+        self.minimum = tuple(check_count(self, "minimum", least, 0) for least in minimum)
         self.aspect_ratio_thres = check_number(self, "aspect_ratio_thres", aspect_ratio_thres, low=0)
         self.interp = check_count(self, "interp", interp, 0, 6)
         if aspect_ratio_thres == 0 and yrange is not None:
-            logger.info("RandomResize with aspect_ratio_thres=0 keeps the ratio of width to height: yrange is not used")
+            logger.info("RandomResize with aspect_ratio_thres=0 keeps the aspect ratio: yrange is not used")
         if _are_factors(self.xrange) != _are_factors(self.yrange):
-            raise ConfigError(
-                f"RandomResize got xrange={shown(xrange)} and yrange={shown(yrange)}: expected floats or "
-                "integers in both"
-            )
+            given = f"xrange={shown(xrange)} and yrange={shown(yrange)}"
+            raise ConfigError(f"RandomResize got {given}: expected floats in both, or integers in both")
 
     def get_transform(self, img: np.ndarray) -> Transform:
         """Draw a size."""
@@ -163,13 +162,6 @@ class RandomResize(ImageAugmentor):
         return max(int(new_width + 0.5), self.minimum[0], 1), max(int(new_height + 0.5), self.minimum[1], 1)
 
 
-def _check_minimum(owner: object, minimum: Sequence[int]) -> tuple[int, int]:
-    """Return the least width and height."""
-    if len(minimum) != 2:
-        raise ConfigError(f"{type(owner).__name__} got minimum={shown(minimum)}: expected a width and a height")
-    return check_count(owner, "minimum", minimum[0], 0), check_count(owner, "minimum", minimum[1], 0)
-
-
 def _are_factors(limits: tuple[Any, Any]) -> bool:
-    """Whether a range is one of factors, and not of pixels."""
+    """Tell whether a range is one of factors, and not of pixels."""
     return any(isinstance(limit, (float, np.floating)) for limit in limits)

@@ -1,6 +1,6 @@
 """Data points prepared in other threads and processes.
 
-The names are loaded on first use, because each worker imports modules below and none should pay for all.
+Names are loaded on first use: each worker imports modules of this package, and none should load all.
 """
 
 from tpack.utils.lazy import attach
@@ -14,14 +14,8 @@ __getattr__, __dir__, __all__ = attach(
             "MultiProcessMapData",
             "MultiProcessMapDataZMQ",
         ),
-        "process_runner": (
-            "MultiProcessRunner",
-            "MultiProcessRunnerZMQ",
-        ),
-        "threads": (
-            "MultiThreadMapData",
-            "MultiThreadRunner",
-        ),
-        "workers.launch": ("start_workers_by",),
+        "process_runner": ("MultiProcessRunner", "MultiProcessRunnerZMQ"),
+        "threads": ("MultiThreadMapData", "MultiThreadRunner"),
+        "worker": ("start_workers_by",),
     },
 )

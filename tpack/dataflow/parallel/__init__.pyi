@@ -8,4 +8,4 @@ from tpack.dataflow.parallel.process_runner import MultiProcessRunner as MultiPr
 from tpack.dataflow.parallel.process_runner import MultiProcessRunnerZMQ as MultiProcessRunnerZMQ
 from tpack.dataflow.parallel.threads import MultiThreadMapData as MultiThreadMapData
 from tpack.dataflow.parallel.threads import MultiThreadRunner as MultiThreadRunner
-from tpack.dataflow.parallel.workers.launch import start_workers_by as start_workers_by
+from tpack.dataflow.parallel.worker import start_workers_by as start_workers_by

@@ -1,8 +1,8 @@
 """Flows that are mapped in worker processes, one point at a time or into batches.
 
-Both ends are here. The flow itself stays in the consumer's process, where `_ProcessPool` hands its points to workers
-and gets their answers. In each worker `serve_map` answers a point with what the function makes of it, `serve_batches` a
-list of points with a batch. ``docs/dataflow_protocol.md`` follows a pass from its beginning to its end.
+The flow stays in the consumer's process, where `_ProcessPool` sends its points to workers and receives results. In each
+worker `serve_map` answers a point with the result of the function, `serve_batches` a list of points with a batch.
+``docs/dataflow_protocol.md`` follows a pass from its beginning to its end.
 """
 
 import functools
@@ -13,15 +13,14 @@ from typing import Any
 
 from tpack.dataflow.base import DataFlow, length_or_none
 from tpack.dataflow.batch import aggregate, begin_batch
-from tpack.dataflow.parallel.map_flow import MapFlow
-from tpack.dataflow.parallel.ordering import MapPool, Result
-from tpack.dataflow.parallel.transport.inplace_batch import BuiltPoint
-from tpack.dataflow.parallel.transport.wire import Kind, PeerGoneError
-from tpack.dataflow.parallel.workers.bootstrap import ParentLink
-from tpack.dataflow.parallel.workers.group import OwnedWorkers, WorkerPool, worker_error
+from tpack.dataflow.parallel.map_flow import MapFlow, MapPool, Result
+from tpack.dataflow.parallel.sender import BuiltPoint
+from tpack.dataflow.parallel.slots import Kind, PeerGoneError
+from tpack.dataflow.parallel.worker import ParentLink
+from tpack.dataflow.parallel.worker_group import OwnedWorkers, WorkerPool, worker_error
 from tpack.errors import ConfigError
 from tpack.utils.child_process import failure_of
-from tpack.utils.concurrency import usable_cores
+from tpack.utils.env import usable_cores
 from tpack.utils.validation import check_arguments, check_count
 
 
@@ -29,26 +28,25 @@ from tpack.utils.validation import check_arguments, check_count
 class MultiProcessMapData(MapFlow):
     """Map data points in processes. The flow itself stays in this one; points go to the processes and back.
 
-    With ``strict`` the points come in the order of the flow, each pass has exactly those of a pass of the flow, and the
-    position can be told. Otherwise they come as they are finished; a pass has as many as one of the flow, but
+    With ``strict`` the points come in the order of the flow, each pass has exactly those of a pass of the flow, and
+    there is a position. Otherwise they come as they are finished; a pass has as many as one of the flow, but
     ``buffer_size`` of them stay with the processes for the next.
 
-    Where the function returns None, the point is dropped; with ``strict`` too, where tensorpack refuses it. An
-    exception of the function comes out as a `DataWorkerError` when it is the turn of its point. A process that dies
-    ends the iteration with its exit code. See `MultiProcessRunner` for how processes are started, and for the memory
-    that large arrays lie in.
+    Where the function returns None, the point is dropped; with ``strict`` too, unlike in tensorpack. An exception of
+    the function is raised as a `DataWorkerError` in place of its point. A process that dies ends the iteration with its
+    exit code. See `MultiProcessRunner` for the start of processes, and for the memory of large arrays.
 
     Args:
         ds: the flow.
         num_proc: the number of processes; None is one for each core.
         map_func: gets a data point and returns one, or None to drop it. It is sent to the processes by cloudpickle.
-        buffer_size: how many points are with the processes, or wait to be yielded.
+        buffer_size: the number of points with the processes or waiting to be yielded.
         strict: whether the order and the passes of ``ds`` are kept.
-        timeout: after how many seconds without an answer a process that has points is taken to hang; a minute more
-            while it starts. None waits for ever, and the log names a process that was silent for a minute.
+        timeout: seconds without an answer after which a process with points counts as hanging; a minute more while it
+            starts. None waits for ever, and the log names a process that was silent for a minute.
 
     Raises:
-        ConfigError: The function cannot be called, a number is less than 1, or the timeout is no number.
+        ConfigError: The function cannot be called, a number is less than 1, or the timeout is not a number.
     """
 
     def __init__(
@@ -65,9 +63,6 @@ class MultiProcessMapData(MapFlow):
         self.num_proc = usable_cores() if num_proc is None else check_count(self, "num_proc", num_proc)
         self._workers = OwnedWorkers(self, timeout)
 
-    def _end_old_pool(self) -> None:
-        pass
-
     def _start_pool(self) -> MapPool:
         share = -(-self.buffer_size // self.num_proc)
         group = self._workers.start(serve_map, (self.map_func,), count=self.num_proc, results=share, jobs=share)
@@ -75,32 +70,30 @@ class MultiProcessMapData(MapFlow):
 
 
 MultiProcessMapDataZMQ = MultiProcessMapData
-"""The name that tensorpack had for another transport; here there is one, and it needs no ZeroMQ."""
+"""Tensorpack's name for another transport. Here there is one transport, without ZeroMQ."""
 
 
 @check_arguments
 class MultiProcessMapAndBatchData(MapFlow):
-    """Map data points in processes, each of which makes batches, in the memory that they are sent in.
+    """Map data points in processes that make batches, in the memory from which they are sent.
 
-    Each batch is made of as many data points that follow each other in the flow, by one process; with one process it is
-    what ``BatchData(MapData(ds, map_func), batch_size)`` yields. Batches come as they are finished. What is left at the
-    end of a pass of the flow and is too little for a batch is dropped. Where the function returns None, the point is
-    dropped; its process makes up for it with points of the next batch that it makes, and there are fewer batches.
-    See `MultiProcessMapData` for the rest.
+    A process makes each batch of consecutive data points of the flow; with one process it is that of
+    ``BatchData(MapData(ds, map_func), batch_size)``. Batches come as they are finished. Points at the end of a pass
+    that are too few for a batch are dropped. Where the function returns None, the point is dropped; its process fills
+    up with points of its next batch, so there are fewer batches. See `MultiProcessMapData` for the rest.
 
     Args:
         ds: the flow.
         num_proc: the number of processes.
         map_func: gets a data point and returns one, or None to drop it. It is sent to the processes by cloudpickle.
         batch_size: the number of data points of a batch.
-        buffer_size: how many data points are with the processes, or wait to be yielded in a batch; None is two
-            batches for each process.
-        timeout: after how many seconds without an answer a process that has points is taken to hang; a minute more
-            while it starts. None waits for ever, and the log names a process that was silent for a minute.
+        buffer_size: the number of data points with the processes or waiting in a batch; None is two batches for each
+            process.
+        timeout: see `MultiProcessMapData`.
 
     Raises:
-        ConfigError: The function cannot be called, a number is less than 1, the timeout is no number, the buffer
-            has no room for one batch for each process, or the flow is shorter than a batch.
+        ConfigError: The function cannot be called, a number is less than 1, the timeout is not a number, the buffer has
+            no room for one batch for each process, or the flow is shorter than a batch.
     """
 
     def __init__(
@@ -120,20 +113,15 @@ class MultiProcessMapAndBatchData(MapFlow):
         self.num_proc = num_proc
         self.batch_size = batch_size
         if self.buffer_size < least:
+            name = type(self).__name__
             raise ConfigError(
-                f"{type(self).__name__} got buffer_size={buffer_size}: expected at least num_proc * batch_size "
-                f"= {least}"
+                f"{name} got buffer_size={buffer_size}: expected at least num_proc * batch_size = {least}"
             )
-        self._refuse_short(ds)
-        self._workers = OwnedWorkers(self, timeout)
-
-    def _refuse_short(self, ds: DataFlow) -> None:
         length = length_or_none(ds)
-        if length is not None and length < self.batch_size:
-            raise ConfigError(
-                f"{type(self).__name__} got batch_size={self.batch_size} and a flow of {length} data points: it would "
-                "yield nothing"
-            )
+        if length is not None and length < batch_size:
+            name = type(self).__name__
+            raise ConfigError(f"{name} got batch_size={batch_size} and {length} data points: expected at most {length}")
+        self._workers = OwnedWorkers(self, timeout)
 
     def __len__(self) -> int:
         return len(self.ds) // self.batch_size
@@ -145,9 +133,6 @@ class MultiProcessMapAndBatchData(MapFlow):
     def _make_begin(self) -> Callable[[], Iterator[Any]]:
         return functools.partial(_groups, self.ds, self.batch_size)
 
-    def _end_old_pool(self) -> None:
-        pass
-
     def _start_pool(self) -> MapPool:
         share = -(-self._num_jobs // self.num_proc)
         arguments = (self.map_func, self.batch_size)
@@ -156,7 +141,7 @@ class MultiProcessMapAndBatchData(MapFlow):
 
 
 MultiProcessMapAndBatchDataZMQ = MultiProcessMapAndBatchData
-"""The name that tensorpack had for another transport; here there is one, and it needs no ZeroMQ."""
+"""Tensorpack's name for another transport. Here there is one transport, without ZeroMQ."""
 
 
 def _groups(ds: DataFlow, size: int) -> Iterator[list[Any]]:
@@ -167,12 +152,12 @@ def _groups(ds: DataFlow, size: int) -> Iterator[list[Any]]:
 
 
 class _ProcessPool(MapPool):
-    """A group of workers that answer each data point with one, in the order in which they get them."""
+    """Workers that answer each data point with one, in the order of the points that they get."""
 
     def __init__(self, group: WorkerPool) -> None:
         self._group = group
         count = len(group.pids)
-        # The tags of what each worker has to answer.
+        # The tags of the points that each worker has to answer.
         self._tags: list[deque[Any]] = [deque() for _ in range(count)]
         # How many of these may not have been sent yet.
         self._unflushed = [0] * count
@@ -181,7 +166,7 @@ class _ProcessPool(MapPool):
             group.expect(index, is_expected=False)
 
     def submit(self, tag: object, point: object) -> bool:
-        """Hand a point to the worker with the fewest; return False if none has room and results are to come.
+        """Hand a point to the worker with the fewest; return False if none has room and results are pending.
 
         Raises:
             DataWorkerError: A worker is dead.
@@ -191,20 +176,22 @@ class _ProcessPool(MapPool):
         while True:
             for index in by_load:
                 if self._try_put(index, point):
-                    self._note(index, tag)
+                    if not self._tags[index]:
+                        self._group.expect(index, is_expected=True)
+                    self._tags[index].append(tag)
+                    self._unflushed[index] += 1
+                    # Points may share a message while the worker has others.
+                    if 2 * self._unflushed[index] >= len(self._tags[index]):
+                        self._flush_one(index)
                     return True
             if any(self._tags) or self._results:
                 return False
-            # It has answered everything, so it is about to read what is in its way.
+            # It has answered all points, so it will soon make room.
             self._flush()
             self._group.wait_for_room(by_load[0])
 
     def receive(self) -> Result:
-        """Return the next result.
-
-        Raises:
-            DataWorkerError: A worker is dead, or hangs.
-        """
+        """Return the next result; raise a DataWorkerError if a worker is dead or hangs."""
         while not self._results:
             self._flush()
             index, message = self._group.receive()
@@ -225,16 +212,6 @@ class _ProcessPool(MapPool):
         """End the workers."""
         self._group.close()
 
-    def _note(self, index: int, tag: object) -> None:
-        """Take note that a worker has one more point to answer."""
-        if not self._tags[index]:
-            self._group.expect(index, is_expected=True)
-        self._tags[index].append(tag)
-        self._unflushed[index] += 1
-        # Points may share a message while the worker has others to do.
-        if 2 * self._unflushed[index] >= len(self._tags[index]):
-            self._flush_one(index)
-
     def _try_put(self, index: int, point: object) -> bool:
         try:
             return self._group.senders[index].try_put(point)
@@ -242,7 +219,7 @@ class _ProcessPool(MapPool):
             self._group.bury(index)
 
     def _flush(self) -> None:
-        """Send what is held back, since we are going to wait."""
+        """Send all points, before waiting."""
         for index, count in enumerate(self._unflushed):
             if count:
                 self._flush_one(index)
@@ -259,17 +236,17 @@ def serve_map(link: ParentLink, func: Callable[[Any], Any]) -> None:
     """Map data points for ever.
 
     Args:
-        link: what the worker has of its owner.
+        link: the channels to the owner.
         func: gets a point and returns one, or None.
     """
     _serve(link, lambda point: link.results.put(func(point)))
 
 
 def serve_batches(link: ParentLink, func: Callable[[Any], Any], batch_size: int) -> None:
-    """Map lists of data points for ever, and answer each with a batch; or with None, if too many were dropped for one.
+    """Map lists of data points for ever, and answer each with a batch; or with None, if too many points were dropped.
 
     Args:
-        link: what the worker has of its owner.
+        link: the channels to the owner.
         func: gets a point and returns one, or None.
         batch_size: the number of points in each list and in each batch.
     """
@@ -277,30 +254,24 @@ def serve_batches(link: ParentLink, func: Callable[[Any], Any], batch_size: int)
 
 
 def _serve(link: ParentLink, answer: Callable[[Any], None]) -> None:
-    """Answer everything that comes; an exception is an answer, too."""
+    """Answer each point; the answer may be an exception."""
     while True:
         if not link.jobs.has_message:
             link.results.flush()
-        # Nothing here keeps a point: the memory it lies in is to go back.
-        for point in _drain(link.jobs.receive().points):
+        points = link.jobs.receive().points
+        points.reverse()
+        while points:
+            # No reference to a point stays here: its memory goes back.
             try:
-                answer(point)
+                answer(points.pop())
             except PeerGoneError:
                 raise
             except Exception as error:
                 link.results.send(Kind.ERROR, failure_of(error))
-            del point
-
-
-def _drain(points: list[Any]) -> Iterator[Any]:
-    """Yield the elements of a list, which has them no more."""
-    points.reverse()
-    while points:
-        yield points.pop()
 
 
 class _Batcher:
-    """Gathers mapped points until there are enough for a batch; large arrays in the memory that it is sent in."""
+    """Gathers mapped points until there are enough for a batch; large arrays in the memory from which they are sent."""
 
     def __init__(self, link: ParentLink, func: Callable[[Any], Any], batch_size: int) -> None:
         self._results = link.results
@@ -308,11 +279,11 @@ class _Batcher:
         self._batch_size = batch_size
         self._built = BuiltPoint(link.results)
         self._gathered: list[Any] = []
-        # Those that were too many for the last batch.
+        # Points without room in the last batch.
         self._mapped: list[Any] = []
 
     def answer(self, points: list[Any]) -> None:
-        """Send a batch, or None. An exception costs the batch that it happens in, and nothing of it comes later."""
+        """Send a batch, or None. An exception costs its batch, of which nothing comes later."""
         try:
             self._gather(points)
             if len(self._gathered) < self._batch_size:
@@ -321,11 +292,12 @@ class _Batcher:
             gathered, self._gathered = self._gathered, []
             self._built.send(aggregate(gathered, empty=self._built.empty))
         except BaseException:
-            self._forget()
+            self._gathered, self._mapped = [], []
+            self._built.give_up()
             raise
 
     def _gather(self, points: list[Any]) -> None:
-        """Map points; add to the batch what there is room for, and keep the others."""
+        """Map points; add them to the batch while there is room, and keep the others."""
         mapped, self._mapped = self._mapped, []
         for point in mapped:
             self._add(point)
@@ -337,14 +309,9 @@ class _Batcher:
 
     def _add(self, point: Any) -> None:
         if len(self._gathered) == self._batch_size:
-            # An answer is sent for each list, when all of it is mapped.
+            # An answer is sent for each list, when all its points are mapped.
             self._mapped.append(point)
             return
         if not self._gathered:
             self._gathered = begin_batch(point, self._batch_size, self._built.empty)
         self._gathered.append(point)
-
-    def _forget(self) -> None:
-        """Begin anew."""
-        self._gathered, self._mapped = [], []
-        self._built.give_up()

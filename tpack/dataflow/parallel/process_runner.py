@@ -1,25 +1,24 @@
 """Flows that run in worker processes, ahead of their consumer.
 
-Both ends are here. In the consumer's process a stream makes passes of what the workers send: `_OneStream` yields the
-passes of one worker, in its order, and can tell its position; `_ManyStreams` takes the points of several as they come.
-In each worker `serve_flow` iterates its copy of the flow again and again. ``docs/dataflow_protocol.md`` follows a pass
-from its beginning to its end.
+In the consumer's process a stream makes passes of the workers' messages: `_OneStream` yields the passes of one worker,
+in its order, and has a position; `_ManyStreams` takes the points of several workers as they come. In each worker
+`serve_flow` iterates its copy of the flow again and again. ``docs/dataflow_protocol.md`` follows a pass from its
+beginning to its end.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, ProxyDataFlow, length_or_none
-from tpack.dataflow.batch import BatchData, aggregate, begin_batch
 from tpack.dataflow.checkpoint import PassTracker, Position, StateSampler, go_to
 from tpack.dataflow.iterator_state import StatelessError
-from tpack.dataflow.parallel.transport.inplace_batch import BuiltPoint
-from tpack.dataflow.parallel.transport.receiver import Message
-from tpack.dataflow.parallel.transport.wire import MAX_NUMBER, CancelledError, Kind, PeerGoneError
-from tpack.dataflow.parallel.workers.bootstrap import ParentLink
-from tpack.dataflow.parallel.workers.group import OwnedWorkers, WorkerPool, worker_error
+from tpack.dataflow.parallel.receiver import Message
+from tpack.dataflow.parallel.sender import BuiltPoint
+from tpack.dataflow.parallel.slots import MAX_NUMBER, CancelledError, Kind, PeerGoneError
+from tpack.dataflow.parallel.worker import ParentLink
+from tpack.dataflow.parallel.worker_group import OwnedWorkers, WorkerPool, worker_error
 from tpack.errors import DataWorkerError
 from tpack.utils.child_process import failure_of
 from tpack.utils.validation import check_arguments, check_count
@@ -29,6 +28,9 @@ _COMMANDS = 4
 
 class _ProcessRunner(ProxyDataFlow):
     """A flow in one or more worker processes."""
+
+    keeps_each_point = True
+    reads_ahead = True
 
     def __init__(self, ds: DataFlow, num_proc: int, prefetch: int, timeout: float | None) -> None:
         super().__init__(ds)
@@ -52,22 +54,15 @@ class _ProcessRunner(ProxyDataFlow):
         self._stream = _OneStream(group) if is_one else _ManyStreams(group, self.num_proc, length)
 
     def __iter__(self) -> Iterator[Any]:
-        """Begin a pass.
-
-        Raises:
-            InputError: ``reset_state`` was not called, or another pass has not ended.
-            DataWorkerError: A worker raised, died, or hangs.
-            DataFlowTerminated: A worker died before.
-        """
         with self._guard:
             yield from self._running().iterate()
 
     def close(self) -> None:
-        """End the workers. They end with the flow, too, and with this process."""
+        """End the workers. They end with the flow and with this process, too."""
         self._workers.end()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position of the flow in the worker, right after the point that was yielded last.
+        """Return the position of the flow in the worker, right after the last point that was yielded.
 
         Raises:
             StatelessError: There are several workers, or the flow has none.
@@ -75,59 +70,54 @@ class _ProcessRunner(ProxyDataFlow):
         return self._one_stream().position().state_of(self)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Send the flow in the worker to a position.
-
-        Raises:
-            StatelessError: There are several workers.
-            InputError: The state is not one of this flow; nothing was changed.
-        """
+        """Send the flow in the worker to a position; a StatelessError with several workers."""
         self._one_stream().go_to(Position.from_state(self, state))
 
     def end_pass(self) -> None:
-        """Give up the rest of the newest pass, if there is one worker; passes of several have no rest."""
+        """Give up the rest of the newest pass of a single worker; passes of several have no rest."""
         if isinstance(self._stream, _OneStream):
             self._stream.end_pass()
 
     def _running(self) -> "_OneStream | _ManyStreams":
         self._workers.group()
-        # The stream is there when the workers are.
+        # There is a stream whenever there are workers.
         return self._stream  # type: ignore[return-value]
 
     def _one_stream(self) -> "_OneStream":
         stream = self._running()
         if not isinstance(stream, _OneStream):
             raise StatelessError(
-                f"{type(self).__name__} has no position with num_proc={self.num_proc}: the order of its data points "
-                "depends on which process is faster; expected num_proc=1"
+                f"{type(self).__name__} has no position with num_proc={self.num_proc}, since its order depends on the "
+                "speed of processes: use num_proc=1"
             )
         return stream
 
 
 @check_arguments
 class MultiProcessRunner(_ProcessRunner):
-    """Run a flow in one or more processes, and yield what comes.
+    """Run a flow in one or more processes, and yield its points as they come.
 
-    With one process the data points are those of the flow, in its order, and passes are its passes; it can tell its
-    position if the flow can. With more each process runs a copy of the whole flow, with other random numbers, and
-    passes are cut from the mixture: each has the length of the flow, and the next goes on where it stopped. That is
-    the same distribution, if the points of the flow are independent; if it is a list in its own order, each point
-    comes from every process. If the flow does not know its length, a pass is one pass of each process together.
+    With one process, order and passes are those of the flow, and there is a position if the flow has one. With more,
+    each process runs a copy of the whole flow with other random numbers; passes of the flow's length are cut from the
+    mixture, each from where the last one stopped. The distribution is the same if the points of the flow are
+    independent; of a list in its own order each point comes from every process. If the flow does not know its length, a
+    pass is one pass of each process together.
 
     ``reset_state`` starts the processes as new interpreters, or as forks (see ``start_workers_by``). An exception in
-    one comes out as a `DataWorkerError`; the next pass is begun anew. A process that dies ends the iteration with its
-    exit code. Arrays of 64 KiB and more are views of memory that is shared with the worker, which uses it again when
-    they are gone.
+    one is raised as a `DataWorkerError`; the next pass begins again. A process that dies ends the iteration with its
+    exit code. Arrays of 64 KiB and more are views of memory shared with the worker, which uses it again when they are
+    gone.
 
     Args:
-        ds: the flow; it is pickled, so what cannot be is to be made in its ``reset_state``.
-        num_prefetch: how many data points may wait, of all processes; fewer if they are large, and a few more if
+        ds: the flow; it is pickled, so make other objects in its ``reset_state``.
+        num_prefetch: the number of waiting data points of all processes; fewer if they are large, and a few more if
             they are small.
         num_proc: the number of processes.
-        timeout: after how many seconds without a data point, while one is waited for, a process is taken to hang; a
-            minute more while it starts. None waits for ever, and the log names a process that was silent for a minute.
+        timeout: seconds of waiting for a data point after which a process counts as hanging; a minute more while it
+            starts. None waits for ever, and the log names a process that was silent for a minute.
 
     Raises:
-        ConfigError: A number is less than 1, or the timeout is no number.
+        ConfigError: A number is less than 1, or the timeout is not a number.
     """
 
     def __init__(self, ds: DataFlow, num_prefetch: int, num_proc: int, *, timeout: float | None = None) -> None:
@@ -137,20 +127,19 @@ class MultiProcessRunner(_ProcessRunner):
 
 @check_arguments
 class MultiProcessRunnerZMQ(_ProcessRunner):
-    """The same as `MultiProcessRunner` with another way to say how much may wait; it needs no ZeroMQ.
+    """The same as `MultiProcessRunner` with another limit of waiting points; ZeroMQ is not needed.
 
-    It has its name from tensorpack, where it was the faster of the two.
+    The name is tensorpack's, where it was the faster of the two.
 
     Args:
-        ds: the flow; it is pickled, so what cannot be is to be made in its ``reset_state``.
+        ds: the flow; it is pickled, so make other objects in its ``reset_state``.
         num_proc: the number of processes.
-        hwm: how many data points may wait, of each process; fewer if they are large, and a few more if they are
+        hwm: the number of waiting data points of each process; fewer if they are large, and a few more if they are
             small.
-        timeout: after how many seconds without a data point, while one is waited for, a process is taken to hang; a
-            minute more while it starts. None waits for ever, and the log names a process that was silent for a minute.
+        timeout: see `MultiProcessRunner`.
 
     Raises:
-        ConfigError: A number is less than 1, or the timeout is no number.
+        ConfigError: A number is less than 1, or the timeout is not a number.
     """
 
     def __init__(self, ds: DataFlow, num_proc: int = 1, hwm: int = 50, *, timeout: float | None = None) -> None:
@@ -158,14 +147,14 @@ class MultiProcessRunnerZMQ(_ProcessRunner):
 
 
 class _OneStream:
-    """The passes of one worker, which tells its state and goes on after each pass."""
+    """The passes of one worker, which sends its state and continues after each pass."""
 
     def __init__(self, group: WorkerPool) -> None:
         self._group = group
         self._number = 0
         self._passes = PassTracker("the flow in the worker")
-        # What the worker told last and nothing has come after yet.
-        self._told: _State | None = None
+        # The last state from the worker, if no message has followed.
+        self._newest: _State | None = None
 
     def iterate(self) -> Iterator[Any]:
         """Yield a pass."""
@@ -185,11 +174,7 @@ class _OneStream:
                     yield point
 
     def position(self) -> Position:
-        """Return the position after the last point that was yielded.
-
-        Raises:
-            StatelessError: The flow has none.
-        """
+        """Return the position after the last point that was yielded; raise a StatelessError if the flow has none."""
         while self._passes.position is None and self._passes.reason is None:
             self._receive()
         return self._passes.known_position()
@@ -209,8 +194,8 @@ class _OneStream:
         self._passes.end_pass()
 
     def _restart(self, position: Position | None) -> None:
-        """Let the worker begin a pass; drop what it sent before."""
-        self._told = None
+        """Let the worker begin a pass; drop its earlier messages."""
+        self._newest = None
         self._number = _send_command(self._group, 0, self._number, position)
         message = self._group.receive()[1]
         while message.kind != Kind.BEGUN or message.number != self._number:
@@ -218,20 +203,20 @@ class _OneStream:
         self._receive()
 
     def _receive(self) -> Message:
-        """Return what comes next; take note of states and raise exceptions.
+        """Return the next message; record states and raise exceptions.
 
-        A state counts from the point after it on, or from the end of the pass. A pass that is given up right after a
-        state is given up at the last point: sent to the state, the flow would take the rest for a pass of its own.
+        A state counts from the next message on. A pass that is given up right after a state is given up at the last
+        point: sent to the state, the flow would take the rest for a pass of its own.
         """
         _, message = self._group.receive()
         if message.kind == Kind.ERROR:
             self._passes.is_astray = True
             raise _failure_in(self._group, 0, message)
         if message.kind == Kind.STATE:
-            self._told = message.points[0]
-        if self._told is not None and (message.kind != Kind.STATE or self._passes.position is None):
-            self._passes.stand_at(self._told.position, self._told.reason)
-            self._told = None
+            self._newest = message.points[0]
+        if self._newest is not None and (message.kind != Kind.STATE or self._passes.position is None):
+            self._passes.stand_at(self._newest.position, self._newest.reason)
+            self._newest = None
         return message
 
 
@@ -240,8 +225,8 @@ class _ManyStreams:
 
     Args:
         group: the workers.
-        count: how many there are.
-        length: of a pass. If it is not known, the workers wait after each pass of theirs.
+        count: their number.
+        length: the length of a pass. If it is not known, the workers wait after each of their passes.
     """
 
     def __init__(self, group: WorkerPool, count: int, length: int | None) -> None:
@@ -251,7 +236,7 @@ class _ManyStreams:
         self._number = 0
         self._points: deque[Any] = deque()
         self._is_first = True
-        # Workers that wait for a command because of an exception; and what those answer that got one.
+        # Workers that wait for a command after an exception; and the expected answers to commands.
         self._failed: set[int] = set()
         self._awaited: dict[int, int] = {}
         self._running: set[int] = set(self._all)
@@ -272,7 +257,7 @@ class _ManyStreams:
             yield self._points.popleft()
 
     def _restart(self, indices: Iterable[int]) -> None:
-        """Let workers begin a pass; what they sent before is dropped when it comes."""
+        """Let workers begin a pass; their earlier messages are dropped when they come."""
         for index in indices:
             self._number = _send_command(self._group, index, self._number, None)
             self._awaited[index] = self._number
@@ -298,13 +283,13 @@ class _ManyStreams:
 
 
 def _send_command(group: WorkerPool, index: int, last_number: int, position: Position | None) -> int:
-    """Let a worker give up what it is at and begin a pass.
+    """Let a worker give up its pass and begin another.
 
     Args:
         group: the worker's group.
-        index: which worker.
-        last_number: the number of the last command that any of them got.
-        position: where the pass begins; None if the flow shall just be begun anew.
+        index: the number of the worker.
+        last_number: the number of the last command to any of them.
+        position: where the pass begins; None for the beginning of the flow.
 
     Returns:
         The number of the command, which the worker's answers have.
@@ -317,18 +302,18 @@ def _send_command(group: WorkerPool, index: int, last_number: int, position: Pos
 
 
 def _failure_in(group: WorkerPool, index: int, message: Message) -> DataWorkerError:
-    """Return the error that a worker has sent; nothing is expected of it until it is told to begin again."""
+    """Return the error that a worker has sent; it is silent until the next command."""
     group.expect(index, is_expected=False)
     return worker_error(group.name_of(index), message.points[0])
 
 
 @dataclass(frozen=True)
 class _Command:
-    """What the owner wants: a pass from its beginning.
+    """A command of the owner to begin a pass.
 
     Attributes:
-        number: the number of the cancellation that came before.
-        position: where it begins; None if the flow shall just be begun anew.
+        number: the number of the cancellation before.
+        position: where it begins; None for the beginning of the flow.
     """
 
     number: int
@@ -337,7 +322,7 @@ class _Command:
 
 @dataclass(frozen=True)
 class _State:
-    """What the flow says about its position: where it is, or why it cannot tell."""
+    """The position of the flow, or the reason why it has none."""
 
     position: Position | None
     reason: str | None
@@ -346,14 +331,13 @@ class _State:
 def serve_flow(link: ParentLink, ds: DataFlow, tells_state: bool, goes_on: bool) -> None:
     """Iterate a flow for ever, and send its data points.
 
-    After an exception, or when the owner does not want the rest of a pass, the worker waits until it is told to begin
-    again.
+    After an exception, or a pass that was cancelled, the worker waits for a command.
 
     Args:
-        link: what the worker has of its owner.
+        link: the channels to the owner.
         ds: the flow.
-        tells_state: whether the positions of the flow are sent too, in between.
-        goes_on: whether a pass is begun as soon as the one before it has ended; or when the owner wants it.
+        tells_state: whether positions of the flow are sent too.
+        goes_on: whether a pass begins as soon as the one before it has ended; else on command.
     """
     ds.reset_state()
     server = _Server(link, ds, tells_state)
@@ -387,46 +371,32 @@ class _Server:
         if command is not None:
             self._results.resume(command.number)
             self._results.send(Kind.BEGUN, number=command.number)
-        # The points of a batch are made a batch in the memory that they are sent in; a pass that begins in the middle
-        # is rare and has no need of that.
-        in_place = type(self._ds) is BatchData and not self._ds.use_list and position is None
-        points = self._begin(position, in_place)
+        # Batches are made in the memory from which they are sent; a pass that begins in the middle is rare.
+        batches = self._ds.made_in(self._built.empty) if position is None and hasattr(self._ds, "made_in") else None
+        if batches is None:
+            points = iter(self._ds) if position is None else go_to(self._ds, position)
         if command is not None:
             self._results.send(Kind.BEGUN, number=command.number)
-        # At the end of a pass the state is told already, and that of a position is known.
+        # The state at the end of a pass was sent already, and a position is known.
         if self._is_first or (command is not None and (position is None or position.is_over)):
-            self._tell_state()
+            self._send_state()
         self._is_first = False
         try:
-            self._put_all(points, in_place)
+            self._send_all(points, self._results.put) if batches is None else self._send_all(batches, self._built.send)
         finally:
             # A batch that was begun.
             self._built.give_up()
-        self._tell_state()
+        self._send_state()
         self._results.send(Kind.END)
 
-    def _begin(self, position: Position | None, in_place: bool) -> Iterator[Any]:
-        if position is not None:
-            return go_to(self._ds, position)
-        if in_place and isinstance(self._ds, BatchData):
-            return self._ds.groups(self._begin_batch)
-        return iter(self._ds)
-
-    def _put_all(self, points: Iterator[Any], in_place: bool) -> None:
+    def _send_all(self, points: Iterator[Any], send: Callable[[Any], None]) -> None:
         for point in points:
-            if in_place:
-                self._put_batch(*point)
-            else:
-                self._results.put(point)
+            send(point)
+            # Its memory is used again for the next.
+            del point
             if self._sampler is not None and self._sampler.is_due():
-                self._tell_state()
+                self._send_state()
 
-    def _begin_batch(self, first: object, size: int) -> list[Any]:
-        return begin_batch(first, size, self._built.empty)
-
-    def _put_batch(self, points: list[Any], first_index: int) -> None:
-        self._built.send(aggregate(points, first_index=first_index, empty=self._built.empty))
-
-    def _tell_state(self) -> None:
+    def _send_state(self) -> None:
         if self._sampler is not None:
             self._results.send(Kind.STATE, _State(self._sampler.take(), self._sampler.reason))

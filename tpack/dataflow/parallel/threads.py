@@ -1,7 +1,7 @@
-"""Flows that are mapped in threads, or that each run in a thread, as one.
+"""Threads that map data points or iterate flows.
 
-The threads and the flow talk through queues that can be closed, which wakes everyone who waits on one: the threads end
-with the flow, whatever they wait for. They know the queues and not their owner, so that it can be garbage collected.
+Threads and flow are connected by queues that can be closed, which wakes all that wait for one: the threads end with the
+flow. They refer to the queues and not to their owner, so that it can be garbage collected.
 """
 
 import threading
@@ -12,35 +12,34 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, DataFlowTerminated, length_or_none
 from tpack.dataflow.iterator_state import StatelessError
-from tpack.dataflow.parallel.map_flow import MapFlow
-from tpack.dataflow.parallel.ordering import MapPool, Result
+from tpack.dataflow.parallel.map_flow import MapFlow, MapPool, Result
 from tpack.errors import ConfigError, DataWorkerError, InputError
-from tpack.utils.concurrency import usable_cores
+from tpack.utils.env import usable_cores
 from tpack.utils.validation import check_arguments, check_count, check_instance
 
 _Item = TypeVar("_Item")
 
 
-# More is a mistake, or another number in the wrong place.
+# More is a mistake, such as another number in the wrong place.
 _MOST_THREADS = 10_000
 
 
 @check_arguments
 class MultiThreadMapData(MapFlow):
-    """Map data points in threads: for functions that wait, or that work without Python's lock, as OpenCV's do.
+    """Map data points in threads: for functions that wait, or that release Python's lock, as OpenCV's do.
 
-    With ``strict`` the points come in the order of the flow, each pass has exactly those of a pass of the flow, and the
-    position can be told. Otherwise they come as they are finished; a pass has as many as one of the flow, but
+    With ``strict`` the points come in the order of the flow, each pass has exactly those of a pass of the flow, and
+    there is a position. Otherwise they come as they are finished; a pass has as many as one of the flow, but
     ``buffer_size`` of them stay with the threads for the next.
 
-    Where the function returns None, the point is dropped; with ``strict`` too, where tensorpack refuses it. An
-    exception of the function comes out as a `DataWorkerError` when it is the turn of its point.
+    Where the function returns None, the point is dropped; with ``strict`` too, unlike in tensorpack. An exception of
+    the function is raised as a `DataWorkerError` in place of its point.
 
     Args:
         ds: the flow.
         num_thread: the number of threads; None is one for each core.
         map_func: gets a data point and returns one, or None to drop it. Called in several threads at a time.
-        buffer_size: how many points are with the threads, or wait to be yielded.
+        buffer_size: the number of points with the threads or waiting to be yielded.
         strict: whether the order and the passes of ``ds`` are kept.
 
     Raises:
@@ -62,25 +61,26 @@ class MultiThreadMapData(MapFlow):
         )
 
     def _start_pool(self) -> MapPool:
+        self.close()
         return _ThreadPool(type(self).__name__, self.map_func, self.num_thread)
 
 
 @check_arguments
 class MultiThreadRunner(DataFlow):
-    """Iterate flows in threads, and yield what comes: for flows that wait, as those that read from a network do.
+    """Iterate flows in threads, and yield points as they come: for flows that wait, such as those of a network.
 
-    The function is called once for each thread, and must not give the same flow twice: each thread iterates its own.
-    If the flow knows its length, passes are cut from the mixture: each has that length, and the next goes on where it
-    stopped. Otherwise, and with one thread, a pass is one pass of each thread. An exception in a thread comes out as a
-    `DataWorkerError`; its flow is begun anew in the next pass.
+    The function is called once for each thread and must return a new flow. If the flow knows its length, passes of that
+    length are cut from the mixture, each from where the last one stopped. Otherwise, and with one thread, a pass is one
+    pass of each thread. An exception in a thread is raised as a `DataWorkerError`; its flow begins again in the next
+    pass.
 
     Args:
         get_df: makes a flow.
-        num_prefetch: how many data points may wait, of all threads.
+        num_prefetch: the number of waiting data points of all threads.
         num_thread: the number of threads.
 
     Raises:
-        ConfigError: A number is less than 1, or ``get_df`` gives no flow, or one twice.
+        ConfigError: A number is less than 1, or ``get_df`` returns no flow, or the same again.
     """
 
     def __init__(self, get_df: Callable[[], DataFlow], num_prefetch: int, num_thread: int) -> None:
@@ -90,7 +90,9 @@ class MultiThreadRunner(DataFlow):
         for ds in self.flows:
             check_instance(self, "get_df()", ds, DataFlow, "a new DataFlow each time")
         if len(set(map(id, self.flows))) < self.num_thread:
-            raise ConfigError(f"{type(self).__name__} got a get_df that returned one flow again: expected new ones")
+            raise ConfigError(
+                f"{type(self).__name__} got the same flow from get_df again: expected a new one each time"
+            )
         self._guard = DataFlowReentrantGuard(type(self).__name__)
         self._crew: _ThreadCrew | None = None
 
@@ -122,39 +124,33 @@ class MultiThreadRunner(DataFlow):
             yield from self._crew.iterate()
 
     def close(self) -> None:
-        """End the threads, each when its flow has given the point that it is at. They end with this flow, too."""
+        """End the threads, each after its current point. They end with this flow, too."""
         if self._crew is not None:
             self._crew.close()
 
     def state_dict(self) -> dict[str, Any]:
-        """Refuse: the order of the points depends on which thread is faster.
+        """Refuse: the order of the points depends on the speed of the threads.
 
         Raises:
             StatelessError: Always.
         """
-        raise StatelessError(
-            f"{type(self).__name__} has no position: its threads run ahead, and the order of their data points depends "
-            "on which is faster"
-        )
+        name = type(self).__name__
+        raise StatelessError(f"{name} has no position: its threads run ahead, in an order that depends on their speed")
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Refuse, as ``state_dict`` does.
-
-        Raises:
-            StatelessError: Always.
-        """
+        """Refuse, as ``state_dict`` does."""
         self.state_dict()
 
 
 class _MailboxClosedError(DataFlowTerminated):
-    """The mailbox was closed, since the flow that its threads work for has ended."""
+    """The mailbox was closed with the flow of its threads."""
 
 
 class _Mailbox(Generic[_Item]):
-    """A queue between threads that can be closed; it holds up to a number of items, in their order.
+    """A bounded queue between threads that can be closed, which wakes all that wait.
 
     Args:
-        capacity: how many items there is room for; None is for any number.
+        capacity: the maximum number of items; None is any number.
     """
 
     def __init__(self, capacity: int | None = None) -> None:
@@ -166,23 +162,16 @@ class _Mailbox(Generic[_Item]):
         self._not_full = threading.Condition(lock)
 
     def put(self, item: _Item) -> None:
-        """Add an item; wait for room.
-
-        Raises:
-            DataFlowTerminated: The mailbox is closed.
-        """
+        """Add an item, after waiting for room."""
         with self._not_full:
-            self._not_full.wait_for(lambda: self._is_closed or not self._is_full)
+            is_bounded = self._capacity is not None
+            self._not_full.wait_for(lambda: self._is_closed or not is_bounded or len(self._items) < self._capacity)  # type: ignore[operator]
             self._check_open()
             self._items.append(item)
             self._not_empty.notify()
 
     def get(self) -> _Item:
-        """Take the first item; wait for one.
-
-        Raises:
-            DataFlowTerminated: The mailbox is closed.
-        """
+        """Take the first item, after waiting for one."""
         with self._not_empty:
             self._not_empty.wait_for(lambda: self._is_closed or self._items)
             self._check_open()
@@ -190,7 +179,7 @@ class _Mailbox(Generic[_Item]):
             return self._items.popleft()
 
     def close(self) -> None:
-        """Drop everything, and wake all who wait."""
+        """Drop all items, and wake all that wait."""
         with self._not_empty:
             self._is_closed = True
             self._items.clear()
@@ -199,16 +188,12 @@ class _Mailbox(Generic[_Item]):
 
     @property
     def has_items(self) -> bool:
-        """Whether there is something in it."""
+        """Whether there is an item."""
         return bool(self._items)
-
-    @property
-    def _is_full(self) -> bool:
-        return self._capacity is not None and len(self._items) >= self._capacity
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise _MailboxClosedError("the workers have been ended: reset_state() starts new ones")
+            raise _MailboxClosedError("the workers were ended: use reset_state() to start new ones")
 
 
 def _close(*mailboxes: _Mailbox[Any]) -> None:
@@ -220,15 +205,15 @@ class _ThreadPool(MapPool):
     """Threads that run until the pool is closed or garbage collected.
 
     Args:
-        owner: whose threads they are, for their names.
+        owner: the name of the flow, for their names.
         func: the function that they call.
-        count: how many threads.
+        count: the number of threads.
     """
 
     def __init__(self, owner: str, func: Callable[[Any], Any], count: int) -> None:
         self._jobs: _Mailbox[tuple[Any, Any]] = _Mailbox()
         self._results: _Mailbox[Result] = _Mailbox()
-        # The threads know the mailboxes and not the pool, so that it can be garbage collected.
+        # The threads refer to the mailboxes and not to the pool, so that it can be garbage collected.
         self._finalizer = weakref.finalize(self, _close, self._jobs, self._results)
         for index in range(count):
             name = f"{owner}-{index}"
@@ -250,17 +235,17 @@ class _ThreadPool(MapPool):
         return not self._finalizer.alive
 
     def close(self) -> None:
-        """End the threads, each after the point it is at."""
+        """End the threads, each after its current point."""
         self._finalizer()
 
 
 def _work(name: str, func: Callable[[Any], Any], jobs: _Mailbox[tuple[Any, Any]], results: _Mailbox[Result]) -> None:
-    """Be a thread of the pool."""
+    """Map points in a thread of the pool."""
     while True:
         try:
             tag, point = jobs.get()
             results.put(_map(name, func, tag, point))
-            # Nothing shall live on in a thread that waits.
+            # A waiting thread keeps nothing alive.
             del tag, point
         except _MailboxClosedError:
             return
@@ -270,18 +255,14 @@ def _map(name: str, func: Callable[[Any], Any], tag: object, point: object) -> R
     try:
         return Result(tag, func(point), None)
     except BaseException as error:
-        return Result(tag, None, _failure(name, error))
-
-
-def _failure(name: str, error: BaseException) -> DataWorkerError:
-    """Return an error to be raised in another thread. It is made here, since the traceback of its cause goes there."""
-    failure = DataWorkerError(f"thread {name} raised {type(error).__name__}: {error}")
-    failure.__cause__ = error
-    return failure
+        # Made here, since the traceback of its cause goes there.
+        failure = DataWorkerError(f"thread {name} raised {type(error).__name__}: {error}")
+        failure.__cause__ = error
+        return Result(tag, None, failure)
 
 
 class _Given(NamedTuple):
-    """What a thread has given: a data point, the end of its pass, or an exception."""
+    """A message of a thread: a data point, the end of its pass, or an exception."""
 
     thread: int
     number: int
@@ -292,14 +273,14 @@ class _Given(NamedTuple):
 class _ThreadCrew:
     """Threads that each iterate a flow, until the crew is closed or garbage collected.
 
-    Each pass of a thread has a number, which the thread is told when it may begin. What comes from an earlier one is
-    dropped. With a known length the threads go on by themselves, and passes are cut from what they give.
+    Each pass of a thread has a number, which is sent to it when it may begin; points of earlier passes are dropped.
+    With a known length the threads begin again by themselves, and passes are cut from their points.
 
     Args:
-        owner: whose threads they are, for their names.
+        owner: the name of the flow, for their names.
         flows: the flows, after their ``reset_state``; one for each thread.
-        num_prefetch: how many points may wait.
-        length: of a pass; None if a pass is one pass of each flow.
+        num_prefetch: the number of waiting points.
+        length: the length of a pass; None if a pass is one pass of each flow.
     """
 
     def __init__(self, owner: str, flows: Sequence[DataFlow], num_prefetch: int, length: int | None) -> None:
@@ -307,9 +288,9 @@ class _ThreadCrew:
         self._given: _Mailbox[_Given] = _Mailbox(num_prefetch)
         self._orders: list[_Mailbox[int]] = [_Mailbox() for _ in flows]
         self._names = [f"{owner}-{index}" for index in range(len(flows))]
-        # The threads know the mailboxes and not the crew, so that it can be garbage collected.
+        # The threads refer to the mailboxes and not to the crew, so that it can be garbage collected.
         self._finalizer = weakref.finalize(self, _close, self._given, *self._orders)
-        # The number of the pass that each thread shall be at; and the threads that wait to be told.
+        # The number of the pass that each thread should be at; and the threads that wait for a number.
         self._wanted = [0] * len(flows)
         self._idle = set(range(len(flows)))
         for index, (ds, orders) in enumerate(zip(flows, self._orders, strict=True)):
@@ -317,14 +298,12 @@ class _ThreadCrew:
             threading.Thread(target=worker.run, name=self._names[index], daemon=True).start()
 
     def iterate(self) -> Iterator[Any]:
-        """Yield a pass.
-
-        Raises:
-            DataWorkerError: A thread raised.
-            DataFlowTerminated: The crew is closed.
-        """
+        """Yield a pass; raise the exceptions of threads."""
         running = set(range(len(self._orders)))
-        self._order(running if self._length is None else self._idle)
+        for index in sorted(running if self._length is None else self._idle):
+            self._wanted[index] += 1
+            self._orders[index].put(self._wanted[index])
+        self._idle.clear()
         taken = 0
         while taken != self._length and running:
             index, number, kind, value = self._given.get()
@@ -340,19 +319,12 @@ class _ThreadCrew:
                 running.discard(index)
 
     def close(self) -> None:
-        """End the threads, each after the point it is at."""
+        """End the threads, each after its current point."""
         self._finalizer()
-
-    def _order(self, indices: set[int]) -> None:
-        """Let threads begin a pass."""
-        for index in sorted(indices):
-            self._wanted[index] += 1
-            self._orders[index].put(self._wanted[index])
-        self._idle.clear()
 
 
 class _Worker:
-    """What one thread does."""
+    """The loop of one thread."""
 
     def __init__(
         self, index: int, ds: DataFlow, orders: _Mailbox[int], given: _Mailbox[_Given], *, goes_on: bool
@@ -364,7 +336,7 @@ class _Worker:
         self._goes_on = goes_on
 
     def run(self) -> None:
-        """Give passes until the mailboxes are closed."""
+        """Yield passes into the mailbox until it is closed."""
         try:
             number = self._orders.get()
             while True:
@@ -373,7 +345,7 @@ class _Worker:
             return
 
     def _run_pass(self, number: int) -> int:
-        """Give a pass; return the number of the next one."""
+        """Run one pass; return the number of the next one."""
         try:
             for point in self._ds:
                 if self._orders.has_items:

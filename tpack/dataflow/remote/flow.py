@@ -1,7 +1,7 @@
-"""Data points that come from other processes or machines, over ZeroMQ.
+"""Data points from other processes or machines, over ZeroMQ.
 
-One end sends a flow, the other is a flow. Either may bind, and several may send to one. Data points travel as
-``tpack.utils.serialize`` makes them, never as pickles, so that who sends can at worst be refused. Nothing leaves this
+One end sends a flow, the other is a flow. Either may bind, and several may send to one. Data points are in the format
+of ``tpack.utils.serialize``, never pickles, so that a malicious sender can at worst be refused. Nothing leaves this
 machine without keys.
 """
 
@@ -20,26 +20,26 @@ from tpack.utils import logger, serialize
 from tpack.utils.optional import import_optional
 from tpack.utils.validation import check_arguments, check_count
 
-# How long at most until a flow that waits notices that it is interrupted.
+# The longest time until a waiting flow notices an interruption.
 _POLL_SECS = 0.2
-# After how many seconds without a data point the log says so, and again each time they have doubled.
+# The seconds without a data point until a warning, repeated each time they have doubled.
 _WARN_SECS = 60.0
-# After this many refused messages only every so many are logged.
+# After this many refused messages only one in a thousand is logged.
 _LOGGED_REFUSALS = 10
 _DEFAULT_OPTIONS = RemoteOptions()
 
 
 @dataclass
 class RemoteStats:
-    """What came, since the flow was made.
+    """Counts since the flow was made.
 
     Attributes:
         num_points: data points.
-        num_malformed: messages that were no data points.
+        num_malformed: messages that were not data points.
         num_oversized: messages larger than allowed. One of more than twice that size ends its connection instead.
         num_connects: peers that connected.
-        num_disconnects: peers that went away, were silent for too long, or sent what was far too large.
-        num_rejected: peers that were not let in, since they had no or other keys.
+        num_disconnects: peers that left, were silent for too long, or sent far too large messages.
+        num_rejected: peers with missing or wrong keys.
     """
 
     num_points: int = 0
@@ -54,18 +54,18 @@ class RemoteStats:
 class RemoteDataZMQ(DataFlow):
     """Yield the data points that others send with `send_dataflow_zmq`, without end.
 
-    Sockets are open while it is iterated. Data points that were sent and not taken are lost, so it has no position.
-    ``stats`` counts what came and what was refused.
+    Sockets are open during iteration. Data points that were sent and not taken are lost, so there is no position.
+    ``stats`` counts received and refused messages.
 
     Args:
         addr1: an address such as ``"tcp://127.0.0.1:5555"`` or ``"ipc:///tmp/name"``.
         addr2: another one, to get data points from both.
-        hwm: how many data points wait in each connection, if ``options.max_waiting_bytes`` has room for them.
+        hwm: the number of waiting data points in each connection, if ``options.max_waiting_bytes`` allows it.
         bind: whether to bind the addresses rather than to connect to them.
-        options: keys, limits and time limits.
+        options: keys, limits and timeouts.
 
     Raises:
-        ConfigError: An address is not of that form, or reaches beyond this machine and ``options`` has no keys.
+        ConfigError: An address is malformed, or reaches beyond this machine and ``options`` has no keys.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class RemoteDataZMQ(DataFlow):
         self._is_interrupted = False
 
     def interrupt(self) -> None:
-        """Let the iteration in another thread end with `DataFlowTerminated`, also while it waits for data."""
+        """End the iteration in another thread with `DataFlowTerminated`, also while it waits for data."""
         self._is_interrupted = True
 
     def __iter__(self) -> Iterator[Any]:
@@ -118,7 +118,7 @@ class RemoteDataZMQ(DataFlow):
                     socket.disable_monitor()
 
     def _messages(self, zmq: ModuleType, sockets: list[Any], monitors: list[Any]) -> Iterator[memoryview]:
-        """Yield messages, from all sockets in turn, and keep count of the peers."""
+        """Yield messages of all sockets in turn, and count the peers."""
         poller = zmq.Poller()
         for socket in [*sockets, *monitors]:
             poller.register(socket, zmq.POLLIN)
@@ -137,27 +137,22 @@ class RemoteDataZMQ(DataFlow):
             self._check_wait(waits_since)
 
     def _check_wait(self, waits_since: float) -> None:
-        """Raise if waiting is to end, and say so in the log if it takes long."""
+        """Raise at the timeout or after an interruption; log a warning after a long wait."""
         if self._is_interrupted:
-            raise DataFlowTerminated(f"{self} was interrupted: call reset_state() to iterate it again")
+            raise DataFlowTerminated(f"{self} was interrupted: use reset_state() to iterate it again")
         limit, silence = self._options.timeout_secs, time.monotonic() - waits_since
         num_peers = self.stats.num_connects - self.stats.num_disconnects
         if limit is not None and silence > limit:
-            raise DataFlowTerminated(
-                f"no data point came to {self} for {limit} seconds, from {num_peers} connected peers"
-            )
+            raise DataFlowTerminated(f"{self} got no data point for {limit} seconds from {num_peers} connected peers")
         if silence > self._patience:
             self._patience *= 2
             logger.warning(
-                "no data point came to %s for %.0f seconds, from %d connected peers; it waits for ever, unless "
-                "RemoteOptions(timeout_secs=...) makes that an error",
-                self,
-                silence,
-                num_peers,
+                f"{self} got no data point for {silence:.0f} seconds from {num_peers} connected peers, and waits for "
+                "ever; use RemoteOptions(timeout_secs=...) to make that an error"
             )
 
     def _count_peers(self, zmq: ModuleType, monitor: Any) -> None:
-        """Count who came and went, and say when the last peer has gone."""
+        """Count peers that came and left, and log the departure of the last."""
         stats = self.stats
         for event in drain_events(zmq, monitor):
             if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
@@ -166,36 +161,32 @@ class RemoteDataZMQ(DataFlow):
                 stats.num_rejected += 1
                 self._num_to_be_closed += 1
             elif event == zmq.EVENT_DISCONNECTED and self._num_to_be_closed > 0:
-                # The connection of a peer that was not let in.
+                # The connection of a rejected peer.
                 self._num_to_be_closed -= 1
             elif event == zmq.EVENT_DISCONNECTED:
                 stats.num_disconnects += 1
                 if stats.num_disconnects == stats.num_connects:
-                    logger.warning("%s: the last of its %d peers is gone", self, stats.num_connects)
+                    logger.warning("%s: the last of its %d peers has disconnected", self, stats.num_connects)
 
     def _decode(self, message: memoryview) -> Any:
         """Return the data point in a message; None if it is refused."""
-        if message.nbytes > self._options.max_message_bytes:
+        limit = self._options.max_message_bytes
+        if message.nbytes > limit:
             self.stats.num_oversized += 1
-            limit = self._options.max_message_bytes
-            self._log_refusal(f"it has {message.nbytes} bytes, more than {limit}: see RemoteOptions.max_message_bytes")
-            return None
-        try:
-            point = serialize.loads(message)
-        except InputError as error:
-            return self._refuse_malformed(str(error))
-        if not isinstance(point, (list, dict)):
-            return self._refuse_malformed(f"it holds a {type(point).__name__}: expected a list or a dict")
-        return point
-
-    def _refuse_malformed(self, reason: str) -> None:
-        self.stats.num_malformed += 1
-        self._log_refusal(reason)
-
-    def _log_refusal(self, reason: str) -> None:
+            reason = f"it has {message.nbytes} bytes, more than {limit}: see RemoteOptions.max_message_bytes"
+        else:
+            try:
+                point = serialize.loads(message)
+                if isinstance(point, (list, dict)):
+                    return point
+                reason = f"it holds a {type(point).__name__}: expected a list or a dict"
+            except InputError as error:
+                reason = str(error)
+            self.stats.num_malformed += 1
         count = self.stats.num_malformed + self.stats.num_oversized
         if count <= _LOGGED_REFUSALS or count % 1000 == 0:
             logger.warning("%s refused a message, the %d. of them: %s", self, count, reason)
+        return None
 
     def __str__(self) -> str:
         return f"RemoteDataZMQ({', '.join(self._addresses)})"
@@ -215,23 +206,23 @@ def send_dataflow_zmq(
     Args:
         df: the flow; ``reset_state`` is called first.
         addr: an address such as ``"tcp://127.0.0.1:5555"`` or ``"ipc:///tmp/name"``.
-        hwm: how many data points wait in each connection until sending waits.
+        hwm: the number of waiting data points in each connection until sending waits.
         format: must be None. (In tensorpack there are formats for operations in C++.)
         bind: whether to bind the address rather than to connect to it.
-        options: keys, limits and time limits.
+        options: keys, limits and timeouts.
 
     Raises:
-        ConfigError: The address is not of that form, or reaches beyond this machine and ``options`` has no keys; or a
-            format is given.
+        ConfigError: The address is malformed, or reaches beyond this machine and ``options`` has no keys; or a format
+            is given.
         InputError: The address cannot be bound.
         DataPointError: A data point cannot be serialized, or is larger than allowed.
         DataExhaustedError: A pass has no data point.
-        DataFlowTerminated: Nobody took a data point within the time limit.
+        DataFlowTerminated: No peer took a data point within the timeout.
         DependencyError: The package ``pyzmq`` is not installed.
     """
     check_address("send_dataflow_zmq", addr, options)
     if format is not None:
-        raise ConfigError(f"send_dataflow_zmq got format={format!r}: expected None, which is read by RemoteDataZMQ")
+        raise ConfigError(f"send_dataflow_zmq got format={format!r}: expected None, the format of RemoteDataZMQ")
     check_count(df, "hwm", hwm)
     zmq = import_optional("zmq", "zmq")
     df.reset_state()
@@ -244,16 +235,14 @@ def send_dataflow_zmq(
                 socket.send(message, copy=False)
             except zmq.Again as error:
                 limit = options.timeout_secs
-                raise DataFlowTerminated(f"nobody at {addr} took data point {index} for {limit} seconds") from error
+                raise DataFlowTerminated(f"no peer at {addr} took data point {index} for {limit} seconds") from error
 
 
 def _encode(point: object, index: int, options: RemoteOptions) -> bytes:
-    """Return the message of a data point."""
-    message = serialize.dumps(point)
-    if len(message) > options.max_message_bytes:
+    message, limit = serialize.dumps(point), options.max_message_bytes
+    if len(message) > limit:
         raise DataPointError(
-            f"data point {index} makes a message of {len(message)} bytes: expected {options.max_message_bytes} "
-            "at most; "
-            "RemoteOptions(max_message_bytes=...), at both ends, allows more"
+            f"data point {index} makes a message of {len(message)} bytes: expected at most {limit}; use "
+            "RemoteOptions(max_message_bytes=...) at both ends"
         )
     return message

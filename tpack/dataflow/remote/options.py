@@ -1,4 +1,4 @@
-"""How data points travel between machines: limits, time limits, and keys without which nothing leaves this machine."""
+"""Options of connections between machines: limits, timeouts, and keys without which nothing leaves this machine."""
 
 import re
 from collections.abc import Sequence
@@ -18,15 +18,15 @@ _KEY = re.compile(r"[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}")
 @check_arguments
 @dataclass(frozen=True)
 class CurveKeys:
-    """The keys of one end of a connection: data is encrypted, and only known peers are talked to.
+    """The keys of one end of a connection: data is encrypted, and only known peers may connect.
 
     See `make_curve_keys` for how to get them.
 
     Attributes:
         public: its own public key, 40 characters.
-        secret: the secret key that belongs to it. It is not shown when the object is printed.
-        peers: the public keys of those it talks to. An end that connects knows one, that of the end that binds; an end
-            that binds knows all who may connect.
+        secret: its secret key, which is not printed.
+        peers: the public keys of its peers: for an end that connects that of the end that binds; for an end that binds
+            those of all others.
 
     Raises:
         ConfigError: A key is malformed, or there is no peer.
@@ -41,28 +41,25 @@ class CurveKeys:
             raise ConfigError(f"CurveKeys got peers={shown(self.peers)}: expected a tuple of at least one public key")
         for name, key in [("public", self.public), ("secret", self.secret), *(("peers", key) for key in self.peers)]:
             if not isinstance(key, str) or not _KEY.fullmatch(key):
-                raise ConfigError(
-                    f"CurveKeys got a malformed {name} key: expected 40 characters, as make_curve_keys gives"
-                )
+                raise ConfigError(f"CurveKeys got a malformed {name} key: expected 40 characters; use make_curve_keys")
 
 
 @check_arguments
 @dataclass(frozen=True)
 class RemoteOptions:
-    """How an end of a connection behaves.
+    """Options of an end of a connection.
 
     Attributes:
-        keys: its keys; None is for connections within this machine, and nothing else.
-        max_message_bytes: larger messages are refused; both ends have to know of more.
-        max_waiting_bytes: how many bytes a peer may let wait at the receiving end. As many data points wait there as
-            would fit if all were of the greatest size, at least one; what is more waits at the peer.
-        timeout_secs: how long to wait for a peer, to send or to get a data point, until that is an error; None waits
-            for ever.
-        heartbeat_secs: how often to ask a silent peer whether it is there. One that does not answer for three times as
-            long is disconnected.
+        keys: its keys; None only for connections within this machine.
+        max_message_bytes: larger messages are refused; set it at both ends.
+        max_waiting_bytes: the size of waiting data points of a peer at the receiving end. As many wait there as would
+            fit at the greatest size, at least one; others wait at the peer.
+        timeout_secs: the timeout of sending or getting a data point; None waits for ever.
+        heartbeat_secs: the interval of heartbeats of a silent peer. Without an answer for three times as long it is
+            disconnected.
 
     Raises:
-        ConfigError: A number is not positive, or something is of another type.
+        ConfigError: A number is not positive, or a value is of another type.
     """
 
     keys: CurveKeys | None = None
@@ -73,7 +70,7 @@ class RemoteOptions:
 
     def __post_init__(self) -> None:
         if self.keys is not None:
-            check_instance(self, "keys", self.keys, CurveKeys, "CurveKeys, as make_curve_keys gives, or None")
+            check_instance(self, "keys", self.keys, CurveKeys, "CurveKeys from make_curve_keys, or None")
         check_count(self, "max_message_bytes", self.max_message_bytes)
         check_count(self, "max_waiting_bytes", self.max_waiting_bytes)
         if self.timeout_secs is not None:
@@ -81,7 +78,7 @@ class RemoteOptions:
         check_number(self, "heartbeat_secs", self.heartbeat_secs, 0, is_low_allowed=False)
 
     def num_waiting(self, hwm: int) -> int:
-        """Return how many data points of a peer wait at the receiving end, if ``hwm`` would."""
+        """Return the number of waiting data points of a peer at the receiving end, at most ``hwm``."""
         return max(1, min(hwm, self.max_waiting_bytes // self.max_message_bytes))
 
 
@@ -90,11 +87,11 @@ def make_curve_keys(num_peers: int = 1) -> list[CurveKeys]:
     """Make new keys for an end that binds and those that connect to it.
 
     Args:
-        num_peers: how many connect.
+        num_peers: the number of those that connect.
 
     Returns:
-        The keys of the end that binds, then those of each other end. Keep every one of them secret, and give each
-        machine its own.
+        The keys of the end that binds, then those of each other end. Keep all of them secret, and give each machine its
+        own.
 
     Raises:
         ConfigError: ``num_peers`` is less than 1.
@@ -111,24 +108,24 @@ def make_curve_keys(num_peers: int = 1) -> list[CurveKeys]:
 
 
 def check_address(owner: str, address: object, options: RemoteOptions, name: str = "addr") -> str:
-    """Return an address if data may go there.
+    """Return an address to which data may go.
 
     Args:
-        owner: who wants to use it, for the message.
+        owner: the user of the address, for the message.
         address: such as ``"tcp://127.0.0.1:5555"`` or ``"ipc:///tmp/name"``.
         options: with keys, any address is allowed.
         name: the argument.
 
     Raises:
-        ConfigError: It is no such address, or it reaches beyond this machine and there are no keys; or the options are
-            no `RemoteOptions`.
+        ConfigError: It is malformed, or reaches beyond this machine without keys; or the options are not
+            `RemoteOptions`.
     """
     if not isinstance(address, str) or not _ANY_ADDRESS.fullmatch(address):
         raise ConfigError(f"{owner} got {name}={shown(address)}: expected 'tcp://host:port' or 'ipc://path'")
     check_instance(owner, "options", options, RemoteOptions)
     if options.keys is None and not _LOCAL_ADDRESS.fullmatch(address):
         raise ConfigError(
-            f"{owner} got {name}={address!r}, which other machines can reach: anybody there could read the "
-            "data or send other. Use tcp://127.0.0.1:port or ipc://path, or give keys: see make_curve_keys"
+            f"{owner} got {name}={address!r}, which other machines can reach without keys: expected "
+            "tcp://127.0.0.1:port or ipc://path; use keys from make_curve_keys for other addresses"
         )
     return address

@@ -1,4 +1,4 @@
-"""Sockets of ZeroMQ that carry data points: opened with limits, keys and heartbeats, and closed without fail."""
+"""ZeroMQ sockets for data points: opened with limits, keys and heartbeats, and always closed."""
 
 import os
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ _ZAP_DOMAIN = "tpack"
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One socket: what it is for, where it is, and how it behaves.
+    """The settings of one socket.
 
     Attributes:
         kind: ``"PULL"`` or ``"PUSH"``.
-        address: where to bind or connect.
-        hwm: how many messages wait on each side of a connection.
+        address: the address to bind or connect.
+        hwm: the number of waiting messages on each side of a connection.
         bind: whether to bind rather than to connect.
         options: limits and keys.
     """
@@ -35,7 +35,7 @@ class Endpoint:
 
 @contextmanager
 def open_sockets(*endpoints: Endpoint) -> Iterator[list[Any]]:
-    """Open sockets in a context of their own; at the end they are closed, and what waits in them is dropped.
+    """Open sockets in a context of their own; at the end they are closed, and waiting messages are dropped.
 
     Args:
         *endpoints: the sockets, of the same keys.
@@ -55,26 +55,20 @@ def open_sockets(*endpoints: Endpoint) -> Iterator[list[Any]]:
     finally:
         context.destroy(linger=0)
         for one in endpoints:
-            _remove_file(one)
-
-
-def _remove_file(endpoint: Endpoint) -> None:
-    """Remove the file that a bound address has, which the library leaves."""
-    name = endpoint.address.removeprefix("ipc://")
-    if endpoint.bind and name != endpoint.address:
-        with suppress(FileNotFoundError):
-            os.unlink(name)
+            # The library leaves the file of a bound address.
+            name = one.address.removeprefix("ipc://")
+            if one.bind and name != one.address:
+                with suppress(FileNotFoundError):
+                    os.unlink(name)
 
 
 def _open(zmq: ModuleType, context: Any, endpoint: Endpoint) -> Any:
-    """Open a socket."""
     socket = context.socket(getattr(zmq, endpoint.kind))
     options = endpoint.options
     socket.set_hwm(endpoint.hwm)
     socket.linger = 0
     socket.ipv6 = True
-    # Larger messages end the connection before they are received. Those up to here are received and refused, so that
-    # they are counted.
+    # Larger messages end the connection before they are received. Those up to here are received, counted and refused.
     socket.maxmsgsize = 2 * options.max_message_bytes
     heartbeat_ms = max(1, int(1000 * options.heartbeat_secs))
     socket.heartbeat_ivl = heartbeat_ms
@@ -90,11 +84,11 @@ def _open(zmq: ModuleType, context: Any, endpoint: Endpoint) -> Any:
 
 
 def _use_keys(zmq: ModuleType, socket: Any, keys: CurveKeys, *, bind: bool) -> None:
-    """Encrypt what a socket sends and gets."""
+    """Encrypt the data of a socket."""
     socket.curve_publickey, socket.curve_secretkey = keys.public.encode(), keys.secret.encode()
     if bind:
         socket.curve_server = True
-        # Without the gatekeeper nobody gets in, rather than everybody.
+        # Without the gatekeeper all peers are rejected, rather than accepted.
         socket.set_string(zmq.ZAP_DOMAIN, _ZAP_DOMAIN)
         socket.set(zmq.ZAP_ENFORCE_DOMAIN, 1)
     else:
@@ -102,7 +96,7 @@ def _use_keys(zmq: ModuleType, socket: Any, keys: CurveKeys, *, bind: bool) -> N
 
 
 class _KnownPeers:
-    """Tells the gatekeeper who may connect."""
+    """The callback of the gatekeeper."""
 
     def __init__(self, keys: CurveKeys) -> None:
         self._allowed = {key.encode() for key in keys.peers}
@@ -128,7 +122,7 @@ def _gatekeeper(context: Any, keys: CurveKeys | None) -> Iterator[None]:
 
 
 def drain_events(zmq: ModuleType, monitor: Any) -> Iterator[int]:
-    """Yield the numbers of the events that a monitor socket has, without waiting for more."""
+    """Yield the numbers of the events of a monitor socket, without waiting."""
     parse = import_optional("zmq.utils.monitor", "zmq").parse_monitor_message
     with suppress(zmq.Again):
         while True:
@@ -136,5 +130,5 @@ def drain_events(zmq: ModuleType, monitor: Any) -> Iterator[int]:
 
 
 def rejections(zmq: ModuleType) -> tuple[int, ...]:
-    """Return the events that say that a peer was not let in: which of them comes is a matter of timing."""
+    """Return the events of a rejected peer: the one that comes depends on timing."""
     return zmq.EVENT_HANDSHAKE_FAILED_AUTH, zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL, zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL

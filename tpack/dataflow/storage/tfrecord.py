@@ -1,7 +1,7 @@
-"""Data points kept in TFRecord files, which are written and read without TensorFlow.
+"""Data points in TFRecord files, written and read without TensorFlow.
 
-A record is its length in 8 bytes, a checksum of these, the data, and a checksum of the data; numbers have their lowest
-byte first, and checksums are masked (see `tpack.utils.formats.crc32c`). Nothing in a file says how many records it has.
+A record is its length in 8 bytes, a checksum of these, the data, and a checksum of the data; numbers are little-endian,
+and checksums are masked (see `tpack.utils.formats.crc32c`). A file does not hold the number of its records.
 """
 
 import functools
@@ -34,29 +34,29 @@ _HEADER = struct.Struct("<QI")
 _LENGTH = struct.Struct("<Q")
 _CHECKSUM = struct.Struct("<I")
 _INDEX = ".index"
-# How many files a thread keeps open, and how many records for each thread are read before they are asked for.
+# The number of files that a thread keeps open, and of records for each thread that are read ahead.
 _MOST_OPEN = 64
 _NUM_AHEAD = 4
 
 
 @check_arguments
 class TFRecordData(IndexedDataFlow):
-    """Yield the records of TFRecord files as bytes, with their checksums checked.
+    """Yield the records of TFRecord files as bytes, after checking their checksums.
 
-    The places of the records are found when the flow is made: in the index beside a file, ``<file>.index``, if there is
-    one, else by reading the header of each. So a shuffle is one of all records, and a worker's `ShardData` reads only
-    its own. Workers read files of their own by ``FlatMapData(shard_files(files), lambda name: TFRecordData(name[0]))``.
+    The records are located at construction: in the index beside a file, ``<file>.index``, if there is one, else by
+    reading the header of each. So a shuffle is one of all records, and a worker's `ShardData` reads only its own.
+    Workers read files of their own by ``FlatMapData(shard_files(files), lambda name: TFRecordData(name[0]))``.
 
     Args:
         path: the file, not compressed; a name with a range of numbers, such as ``train-{0000..0009}.tfrecord``; a
             pattern with ``*``; or several of them in a list.
         shuffle: whether each pass has a new order.
-        num_thread: how many threads read; with more than one they read ahead. The order is the same. Below a
+        num_thread: the number of threads that read; with more than one they read ahead, in the same order. Below a
             `ShardData`, which asks for single records, there is one.
 
     Raises:
         ConfigError: Nothing fits a pattern, or a number is less than 1.
-        InputError: A file is missing, was cut off, or a header in it is damaged; or an index does not fit its file.
+        InputError: A file is missing, was cut off, or has a damaged header; or an index does not fit its file.
     """
 
     _is_read_at_will = True
@@ -74,7 +74,7 @@ class TFRecordData(IndexedDataFlow):
         return len(self._offsets)
 
     def _points(self, start: int) -> Iterator[Any]:
-        # Each pass opens the files for itself, so that passes do not disturb one another.
+        # Each pass opens the files, so that passes do not disturb each other.
         order = self._draw_order()[start:].tolist()
         with closing(_OpenFiles()) as files:
             read = functools.partial(self._read_from, files)
@@ -89,7 +89,7 @@ class TFRecordData(IndexedDataFlow):
         return self._decode(_read_record(files.get(path), offset, number), index)
 
     def _place(self, index: int) -> tuple[int, str, int]:
-        """Return the number of a record in its file, the file, and where in it the record begins."""
+        """Return the number of a record in its file, the file, and the record's offset in it."""
         file = int(np.searchsorted(self._ends, index, side="right"))
         first = int(self._ends[file - 1]) if file else 0
         return index - first, self.paths[file], int(self._offsets[index])
@@ -102,31 +102,29 @@ class TFRecordData(IndexedDataFlow):
 class TFRecordSerializer:
     """Write a flow to TFRecord files, and read such files as a flow.
 
-    Each record holds one data point, as ``tpack.utils.serialize`` makes it, and not a ``tf.train.Example``. Files that
-    tensorpack wrote can be read too, though not those with arrays of Python objects.
+    Each record holds one data point, as ``tpack.utils.serialize`` makes it, and not a ``tf.train.Example``.
+    Tensorpack's files can be read too, but for arrays of Python objects.
     """
 
     @staticmethod
     def save(df: DataFlow, path: str | os.PathLike[str], *, num_proc: int | None = None) -> None:
-        """Write one pass over a flow; ``reset_state`` is called first.
-
-        Files take their places when all are whole.
+        """Write one pass over a flow, after its ``reset_state``. Files take their places when all are complete.
 
         Args:
             df: the flow.
-            path: the file; or a name with a range of numbers, such as ``train-{0000..0009}.tfrecord``, for several, to
-                which points are dealt out in turn, each with an index beside it.
-            num_proc: how many processes make records of points, with their checksums; None does it in this one.
+            path: the file; or a name with a range of numbers, such as ``train-{0000..0009}.tfrecord``, for several
+                files with an index each, to which points are dealt out in turn.
+            num_proc: the number of processes that make records of points; None does it in this one.
 
         Raises:
-            ConfigError: The path or the number cannot be.
+            ConfigError: The path or the number is invalid.
             DataPointError: A data point cannot be serialized.
         """
         records: DataFlow = MapData(df, _as_record)
         if num_proc is not None:
             records = MultiProcessMapData(df, num_proc, _as_record, strict=True)
         names = names_in_range(TFRecordSerializer, os.fspath(path))
-        # What was the index of other files is none of these.
+        # An index of former files does not fit these.
         for name in names:
             with suppress(FileNotFoundError):
                 os.remove(name + _INDEX)
@@ -146,14 +144,14 @@ class TFRecordSerializer:
 
         Args:
             path: a file or several, as `TFRecordData` takes them.
-            size: how many data points there are, if that is to be checked. (In tensorpack it must be given.)
+            size: the expected number of data points, if it is to be checked. (In tensorpack it must be given.)
             shuffle: whether each pass has a new order. (In tensorpack there is no choice.)
-            num_thread: how many threads read.
+            num_thread: the number of threads that read.
 
         Raises:
             ConfigError: Nothing fits a pattern, or a number is less than 1.
-            InputError: A file is missing, was cut off or is damaged, or there is another number of data points.
-                Iterating raises it for a damaged data point, with its place.
+            InputError: A file is missing, was cut off or is damaged, or the number of data points differs. Iterating
+                raises it for a damaged data point, with its place.
         """
         flow = _TFRecordPoints(path, shuffle, num_thread=num_thread)
         if size is not None and size != len(flow):
@@ -162,19 +160,17 @@ class TFRecordSerializer:
 
 
 class _TFRecordPoints(TFRecordData):
-    """Yield the data points in the records of TFRecord files."""
-
     def _decode(self, data: bytes, index: int) -> object:
         try:
             point = serialize.loads(data)
             return tensorpack_format.loads(data) if tensorpack_format.holds_arrays(point) else point
         except InputError as error:
             number, path, offset = self._place(index)
-            raise InputError(f"{_where(path, offset, number)} is no data point: {error}") from error
+            raise InputError(f"{_where(path, offset, number)} does not hold a data point: {error}") from error
 
 
 class _OpenFiles:
-    """Files that are read, opened when they are first wanted; each thread has its own."""
+    """Files for reading, opened on first use; each thread has its own."""
 
     def __init__(self) -> None:
         self._own = threading.local()
@@ -197,7 +193,7 @@ class _OpenFiles:
 
 
 def _read_ahead(read: Callable[[int], object], indices: Sequence[int], num_thread: int) -> Iterator[object]:
-    """Yield what is read of records in their order, by several threads."""
+    """Yield the results of reading records in order, by several threads."""
     waiting: deque[Future[object]] = deque()
     with ThreadPoolExecutor(num_thread, "tfrecord") as pool:
         try:
@@ -213,14 +209,14 @@ def _read_ahead(read: Callable[[int], object], indices: Sequence[int], num_threa
 
 
 def _as_record(point: object) -> list[np.ndarray]:
-    """Return a data point as a record; as an array, which goes between processes without being copied."""
+    """Return a data point as a record; as an array, which goes between processes without a copy."""
     file = io.BytesIO()
     _write_record(file, serialize.dumps(point))
     return [np.frombuffer(file.getbuffer(), np.uint8)]
 
 
 def _write_records(records: DataFlow, path: str | os.PathLike[str]) -> list[list[tuple[int, int]]]:
-    """Write records to files in turn; return of each file where records begin and how large they are."""
+    """Write records to files in turn; return the offset and size of each record of each file."""
     with written_shards(TFRecordSerializer, path) as files:
         lines: list[list[tuple[int, int]]] = [[] for _ in files]
         for number, (record,) in enumerate(get_tqdm(records)):
@@ -231,12 +227,6 @@ def _write_records(records: DataFlow, path: str | os.PathLike[str]) -> list[list
 
 
 def _write_record(file: IO[bytes], data: bytes) -> None:
-    """Write a record.
-
-    Args:
-        file: a file opened for writing bytes.
-        data: what the record holds.
-    """
     length = _LENGTH.pack(len(data))
     file.write(length + _CHECKSUM.pack(masked_crc32c(length)))
     file.write(data)
@@ -244,26 +234,17 @@ def _write_record(file: IO[bytes], data: bytes) -> None:
 
 
 def _read_record(file: IO[bytes], offset: int, index: int) -> bytes:
-    """Return what a record holds.
-
-    Args:
-        file: a file opened for reading bytes.
-        offset: where the record begins.
-        index: its number, for messages.
-
-    Raises:
-        InputError: The record is damaged or was cut off.
-    """
+    """Return the data of a record, whose number is used in messages."""
     length = _read_length(file, offset, index, os.fstat(file.fileno()).st_size)
     data = file.read(length)
     (checksum,) = _CHECKSUM.unpack(file.read(_CHECKSUM.size))
     if checksum != masked_crc32c(data):
-        raise InputError(f"{_where(file.name, offset, index)} is damaged: its data has another checksum than it should")
+        raise InputError(f"{_where(file.name, offset, index)} is damaged: the checksum of its data is wrong")
     return data
 
 
 def _find_records(path: str) -> np.ndarray:
-    """Return where each record of a file begins."""
+    """Return the offset of each record of a file."""
     try:
         with open(path, "rb") as file:
             size, offset = os.fstat(file.fileno()).st_size, 0
@@ -279,7 +260,7 @@ def _find_records(path: str) -> np.ndarray:
 
 
 def _read_index(path: str, size_bytes: int) -> np.ndarray:
-    """Return where records begin, as the index of a file says: a line for each, of its offset and its size."""
+    """Return the offsets of records from the index of a file: a line for each, with offset and size."""
     try:
         with open(path + _INDEX, encoding="ascii") as file:
             numbers = np.array(file.read().split(), np.int64)
@@ -290,13 +271,13 @@ def _read_index(path: str, size_bytes: int) -> np.ndarray:
     if not fits:
         raise InputError(
             f"the index {path + _INDEX} does not fit its file of {size_bytes} bytes, which may have been cut off: "
-            "write both again, or remove the index if the file is whole"
+            "write both again, or remove the index of a complete file"
         )
     return offsets
 
 
 def _read_length(file: IO[bytes], offset: int, index: int, file_size: int) -> int:
-    """Read a header; return how many bytes of data follow, which the file has."""
+    """Read a header; return the size of the data after it, which the file has."""
     file.seek(offset)
     header = file.read(_HEADER.size)
     if len(header) < _HEADER.size:
@@ -304,8 +285,8 @@ def _read_length(file: IO[bytes], offset: int, index: int, file_size: int) -> in
     length, checksum = _HEADER.unpack(header)
     if checksum != masked_crc32c(header[: _LENGTH.size]):
         raise InputError(
-            f"{_where(file.name, offset, index)} is damaged: its length has another checksum than it should; "
-            "a file that is compressed, or of another kind, looks like this too"
+            f"{_where(file.name, offset, index)} is damaged: the checksum of its length is wrong, as in compressed "
+            "files and those of another kind"
         )
     end = offset + _HEADER.size + length + _CHECKSUM.size
     if end > file_size:

@@ -1,7 +1,7 @@
-"""Make variables with a component on each of several devices, out of what creates plain ones.
+"""Creation of variables with a component on each of several devices, from the creator of plain ones.
 
-The first tower makes them. Why the others make none but find the same ones is in ``tpack.distribute.replica_context``, which
-gives them the ownership ``tpack.tower.ownership.Mirrored``.
+The first tower makes them, and the others find them: ``tpack.distribute.replica_context`` gives those the ownership
+``tpack.tower.ownership.MirrorOwnership``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,23 +27,23 @@ def create_distributed_variable(
 ) -> VariableOfDevices:
     """Make a variable of several devices.
 
-    The first device's component has the variable's name, and the others that name with ``/replica_k`` behind it. All
-    begin with the first one's value. In the graph's collections the variable stands for them.
+    The first device's component has the variable's name, and the others that name with the suffix ``/replica_k``. All
+    start with the first one's value. In the graph's collections the variable replaces them.
 
     Args:
         kind: the class of the variable. One that differs between towers is not trainable, whatever the arguments say.
         next_creator: creates a plain variable.
         devices: the devices, the first one first.
-        kwargs: the arguments of a variable creator. A caching device has no meaning where each device has the variable.
+        kwargs: the arguments of a variable creator; a caching device is ignored, as each device has the variable.
 
     Returns:
         The variable.
 
     Raises:
-        ConfigError: The aggregation is no ``tf.VariableAggregation``.
+        ConfigError: The aggregation is not a ``tf.VariableAggregation``.
 
     Source:
-        The variable creator of the mirrored strategy that the seed ``distribute`` describes.
+        The variable creator of the mirrored strategy in the seed ``distribute``.
     """
     aggregation = _aggregation_in(kwargs)
     kwargs = {**kwargs, "trainable": False} if kind.differs_between_towers else dict(kwargs)
@@ -57,7 +57,7 @@ def create_distributed_variable(
 
 
 def is_local_to_towers(kwargs: Mapping[str, Any]) -> bool:
-    """Tell whether a creator's arguments ask for ``synchronization=tf.VariableSynchronization.ON_READ``.
+    """Return whether a creator's arguments have ``synchronization=tf.VariableSynchronization.ON_READ``.
 
     Raises:
         ConfigError: The synchronization is not supported.
@@ -67,8 +67,7 @@ def is_local_to_towers(kwargs: Mapping[str, Any]) -> bool:
     synchronization = _SYNCHRONIZATIONS.get(getattr(given, "value", None))
     if synchronization in (None, tf.VariableSynchronization.NONE):
         raise ConfigError(
-            f"the variable {kwargs.get('name')!r} cannot have synchronization={given!r} under a strategy: "
-            "expected AUTO, "
+            f"the variable {kwargs.get('name')!r} got synchronization={given!r} under a strategy: expected AUTO, "
             "ON_WRITE or ON_READ of tf.VariableSynchronization"
         )
     return bool(synchronization == tf.VariableSynchronization.ON_READ)
@@ -79,7 +78,7 @@ def _aggregation_in(kwargs: Mapping[str, Any]) -> tf.VariableAggregation:
     aggregation = _AGGREGATIONS.get(getattr(given, "value", None))
     if aggregation is None:
         raise ConfigError(
-            f"the variable {kwargs.get('name')!r} cannot have aggregation={given!r}: expected a tf.VariableAggregation"
+            f"the variable {kwargs.get('name')!r} got aggregation={given!r}: expected a tf.VariableAggregation"
         )
     return aggregation
 
@@ -96,7 +95,7 @@ def _create_components(
             with on_device(device):
                 return tf.identity(primary.initial_value)
 
-        # With a slash behind it, it is the whole name, whatever name scopes are open.
+        # A slash at the end makes the name absolute.
         own = {"name": f"{primary.op.name}/replica_{number}/", "initial_value": same_value}
         with on_device(device):
             components[device] = next_creator(**{**kwargs, **own})

@@ -1,12 +1,11 @@
-"""What variables of several devices have in common: how they are read, changed, named, initialised and saved.
+"""Base of variables of several devices: how they are read, changed, named, initialised and saved.
 
-Such a variable stands for one component on each device. Code that reads it, differentiates with respect to it, or
-depends on it, works with the component of the device for which it is built. Code that asks what the variable is gets
-the answers of the first device's component, whose name is the variable's.
+Such a variable has one component on each device. Code that reads it, differentiates with respect to it, or depends on
+it, uses the component of the current device. The properties of the variable are those of the first device's component,
+with the same name.
 
-The methods of ``tf.Variable`` that change it would change the component of one device. Here each goes through one
-method, which a kind of variable implements: it knows what a change is to its components, depending on where it is
-asked for.
+The methods of ``tf.Variable`` that change it would change one component. Here each calls one method, which a kind of
+variable implements: it changes the components, depending on the context.
 """
 
 import weakref
@@ -26,24 +25,24 @@ from tpack.tower.devices import device_key
 TensorOrArray: TypeAlias = tf.Tensor | np.ndarray
 
 Change: TypeAlias = Structure
-"""What changing a variable returns: an operation, a tensor, or what reads it, or values of several devices of them."""
+"""The result of changing a variable: an operation, a tensor, a reader of it, or values of several devices of them."""
 
 _TABLE_NAME = "params"
 """The name with which ``tf.nn.embedding_lookup_sparse`` converts a table, and ``embedding_lookup`` with a number."""
 
 TO_AGGREGATE = ("assign", "assign_add", "assign_sub", "scatter_add", "scatter_sub")
-"""The changes that are the same, whether the values of towers are aggregated first or what they do is."""
+"""The changes that commute with the aggregation of the towers' values."""
 
 
 class ChangingMethods:
-    """Gives a variable the methods of ``tf.Variable`` that change it.
+    """The methods of ``tf.Variable`` that change a variable.
 
     The options are those of the methods of the same names: ``name``, ``use_locking``, and for the first three
     ``read_value``.
     """
 
     def _change(self, method: str, values: tuple[Value, ...], options: Mapping[str, object]) -> Change:
-        """Call a method of components with values, each component with its own."""
+        """Call a method of each component with its part of values."""
         raise NotImplementedError
 
     def assign(self, value: Value, **options: object) -> Change:
@@ -71,11 +70,11 @@ class ChangingMethods:
         return self._change("scatter_update", (sparse_delta,), options)
 
     def scatter_max(self, sparse_delta: Value, **options: object) -> Change:
-        """Keep the larger of what is there and of ``IndexedSlices``."""
+        """Keep the larger of the present values and ``IndexedSlices``."""
         return self._change("scatter_max", (sparse_delta,), options)
 
     def scatter_min(self, sparse_delta: Value, **options: object) -> Change:
-        """Keep the smaller of what is there and of ``IndexedSlices``."""
+        """Keep the smaller of the present values and ``IndexedSlices``."""
         return self._change("scatter_min", (sparse_delta,), options)
 
     def scatter_mul(self, sparse_delta: Value, **options: object) -> Change:
@@ -105,16 +104,16 @@ class ChangingMethods:
 
 @with_operators
 class DistributedVariable(ChangingMethods, DistributedValues, Trackable):
-    """A variable with a component on each of several devices.
+    """Variable with a component on each of several devices.
 
-    It is no ``tf.Variable``: of one that ``tf.train.Saver`` is given by another name it takes the handle, and would
-    restore one component only, while this it saves and restores as what it is. Functions that treat variables and
-    tensors differently take it for a tensor: an average of ``tf.train.ExponentialMovingAverage`` starts from zero,
-    and one of `DistributedMovingAverage` from the value.
+    It is not a ``tf.Variable``: ``tf.train.Saver`` would use the handle of one that is given under another name, and
+    restore one component only, while it saves and restores this one as a whole. Functions that treat variables and
+    tensors differently take it for a tensor: an average of ``tf.train.ExponentialMovingAverage`` starts from zero, and
+    one of `DistributedMovingAverage` from the value.
 
     Args:
         index: the component of each device; the first one is the primary one.
-        aggregation: how what towers assign, or hold, is aggregated: a ``tf.VariableAggregation``.
+        aggregation: the ``tf.VariableAggregation`` of the towers' assignments or components.
 
     Attributes:
         differs_between_towers: whether each tower has a value of its own.
@@ -134,7 +133,7 @@ class DistributedVariable(ChangingMethods, DistributedValues, Trackable):
             self._initializer_op = tf.group(*(component.initializer for component in self._index.values()))
         self._initial_value = self._primary.initial_value
         for component in self._index.values():
-            # The name by which TensorFlow's optimizers find the variable that a component belongs to.
+            # TensorFlow's optimizers find the variable of a component by this name.
             component._distributed_container = weakref.ref(self)
 
     @property
@@ -149,7 +148,7 @@ class DistributedVariable(ChangingMethods, DistributedValues, Trackable):
 
     @property
     def aggregation(self) -> tf.VariableAggregation:
-        """How what towers assign, or hold, is aggregated."""
+        """The aggregation of the towers' assignments or components."""
         return self._aggregation
 
     @property
@@ -178,7 +177,7 @@ class DistributedVariable(ChangingMethods, DistributedValues, Trackable):
 
     @property
     def dtype(self) -> tf.DType:
-        """What it holds."""
+        """The dtype."""
         return self._primary.dtype
 
     @property
@@ -202,21 +201,21 @@ class DistributedVariable(ChangingMethods, DistributedValues, Trackable):
 
     @property
     def synchronization(self) -> tf.VariableSynchronization:
-        """When components are brought together."""
+        """The synchronization of the components."""
         return self._primary.synchronization
 
     @property
     def constraint(self) -> Callable[[tf.Tensor], tf.Tensor] | None:
-        """The function by which optimizers constrain it, or None."""
+        """The constraint for optimizers, or None."""
         return self._primary.constraint
 
     @property
     def initial_value(self) -> tf.Tensor:
-        """The first value, of the primary component."""
+        """The initial value of the primary component."""
         return self._initial_value
 
     def initialized_value(self) -> tf.Tensor:
-        """Return the value, or before initialisation the first one."""
+        """Return the value, or before initialisation the initial one."""
         return tf.cond(self.is_initialized(), self.read_value, lambda: self.initial_value)
 
     @property
@@ -234,29 +233,29 @@ class DistributedVariable(ChangingMethods, DistributedValues, Trackable):
 
     @property
     def device(self) -> str:
-        """The device of the component that is read here."""
+        """The device of the current component."""
         return str(self.component().device)
 
     @property
     def handle(self) -> tf.Tensor:
-        """The handle of the component that is read here; ``tf.gradients`` differentiates with respect to it."""
+        """The handle of the current component; ``tf.gradients`` differentiates with respect to it."""
         return self.component().handle
 
     def _should_act_as_resource_variable(self) -> None:
-        """Tell TensorFlow, by being there, to differentiate with respect to `handle`."""
+        """Exist, which makes TensorFlow differentiate with respect to `handle`."""
 
     def component(self) -> BaseVariable:
-        """Return the component to use here: that of the tower, the update or the device, or else the primary one."""
+        """Return the component of the current tower, update or device, or else the primary one."""
         key = self._key_here() or device_key(current_device())
         return self._index.get(key, self._primary)
 
     def value(self) -> tf.Tensor:
-        """Return the value here, as a tensor; across towers that is the aggregate of a tower-local variable."""
+        """Return the current value as a tensor; across towers that is the aggregate of a tower-local variable."""
         value = self.get()
         return value.value() if isinstance(value, BaseVariable) else value
 
     def read_value(self) -> tf.Tensor:
-        """Return a tensor that reads the value here, after what it depends on."""
+        """Return a tensor that reads the current value, after its control dependencies."""
         return tf.identity(self.value())
 
     def eval(self, session: tf.Session | None = None) -> np.ndarray:
@@ -264,14 +263,14 @@ class DistributedVariable(ChangingMethods, DistributedValues, Trackable):
         return self.value().eval(session=session)
 
     def load(self, value: npt.ArrayLike, session: tf.Session | None = None) -> None:
-        """Give all components a value in a session, through their initialisers, so that the graph does not grow."""
+        """Set all components in a session through their initialisers, so that the graph does not grow."""
         initializers = [component.initializer for component in self.components]
         values = self.split_value(np.asarray(value, self.dtype.as_numpy_dtype))
         feeds = {op.inputs[1]: part for op, part in zip(initializers, values, strict=True)}
         (session or tf.get_default_session()).run(initializers, feeds)
 
     def split_value(self, value: TensorOrArray) -> list[TensorOrArray]:
-        """Return what each component has to hold so that a tensor or array is the variable's value across towers."""
+        """Return the value of each component for a tensor or array to be the variable's value across towers."""
         return [value] * len(self._index)
 
     def sparse_read(self, indices: TensorOrArray, name: str | None = None) -> tf.Tensor:
@@ -279,11 +278,11 @@ class DistributedVariable(ChangingMethods, DistributedValues, Trackable):
         return tf.gather(self.get(), indices, name=name)
 
     def gather_nd(self, indices: TensorOrArray, name: str | None = None) -> tf.Tensor:
-        """Return what is at ``indices``, as ``tf.gather_nd`` does."""
+        """Return the elements at ``indices``, as ``tf.gather_nd`` does."""
         return tf.gather_nd(self.get(), indices, name=name)
 
     def count_up_to(self, limit: int) -> NoReturn:
-        """Refused: an operation counts one component, and raises where it ends.
+        """Raise an error: the operation would count one component.
 
         Raises:
             StrategyError: Always.
@@ -296,23 +295,23 @@ class DistributedVariable(ChangingMethods, DistributedValues, Trackable):
         return bool(self.value())
 
     def __getattr__(self, name: str) -> Any:
-        # What a component has and this does not, may be of that component alone.
+        # Other attributes of a component may belong to that component alone.
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}; its components may have it")
 
     def to_proto(self, export_scope: str | None = None) -> object:
-        """Return the primary component as a message: a graph that is exported holds a plain variable."""
+        """Return the primary component as a message: an exported graph has a plain variable."""
         return self._primary.to_proto(export_scope)
 
     def _gather_saveables_for_checkpoint(self) -> dict[str, Callable[..., SaveableObject]]:
-        """Answer TensorFlow's savers, which may have a name of their own for it."""
+        """Return the saveables for TensorFlow's savers, which may give it another name."""
         return {VARIABLE_VALUE_KEY: lambda name="": _Saveable(self, name or self.op.name)}
 
     def _saved_value(self) -> tf.Tensor:
-        """Return the value across towers, as it is saved."""
+        """Return the value across towers, for saving."""
         raise NotImplementedError
 
     def _as_graph_element(self) -> tf.Tensor:
-        """Answer sessions that are asked for the value, with an operation that exists: their graph may be final."""
+        """Return an existing operation for sessions that fetch the value, since their graph may be final."""
         return self.component()._as_graph_element()
 
     def __repr__(self) -> str:
@@ -330,7 +329,7 @@ def assign_to_components(variable: DistributedVariable, value: TensorOrArray) ->
 
 
 def replace_in_collections(variable: DistributedVariable) -> None:
-    """Put a variable where its first component is in collections, and take the other components out of them.
+    """Replace a variable's components in collections by the variable, in the place of the first one.
 
     Args:
         variable: the variable, whose components are in the collections of its graph.

@@ -1,6 +1,6 @@
 """A variable that is kept the same on several devices, by making every change to it on all of them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -69,7 +69,8 @@ class MirroredVariable(DistributedVariable, Mirrored):
         if strategy is not None:
             return tie_together(strategy.update(self, change, *values))
         if not has_distribution_strategy() or (method == "assign" and is_giving_value()):
-            return self._on_all_devices(change, values)
+            subjects = {device: (mirror,) for device, mirror in self.index.items()}
+            return tie_together(update_on_devices(change, subjects, values, {}))
         self._check_aggregation(method)
 
         def merge(strategy: DistributionStrategy, variable: Value, method: object, values: Sequence[Value]) -> Change:
@@ -103,10 +104,6 @@ class MirroredVariable(DistributedVariable, Mirrored):
         if self.aggregation != tf.VariableAggregation.ONLY_FIRST_TOWER:
             return strategy.reduce(self.aggregation, value, self)
         return strategy.broadcast(strategy.unwrap(value)[0], self)
-
-    def _on_all_devices(self, change: Callable[..., Change], values: tuple[Value, ...]) -> Change:
-        subjects = {device: (mirror,) for device, mirror in self.index.items()}
-        return tie_together(update_on_devices(change, subjects, values, {}))
 
     def _saved_value(self) -> tf.Tensor:
         return self.primary.value()

@@ -23,8 +23,8 @@ class TowerLocalVariable(DistributedVariable, PerDevice):
 
     Args:
         index: the component of each device.
-        aggregation: ``tf.VariableAggregation.SUM``, ``MEAN`` or ``ONLY_FIRST_TOWER``; with ``NONE`` it can only be
-            used in towers.
+        aggregation: ``tf.VariableAggregation.SUM``, ``MEAN`` or ``ONLY_FIRST_TOWER``; with ``NONE`` it can only be used
+            in towers.
 
     Raises:
         ConfigError: It holds no numbers, and is to be summed or averaged.

@@ -5,16 +5,16 @@ from tpack.utils.lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "cluster_spec": (
-            "ClusterMember",
-            "ClusterRank",
-            "ClusterTask",
-        ),
+        "cluster_spec": ("ClusterMember",),
         "peers": (
             "Peers",
             "connect_peers",
         ),
         "resolver": ("resolve_cluster",),
-        "slurm": ("expand_hosts",),
+        "tpack.utils.launch_env": (
+            "ClusterRank",
+            "ClusterTask",
+        ),
+        "tpack.utils.formats.slurm_hosts": ("expand_hosts",),
     },
 )

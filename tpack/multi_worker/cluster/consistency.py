@@ -1,7 +1,7 @@
-"""What has to be the same in all workers, compared before the first step.
+"""Consistency check of the workers before the first step: code, variables, settings.
 
-Workers that differ in their code, their variables or the length of an epoch train something that nobody wanted, or wait
-for each other for ever. So each tells what it has, and where two differ, all end with an error that lists it.
+Workers that differ in their code, their variables or the length of an epoch train something wrong, or wait for each
+other without end. So all exchange what they have, and where two differ, all raise an error that lists it.
 """
 
 import hashlib
@@ -27,22 +27,22 @@ _NOTHING = object()
 
 @check_arguments
 def check_consistency(peers: Peers, fields: Mapping[str, Any]) -> None:
-    """Raise an error in all workers if they do not agree; all call it.
+    """Raise an error in all workers if they have different values; all call it.
 
     Args:
         peers: the workers.
-        fields: {what it is: what this worker has}. Values are what JSON can hold; of a dict, such as that of all
-            variables, only the entries that differ are shown.
+        fields: {name: value of this worker}. Values are JSON; of a dict, such as that of all variables, only the
+            entries that differ are shown.
 
     Raises:
-        ClusterError: They differ; the message lists what, and who has what.
+        ClusterError: They differ; the message lists the values and their workers.
 
     Example:
         ``check_consistency(peers, {"batch size": 64, "variables": {"w": "(3, 4) float32"}, **program()})``
     """
     flat = dict(_entries("", fields))
     digest = hashlib.sha256(json.dumps(flat, sort_keys=True).encode()).hexdigest()
-    # What is sent is short where all is well, which is nearly always.
+    # In the usual case only digests are sent.
     if len(set(peers.gather("digests of what workers have", digest))) == 1:
         return
     told = peers.gather("what workers have", flat)
@@ -53,7 +53,7 @@ def check_consistency(peers: Peers, fields: Mapping[str, Any]) -> None:
 
 
 def program() -> dict[str, Any]:
-    """Return what says which program this process runs: versions, and digests of the files of the script.
+    """Return versions, and digests of the script's files, which identify the program.
 
     The files are the script, and the modules that were loaded from its directory or below.
     """
@@ -77,7 +77,7 @@ def _version(package: str) -> str:
 
 
 def _files_of(script: str) -> Iterator[tuple[str, str]]:
-    """Yield the name and the digest of each file of the program that lies beside the script."""
+    """Yield name and digest of each file of the program in the directory of the script."""
     directory = os.path.dirname(script)
     loaded = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     for path in sorted({os.path.abspath(path) for path in loaded if path} | {script}):
@@ -89,7 +89,7 @@ def _files_of(script: str) -> Iterator[tuple[str, str]]:
 
 
 def _entries(prefix: str, fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the name and the value, as text, of each entry; those of dicts one by one."""
+    """Yield name and value, as text, of each entry; those of dicts one by one."""
     for name, value in fields.items():
         if isinstance(value, Mapping):
             yield from _entries(f"{prefix}{name}: ", value)
@@ -98,7 +98,7 @@ def _entries(prefix: str, fields: Mapping[str, Any]) -> Iterator[tuple[str, str]
 
 
 def _difference(name: str, told: list[dict[str, str]]) -> str:
-    """Return a line that says which workers have what; nothing if all have the same."""
+    """Return a line with the values and their workers; "" if all have the same."""
     ranks: defaultdict[Any, list[int]] = defaultdict(list)
     for rank, fields in enumerate(told):
         ranks[fields.get(name, _NOTHING)].append(rank)

@@ -1,8 +1,7 @@
-"""How many cores of its machine a worker has for itself.
+"""Share of a machine's cores for each worker.
 
-Several workers of one machine that may all run on all of its cores, each with as many threads as there are cores, make
-each other wait. A scheduler may also have given each of them cores of its own, which are not to be shared once more. So
-workers tell each other where they run.
+Several workers on one machine, each with as many threads as there are cores, slow each other down. A scheduler may also
+have assigned cores to each of them. So workers exchange the cores that they may run on.
 """
 
 import os
@@ -21,7 +20,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 @check_arguments
 def share_of_cores(peers: Peers) -> int:
-    """Return how many cores this worker has, if each is divided among the workers that may run on it; all call it.
+    """Return the number of cores for this worker, if each is shared by the workers that may run on it; all call it.
 
     Args:
         peers: the workers.
@@ -30,7 +29,7 @@ def share_of_cores(peers: Peers) -> int:
         At least 1.
 
     Raises:
-        PeerLostError: A worker was lost, or did not come.
+        PeerLostError: A worker was lost, or is missing.
         ClusterError: The workers are in different calls.
     """
     of_all = peers.gather("the cores of workers", [_machine(), f"{_own_cores():x}"])
@@ -38,9 +37,7 @@ def share_of_cores(peers: Peers) -> int:
     users = Counter(core for other, cores in of_all if other == machine for core in _numbers(cores))
     share = max(1, int(sum(Fraction(1, users[core]) for core in _numbers(own))))
     if share < len(_numbers(own)):
-        logger.info(
-            f"Other workers compute on this machine, too: this one has {share} of the {len(_numbers(own))} cores."
-        )
+        logger.info(f"Other workers run on this machine, too: this one uses {share} of the {len(_numbers(own))} cores.")
     return share
 
 
@@ -49,7 +46,7 @@ def _machine() -> str:
 
 
 def _own_cores() -> int:
-    """Return the cores that this process may run on, a bit for each: short on machines with many of them."""
+    """Return the cores of this process as a bit mask, which is short on machines with many of them."""
     has_affinity = hasattr(os, "sched_getaffinity")
     cores = os.sched_getaffinity(0) if has_affinity else range(os.cpu_count() or 1)
     return sum(1 << core for core in cores)

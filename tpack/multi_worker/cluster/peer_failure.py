@@ -1,82 +1,113 @@
-"""How a worker ends when another one is lost: by an error that names it, in time, and with a code that launchers know.
+"""End of a process whose peers were lost: in time, and with an exit code that launchers can tell from a failure's.
 
-A step that waits for a lost worker waits in TensorFlow, where no exception of Python's reaches it. So its session is
-closed, which lets it return; a process whose step does not return even then is ended. The exit code says that this
-process is not the one that failed, so that `tpack launch`, or the rules of a scheduler, can tell the two apart.
+A step that waits for a lost worker waits in TensorFlow, where no Python exception reaches it. So its session is closed,
+which lets the step return; a process whose step does not return even then is ended. An uncaught error ends a process
+with code 1, whatever it is, so the code is set when the interpreter exits.
 """
 
-import contextlib
+import atexit
+import re
+import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-from tpack.errors import ClusterError
-from tpack.multi_worker.cluster.exit_codes import exit_code, last_words
-from tpack.multi_worker.cluster.peers import Peers
+from tpack.errors import ClusterError, PeerLostError
 from tpack.utils import logger
 from tpack.utils.process_exit import ExitTimer, exit_now
-from tpack.utils.validation import check_arguments
 
+EXIT_PEER_LOST = 75
+"""The exit code of a worker that ends because another was lost: EX_TEMPFAIL of sysexits.h, try again."""
 GRACE_SECS = 5.0
-"""How long a step has to return when its session was closed."""
+"""The time in which a step has to return after its session was closed."""
 
-_LAST_SECS = 5.0
+_EXIT_FAILED = 1
+_LAST_WORDS = re.compile(r"Rank \d+ ends with code 75, since it has lost ranks? ([\d, ]+)\b")
+# The time for the end of the interpreter, and for an exit without Python.
+_LAST_SECS, _TIMER_SECS = 10.0, 5.0
 
 
-@check_arguments
-@contextlib.contextmanager
-def ended_by_loss(
-    peers: Peers,
-    break_off: Callable[[], None],
-    *,
-    lost_connection: tuple[type[Exception], ...] = (),
-    grace_secs: float = GRACE_SECS,
-) -> Iterator[None]:
-    """Run a block that ends when the workers cannot go on together, whatever it waits for.
-
-    What the block itself raises is told to the others, so that they end with its message.
+def exit_code(error: BaseException, rank: int) -> int:
+    """Return the exit code of a worker after an error: that of failures if it caused the error itself.
 
     Args:
-        peers: the workers.
-        break_off: lets what the block waits for return, as closing a session does; called from another thread.
-        lost_connection: errors that come when another worker is gone, before or after its loss is known here. Such an
-            error waits until it is known who was lost, for `heartbeat_secs`.
-        grace_secs: how long after a loss the block may go on; after that the process ends.
-
-    Raises:
-        PeerLostError: A worker was lost, or failed. If nobody catches it, the process ends with `EXIT_PEER_LOST`.
-        ClusterError: The workers made different calls or numbers of steps.
+        error: the exception.
+        rank: that of the worker.
     """
-    end = _End(peers, break_off, grace_secs)
-    peers.on_lost(end.begin)
-    try:
-        yield
-    except Exception as error:
-        if isinstance(error, lost_connection):
-            peers.wait_until_lost()
-        lost = peers.error
-        if lost is None:
-            peers.report_failure(f"{type(error).__name__}: {str(error).strip()[:1000]}")
-            raise
-        if isinstance(error, ClusterError):
-            raise
-        raise lost from error
-    else:
-        peers.check()
-    finally:
-        end.leave()
+    return EXIT_PEER_LOST if isinstance(error, PeerLostError) and rank not in error.ranks else _EXIT_FAILED
 
 
-class _End:
-    """The end of a process whose peers were lost.
+def last_words(error: BaseException, rank: int) -> str:
+    """Return a worker's last line of the log, in which launchers find the ranks that it has lost.
+
+    Launchers number all processes, parameter servers after the workers, as ranks do here.
 
     Args:
-        peers: the workers.
-        break_off: see `ended_by_loss`.
-        grace_secs: the same.
+        error: the exception.
+        rank: that of the worker.
+    """
+    code = exit_code(error, rank)
+    ends = f"Rank {rank} ends with code {code}"
+    if code != EXIT_PEER_LOST or not isinstance(error, PeerLostError):
+        return f"{ends}: {error}"
+    lost = f"rank{'s' if len(error.ranks) > 1 else ''} {', '.join(map(str, error.ranks))}"
+    return f"{ends}, since it has lost {lost}."
+
+
+def lost_by(line: str) -> tuple[int, ...]:
+    """Return the ranks that a worker has lost, from a line of its log; () for other lines.
+
+    Args:
+        line: the line.
+    """
+    found = _LAST_WORDS.search(line)
+    return tuple(map(int, found[1].split(", "))) if found else ()
+
+
+def set_exit_code_of_uncaught(rank: int) -> None:
+    """Set the exit code of this process if it ends by an uncaught `PeerLostError`.
+
+    Args:
+        rank: that of this worker.
     """
 
-    def __init__(self, peers: Peers, break_off: Callable[[], None], grace_secs: float) -> None:
-        self._peers = peers
+    def exit_if_uncaught() -> None:
+        error: BaseException | None = getattr(sys, "last_value", None)
+        while error is not None and not isinstance(error, PeerLostError):
+            error = error.__cause__ or error.__context__
+        if error is not None:
+            exit_now(exit_code(error, rank), last_words(error, rank))
+
+    atexit.register(exit_if_uncaught)
+
+
+def end_soon_after_main_thread(error: ClusterError, rank: int) -> None:
+    """End this process soon after its main thread, even if another thread never ends.
+
+    Args:
+        error: the first error.
+        rank: that of this worker.
+    """
+
+    def end() -> None:
+        threading.main_thread().join()
+        # At its end, the interpreter waits for threads and runs exit functions.
+        threading.Event().wait(_LAST_SECS)
+        exit_now(exit_code(error, rank), last_words(error, rank))
+
+    threading.Thread(target=end, name="ends the process", daemon=True).start()
+
+
+class ForcedEnd:
+    """End of a block, and of the process if the block does not end in time, after peers were lost.
+
+    Args:
+        rank: that of this worker.
+        break_off: makes the block return; called from another thread.
+        grace_secs: the time that it has.
+    """
+
+    def __init__(self, rank: int, break_off: Callable[[], None], grace_secs: float) -> None:
+        self._rank = rank
         self._break_off = break_off
         self._grace_secs = grace_secs
         self._left = threading.Event()
@@ -84,21 +115,21 @@ class _End:
         self._timer: ExitTimer | None = None
 
     def begin(self, error: ClusterError) -> None:
-        """See to it that the block is left soon; called in a thread of its own."""
-        code = exit_code(error, self._peers.rank)
+        """Break off the block, and wait for its end; called in a thread of its own."""
+        code = exit_code(error, self._rank)
         logger.error(f"Cluster: {error}.")
         with self._lock:
             if self._left.is_set():
                 return
-            # Python's own threads do not run while one holds its lock in C.
-            self._timer = ExitTimer(self._grace_secs + _LAST_SECS, code)
+            # Python threads do not run while one of them holds the interpreter lock in C.
+            self._timer = ExitTimer(self._grace_secs + _TIMER_SECS, code)
         threading.Thread(target=self._break_off, name="breaks off the step", daemon=True).start()
         if not self._left.wait(self._grace_secs):
             logger.error(f"Training did not return within {self._grace_secs:g} s: the process is ended.")
-            exit_now(code, last_words(error, self._peers.rank))
+            exit_now(code, last_words(error, self._rank))
 
     def leave(self) -> None:
-        """Say that the block was left."""
+        """Note the end of the block."""
         with self._lock:
             self._left.set()
             if self._timer is not None:

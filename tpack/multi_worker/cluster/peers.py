@@ -1,58 +1,64 @@
-"""The workers' own line to each other, beside TensorFlow: small values, and who is missing.
+"""The workers' control channel, beside TensorFlow: exchanges of small values, and detection of lost workers.
 
-Tensors travel between TensorFlow's servers, which wait for ever for a process that is stopped, and tell of one that was
-killed by an error about a connection. So workers have a line of their own. Each holds a connection to worker 0 and
-says a few times in `heartbeat_secs` that it is there; worker 0 tells all when one is killed, stopped, cut off, or has
-failed, and who it is. On the same line go values that are small and not tensors of a step: checksums, results of an
-evaluation, states of data.
+TensorFlow's servers, which transfer tensors, wait without limit for a process that is stopped, and report one that was
+killed by an error about a connection. So each worker has a control channel to worker 0 with heartbeats; worker 0
+reports to all which one was killed, is stopped, has no network, or has failed. The same channel exchanges small values
+that are not tensors of a step: checksums, results of an evaluation, states of data.
 
     peers = connect_peers(resolve_cluster())
     losses = peers.gather("loss", loss)      # in all workers: the losses of all, by rank
     seed = peers.broadcast("seed", seed)     # that of worker 0, in all
 
-All workers make the same calls in the same order; those that do not are an error that says who is where.
+All workers make the same calls in the same order; otherwise every worker raises an error that lists each one's call.
 """
 
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tpack.errors import ClusterError, ConfigError, PeerLostError
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
-from tpack.multi_worker.cluster.exit_codes import end_soon_after_main_thread, end_with_code_of_uncaught
+from tpack.multi_worker.cluster.peer_failure import (
+    GRACE_SECS,
+    ForcedEnd,
+    end_soon_after_main_thread,
+    set_exit_code_of_uncaught,
+)
 from tpack.multi_worker.control.client import ControlClient
-from tpack.multi_worker.control.handshake import RendezvousOptions, connect, is_proven, present, receive
+from tpack.multi_worker.control.handshake import HELLO_SECS, RendezvousOptions, connect, is_proven, present
+from tpack.multi_worker.control.messages import receive_now
 from tpack.multi_worker.control.server import FAREWELL_SECS, ControlServer, Timeouts
 from tpack.utils import serialize
 from tpack.utils.validation import check_arguments, check_count, check_number, check_text
 
 LARGEST_VALUE_BYTES = 1 << 28
-"""The most bytes that one worker may give to one exchange."""
+"""The limit of one worker's value in one exchange."""
 
 _RETRY_SECS = 0.05
 _LOOK_SECS = 1.0
 
 _LEFT: dict[tuple[str, int], str] = {}
-"""The number of the last line that this process has closed, for each address of a worker 0 and rank."""
+"""The nonce of the last control channel that this process has closed, by the address of worker 0 and rank."""
 
 
 class Peers:
-    """The workers of a cluster, as one of them sees the others; made by `connect_peers`.
+    """Communication of one worker with the others; made by `connect_peers`.
 
     A process that is alone has peers too, of size 1, and exchanges with itself.
 
     Args:
-        line: the connection to worker 0; None for a process that is alone.
-        rank: the number of this worker.
-        size: how many there are.
-        limits: how long what may take.
-        hub: what serves all; in worker 0 only.
+        line: the client of the control channel; None for a process that is alone.
+        rank: that of this worker.
+        size: the number of workers.
+        limits: the timeouts.
+        hub: the server; in worker 0 only.
 
     Attributes:
-        rank: the number of this worker; that of a parameter server comes after those of the workers.
-        size: how many workers there are.
+        rank: that of this worker; parameter servers come after the workers.
+        size: the number of workers.
     """
 
     def __init__(
@@ -72,39 +78,37 @@ class Peers:
         """Wait until all workers are connected.
 
         Raises:
-            PeerLostError: Not all came; the message names those that are missing.
+            PeerLostError: Workers are missing; the message names them.
         """
-        # Worker 0 says who is missing, and may have begun later than this one.
+        # Worker 0 reports the missing ones, and may have started later than this one.
         if self._line is not None and not self._line.wait_until_heard("complete", 2 * self._limits.timeout_secs):
             self.check()
-            raise PeerLostError("worker 0 did not say that all have come", (0,))
+            raise PeerLostError("worker 0 did not report that all are connected", (0,))
 
     def gather(self, topic: str, value: Any, *, timeout_secs: float | None = None) -> list[Any]:
-        """Give a value to all workers, and return the values of all, by rank.
-
-        All workers call it, with the same topic, and wait for each other.
+        """Return the values of all workers, by rank; all call it, and wait for each other.
 
         Args:
-            topic: what it is about; the same in all.
-            value: made of None, numbers, text, bytes, lists, dicts and numpy arrays, in all at most 256 MiB. A tuple
+            topic: the name of the exchange, the same in all workers.
+            value: made of None, numbers, text, bytes, lists, dicts and numpy arrays, at most 256 MiB together. A tuple
                 becomes a list; arrays keep shape and dtype.
-            timeout_secs: how long to wait for the others; None is as long as `connect_peers` was told.
+            timeout_secs: the timeout; None is that of `connect_peers`.
 
         Raises:
-            DataPointError: The value cannot be sent.
+            DataPointError: The value cannot be serialized.
             ConfigError: It is too large.
-            PeerLostError: A worker was lost, or did not come; the message names it.
+            PeerLostError: A worker was lost, or did not call it in time; the message names it.
             ClusterError: The workers are in different calls, or one of them has ended already.
         """
         return [serialize.loads(each) for each in self._exchange(topic, serialize.dumps(value), timeout_secs)]
 
     def broadcast(self, topic: str, value: Any = None, *, root: int = 0, timeout_secs: float | None = None) -> Any:
-        """Return one worker's value, in all.
+        """Return the value of one worker, in all.
 
         Args:
-            topic: what it is about; the same in all.
-            value: that of the root; see `gather`. What the others give is left aside.
-            root: the rank of the worker whose value it is; the same in all.
+            topic: see `gather`.
+            value: that of the root; the values of others are ignored.
+            root: the rank of the worker that has the value; the same in all.
             timeout_secs: see `gather`.
 
         Raises:
@@ -115,10 +119,10 @@ class Peers:
         return serialize.loads(self._exchange(f"{topic} from worker {root}", data, timeout_secs)[root])
 
     def barrier(self, topic: str, *, timeout_secs: float | None = None) -> None:
-        """Wait until all workers have come.
+        """Wait until all workers have called it.
 
         Args:
-            topic: what for; the same in all.
+            topic: see `gather`.
             timeout_secs: see `gather`.
 
         Raises:
@@ -127,10 +131,10 @@ class Peers:
         self._exchange(topic, b"", timeout_secs)
 
     def note_step(self, step: int) -> None:
-        """Say which step this worker begins; it costs no more than keeping a number.
+        """Set the current step, which the next heartbeat reports.
 
         A worker that stays in a step for `straggler_secs` while others are further, or wait for it in an exchange, is
-        named in the log of all. One that ends with fewer steps than others make is an error in all.
+        named in the log of all. A worker that ends with fewer steps than the others is an error in all.
 
         Args:
             step: its number; called before each step.
@@ -139,28 +143,28 @@ class Peers:
             self._line.step = step
 
     def on_lost(self, function: Callable[[ClusterError], None]) -> None:
-        """Have a function called once, in a thread of its own, when the workers cannot go on together.
+        """Call a function once, in a thread of its own, when the workers cannot go on together.
 
         Args:
-            function: is given the error, which says what happened: to end a step that waits for a lost worker.
+            function: gets the error; it can end a step that waits for a lost worker.
         """
         if self._line is not None:
             self._line.on_error(function)
 
     def on_stall(self, whom: Callable[[], Iterable[int]]) -> None:
-        """Have a function asked, in a thread of its own, whom this worker waits for in a step that takes too long.
+        """Call a function, in a thread of its own, in a step that takes too long, for the workers that it waits for.
 
-        In synchronous training all workers are in the same step, and those that wait look like the one that is slow.
-        Who waits for nobody, and is waited for, is named in the log of all.
+        In synchronous training all workers are in the same step, and those that wait look like the slow one. A worker
+        that others wait for, and that does not wait itself, is named in the log of all.
 
         Args:
-            whom: returns the ranks of those whose part of the step has not come; none, if it is not waiting.
+            whom: returns the ranks whose part of the step is missing; none if this worker does not wait.
         """
         if self._line is not None:
             self._line.on_stall(whom)
 
     def serve_until_end(self) -> None:
-        """Wait until all workers have ended; what a parameter server does while they train.
+        """Wait until all workers have ended, as a parameter server does.
 
         Raises:
             PeerLostError: A worker, or another parameter server, was lost.
@@ -169,7 +173,7 @@ class Peers:
             self.check()
 
     def check(self) -> None:
-        """Raise what has gone wrong, if anything has.
+        """Raise the first error, if there is one.
 
         Raises:
             PeerLostError: A worker was lost, or failed.
@@ -181,19 +185,19 @@ class Peers:
 
     @property
     def error(self) -> ClusterError | None:
-        """What has gone wrong, for `check`; a new object each time, since a raised one keeps where it was raised."""
+        """The first error, for `check`; a new object each time, since a raised one keeps its traceback."""
         error = None if self._line is None else self._line.error
         return None if error is None else type(error)(*error.args)
 
     def wait_until_lost(self) -> bool:
-        """Wait as long as it takes to know that another worker was lost; return whether one was."""
+        """Wait as long as the detection of a lost worker takes; return whether one was lost."""
         return self._line is not None and self._line.wait_for_error(1.5 * self._limits.heartbeat_secs)
 
     def report_failure(self, text: str) -> None:
-        """Tell the others why this process is about to end; nothing, if it ends since another was lost.
+        """Report to the others why this process ends, unless it ends because another was lost.
 
         Args:
-            text: what went wrong here.
+            text: the error.
         """
         if self._line is None or self._line.error is not None or self._is_closed:
             return
@@ -202,10 +206,7 @@ class Peers:
         self._line.wait_until_heard("heard", FAREWELL_SECS)
 
     def close(self) -> None:
-        """End in order: no loss for the others.
-
-        Worker 0 waits until the others have ended too, since it is the one that they are connected to.
-        """
+        """End in order, which is not a loss for the others; worker 0, the server, waits until they have ended."""
         if self._line is None or self._is_closed:
             return
         self._is_closed = True
@@ -231,15 +232,15 @@ class Peers:
             check_number("Peers.gather", "timeout_secs", timeout_secs, 0, is_low_allowed=False)
         if len(data) > LARGEST_VALUE_BYTES:
             raise ConfigError(
-                f"the value for {topic!r} has {len(data)} bytes: expected at most {LARGEST_VALUE_BYTES}; tensors of a "
-                "step go through TensorFlow, and files through a file system"
+                f"Peers.gather got a value of {len(data)} bytes for {topic!r}: expected at most {LARGEST_VALUE_BYTES}; "
+                "use TensorFlow for tensors of a step, and a file system for files"
             )
         if self._line is None:
             return [data]
         if self.rank >= self.size:
-            raise ClusterError(f"a parameter server exchanges nothing with the workers: {topic!r}")
+            raise ClusterError(f"Peers.gather got {topic!r} in a parameter server: expected a worker")
         if self._is_closed:
-            raise ClusterError(f"worker {self.rank} has closed its line to the others: {topic!r} cannot be exchanged")
+            raise ClusterError(f"worker {self.rank} has closed its control channel: {topic!r} cannot be exchanged")
         secs = self._limits.timeout_secs if timeout_secs is None else timeout_secs
         with self._turn:
             self.check()
@@ -262,18 +263,18 @@ def connect_peers(
 ) -> Peers:
     """Connect this worker to the others; all workers call it, once, and wait for each other.
 
-    A parameter server calls it too, if it is to be watched as the workers are, and to end when they do; see
+    A parameter server calls it too, to be watched as the workers are, and to end when they do; see
     `Peers.serve_until_end`. It exchanges no values, and its rank comes after those of the workers.
 
     Args:
-        member: this process. One that is alone is connected to nobody.
-        heartbeat_secs: after how long of silence a worker is taken for lost. One that is killed is found at once.
-        straggler_secs: after how long a worker that others wait for is named in the log; at least `heartbeat_secs`.
+        member: this process; a single one is not connected.
+        heartbeat_secs: of silence, after which a worker is lost. A killed worker is detected at once.
+        straggler_secs: after which a worker that others wait for is named in the log; at least `heartbeat_secs`.
         timeout_secs: how long each waits for the others, here and in each exchange.
 
     Raises:
-        ConfigError: The process is an evaluator, or a number cannot be.
-        ClusterError: Not all came in time, and which; or this one was refused, and why; or the port is in use.
+        ConfigError: The process is an evaluator, or a number is out of range.
+        ClusterError: Workers are missing, or this one was refused, or the port is in use; the message says which.
 
     Example:
         ``peers = connect_peers(resolve_cluster())``
@@ -286,43 +287,86 @@ def connect_peers(
     )
     size, point = member.num_workers, member.meeting
     if member.job == "evaluator":
-        raise ConfigError(f"an evaluator stands beside those that train, and has no peers: {member}")
+        raise ConfigError(f"connect_peers got an evaluator, which has no peers: expected a worker or a ps ({member})")
     rank = size + member.index if member.rank is None else member.rank
     if size == 1 and not member.cluster.get("ps"):
         return Peers(None, 0, 1, limits)
     if point is None:
-        raise ConfigError(f"nothing says where worker 0 listens: expected a member that resolve_cluster made; {member}")
+        raise ConfigError(
+            f"connect_peers got a member without a meeting point: expected one of resolve_cluster, {member}"
+        )
     peers = _connected(point, rank, limits)
     try:
         peers.wait_until_complete()
     except BaseException:
         peers.close()
         raise
-    end_with_code_of_uncaught(rank)
+    set_exit_code_of_uncaught(rank)
     peers.on_lost(lambda error: end_soon_after_main_thread(error, rank))
     return peers
+
+
+@check_arguments
+@contextmanager
+def ended_by_loss(
+    peers: Peers,
+    break_off: Callable[[], None],
+    *,
+    lost_connection: tuple[type[Exception], ...] = (),
+    grace_secs: float = GRACE_SECS,
+) -> Iterator[None]:
+    """Run a block that ends when the workers cannot go on together, whatever it waits for.
+
+    An error of the block itself is reported to the others, which end with its message.
+
+    Args:
+        peers: the workers.
+        break_off: makes the block return, as closing a session does; called from another thread.
+        lost_connection: errors that a lost worker causes here, before or after its loss is detected. After such an
+            error, the detection is waited for, for `heartbeat_secs`.
+        grace_secs: how long after a loss the block may go on; then the process ends.
+
+    Raises:
+        PeerLostError: A worker was lost, or failed. Uncaught, it ends the process with `EXIT_PEER_LOST`.
+        ClusterError: The workers made different calls or numbers of steps.
+    """
+    end = ForcedEnd(peers.rank, break_off, grace_secs)
+    peers.on_lost(end.begin)
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, lost_connection):
+            peers.wait_until_lost()
+        lost = peers.error
+        if lost is None:
+            peers.report_failure(f"{type(error).__name__}: {str(error).strip()[:1000]}")
+            raise
+        if isinstance(error, ClusterError):
+            raise
+        raise lost from error
+    else:
+        peers.check()
+    finally:
+        end.leave()
 
 
 def _connected(point: RendezvousOptions, rank: int, limits: Timeouts) -> Peers:
     if rank == 0:
         hub = ControlServer(point, limits)
         return Peers(ControlClient(hub.start(), point.size, limits), rank, point.size, limits, hub=hub)
-    connection, number = _come(point, rank, limits.timeout_secs)
-
-    def leave() -> None:
-        _LEFT[point.master, rank] = number
-
-    return Peers(ControlClient(connection, point.size, limits, on_closed=leave), rank, point.size, limits)
+    connection, number = _admitted(point, rank, limits.timeout_secs)
+    line = ControlClient(connection, point.size, limits, on_closed=lambda: _LEFT.update({(point.master, rank): number}))
+    return Peers(line, rank, point.size, limits)
 
 
-def _come(point: RendezvousOptions, rank: int, timeout_secs: float) -> tuple[socket.socket, str]:
-    """Return a connection to worker 0, which has let this worker in, and the number that it is known by there."""
+def _admitted(point: RendezvousOptions, rank: int, timeout_secs: float) -> tuple[socket.socket, str]:
+    """Return a connection to worker 0 after the handshake, and this side's nonce."""
     deadline = time.monotonic() + timeout_secs
     while True:
         connection = connect(point, rank, deadline)
-        why = "is still in the training before"
+        why = "is still in the last training"
         try:
-            number = _ask(connection, point, rank)
+            number = _handshake(connection, point, rank)
         except OSError as error:
             connection.close()
             why = f"was lost: {error}"
@@ -335,20 +379,22 @@ def _come(point: RendezvousOptions, rank: int, timeout_secs: float) -> tuple[soc
             connection.close()
         if time.monotonic() > deadline:
             raise ClusterError(
-                f"worker {rank} was not let in within {timeout_secs:g} s: worker 0 at {point.master} {why}"
+                f"worker {rank} was not admitted within {timeout_secs:g} s: worker 0 at {point.master} {why}"
             )
-        # The listener of the rendezvous, or of the training before, was still there.
+        # The server of the rendezvous, or of the last training, was still there.
         time.sleep(_RETRY_SECS)
 
 
-def _ask(connection: socket.socket, point: RendezvousOptions, rank: int) -> str | None:
-    """Return the number by which worker 0 has let this worker in; None if it is to ask again."""
+def _handshake(connection: socket.socket, point: RendezvousOptions, rank: int) -> str | None:
+    """Return this side's nonce; None if worker 0 asks to try again."""
     purpose = "line" if rank < point.size else "watch"
     number, theirs = present(connection, point, rank, purpose, left=_LEFT.get((point.master, rank)))
-    answer = receive(connection)
+    answer = receive_now(connection, HELLO_SECS)
     refused = answer.get("refused")
-    if refused is not None and refused != "again":
-        raise ClusterError(f"worker {rank} of {point.size} is told by worker 0 at {point.master}: {refused}")
-    if refused is None and not is_proven(answer.get("proof"), point.secret, "line", number, theirs, {"let_in": rank}):
-        raise ClusterError(f"who answers at {point.master} does not know the secret of worker {rank}")
-    return number if refused is None else None
+    if refused == "again":
+        return None
+    if refused is not None:
+        raise ClusterError(f"worker {rank} of {point.size} got from worker 0 at {point.master}: {refused}")
+    if not is_proven(answer.get("proof"), point.secret, "line", number, theirs, {"let_in": rank}):
+        raise ClusterError(f"the server at {point.master} does not know the secret of worker {rank}")
+    return number

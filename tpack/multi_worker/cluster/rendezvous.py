@@ -1,54 +1,51 @@
-"""Where workers meet that know their number and one address: the first of them gives out the addresses of all.
+"""Rendezvous of workers that know their ranks and one address: the first distributes the addresses of all.
 
     worker r                                    worker 0, at the known address
-    connect, again and again  ----------------> accept
-                              <---------------- challenge: a number used once; whether there is a secret
-    join: rank, size, port,   ----------------> compare; refuse, or wait for the others
-    proof for the challenge
-                              <---------------- roster of all addresses, with a proof; or who is missing
+    handshake, with its port  ----------------> admit, or refuse with a reason
+                              <---------------- how long it will wait for the others
+                              <---------------- the addresses of all, with a proof; or the missing ranks
 
-What is said before the roster is `tpack.multi_worker.control.handshake`.
-
-A peer that goes before all have come is taken off the list, so that another may come in its place. A stranger is told
-why it is refused and changes nothing. Nothing waits longer than it was told to.
+The handshake is that of the control channel, `tpack.multi_worker.control.handshake`. A peer that disconnects before all are there is
+removed, so that another can take its place. Every wait has a timeout.
 """
 
-import select
+import selectors
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from tpack.errors import ClusterError, ConfigError
-from tpack.multi_worker.cluster.ports import PortReservation, join_address
+from tpack.multi_worker.cluster.ports import PortReservation
 from tpack.multi_worker.control.handshake import (
+    HELLO_SECS,
     SECRET_VARIABLE,
+    Admission,
+    Newcomer,
     Rejected,
     RendezvousOptions,
-    challenge,
-    check_newcomer,
     connect,
     is_proven,
-    listen,
     present,
     proof,
-    receive,
-    send,
 )
+from tpack.multi_worker.control.messages import Channel, Waker, receive_now
+from tpack.utils.net_address import join_address
 
 _GRACE_SECS = 5.0
+_LOOK_SECS = 0.5
 
 
 @dataclass(frozen=True)
 class RendezvousResult:
-    """What a worker brings home.
+    """Result of a rendezvous.
 
     Attributes:
         addresses: those of all workers, by rank.
-        reservation: what keeps the port of this one.
+        reservation: that of this worker's port.
     """
 
     addresses: tuple[str, ...]
@@ -56,143 +53,119 @@ class RendezvousResult:
 
 
 def meet(point: RendezvousOptions, rank: int) -> RendezvousResult:
-    """Wait until all workers have come; in worker 0, also be the one whom they come to.
+    """Wait until all workers have connected; in worker 0, also serve them.
 
     Args:
-        point: where; the same in all workers.
-        rank: the number of this worker.
+        point: the address, the same in all workers.
+        rank: that of this worker.
 
     Raises:
-        ClusterError: Not all came in time, and which; or this one was refused, and why; or the address is in use.
-        ConfigError: The address is not one of this machine, which runs worker 0.
+        ClusterError: Workers are missing; or this one was refused; or the address is in use, or is not one of this
+            machine, which runs worker 0. The message says which.
     """
     if rank:
         return _join(point, rank)
-    host = _Host(point)
-    with host.open():
+    with _Host(point).open():
         return _join(point, rank)
 
 
-# Worker 0, whom all come to.
-
-
 class _Host:
-    """Listens, lets workers in, and tells them all when the last has come or the time is over.
+    """Server of the rendezvous, in worker 0.
 
     Args:
-        point: where.
+        point: where to listen.
     """
 
     def __init__(self, point: RendezvousOptions) -> None:
         self._point = point
-        self._lock = threading.Lock()
-        self._joined: dict[int, tuple[str, str]] = {}
-        self._refused: list[str] = []
+        self._joined: dict[int, tuple[str, Newcomer]] = {}
         self._deadline = time.monotonic() + point.timeout_secs
-        self._threads: list[threading.Thread] = []
-        # The reading end is readable for all threads when the writing end is closed: the meeting is over.
-        self._over, self._ends = socket.socketpair()
+        self._selector = selectors.DefaultSelector()
+        self._is_over = False
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Listen for the time of a block; at its end everybody has been told."""
-        with listen(self._point, self._deadline) as listener:
-            acceptor = threading.Thread(target=self._accept, args=(listener,), name="rendezvous", daemon=True)
-            acceptor.start()
+        """Serve during a block, in a thread; at its end all peers have an answer."""
+        with self._selector:
+            self._admission = Admission(self._point, self._deadline, self._selector, self._admit)
+            self._waker = Waker()
+            self._selector.register(self._waker, selectors.EVENT_READ, lambda: None)
+            thread = threading.Thread(target=self._serve, name="rendezvous", daemon=True)
+            thread.start()
             try:
                 yield
             finally:
-                self._finish()
-                acceptor.join()
-                for thread in self._threads:
-                    thread.join(_GRACE_SECS)
-                self._over.close()
+                self._is_over = True
+                self._waker.wake()
+                thread.join()
+                self._waker.close()
 
-    def _accept(self, listener: socket.socket) -> None:
-        poll = select.poll()
-        poll.register(listener, select.POLLIN)
-        poll.register(self._over, select.POLLIN)
-        while True:
-            ready = {descriptor for descriptor, _ in poll.poll()}
-            if self._over.fileno() in ready:
-                return
-            with suppress(OSError):
-                connection, _ = listener.accept()
-                thread = threading.Thread(target=self._serve, args=(connection,), name="rendezvous", daemon=True)
-                self._threads.append(thread)
-                thread.start()
+    def _serve(self) -> None:
+        try:
+            while not self._is_over and time.monotonic() < self._deadline:
+                wait_secs = min(self._deadline - time.monotonic(), _LOOK_SECS)
+                for key, _ in self._selector.select(max(wait_secs, 0.0)):
+                    key.data()
+                self._admission.look(time.monotonic())
+        finally:
+            self._admission.close()
+            self._answer()
+            for _, newcomer in self._joined.values():
+                newcomer.channel.close()
 
-    def _serve(self, connection: socket.socket) -> None:
-        """Talk to one peer until it is told something, or goes."""
-        with connection, suppress(OSError):
-            number = challenge(connection, self._point)
-            try:
-                told = receive(connection)
-                rank, address = self._let_in(told, number, connection)
-            except (ValueError, TypeError, KeyError) as error:
-                self._refuse(connection, f"what it said cannot be read ({error})")
-            except Rejected as refusal:
-                self._refuse(connection, str(refusal))
-            else:
-                self._wait_with(connection, rank, address, (str(told["number"]), number))
-
-    def _refuse(self, connection: socket.socket, why: str) -> None:
-        with self._lock:
-            self._refused.append(f"{connection.getpeername()[0]}: {why}")
-        send(connection, {"refused": why})
-
-    def _let_in(self, told: dict[str, Any], number: str, connection: socket.socket) -> tuple[int, str]:
-        """Put a peer on the list and return its rank and address, if everything that it says is right."""
-        said = check_newcomer(connection, self._point, told, number)
+    def _admit(self, newcomer: Newcomer) -> None:
+        rank, said = newcomer.rank, newcomer.said
         if said["for"] != "meeting":
-            # It was given the addresses already, and comes before worker 0 listens for what it wants now.
+            # It has the addresses already, and connects before worker 0 listens for its control channel.
             raise Rejected("again")
-        rank, address = said["rank"], join_address(connection.getpeername()[0], said["port"])
-        with self._lock:
-            if rank in self._joined:
-                raise Rejected(f"worker {rank} has come already, from {self._joined[rank][0]}")
-            self._joined[rank] = (address, number)
-            is_complete = len(self._joined) == self._point.size
-        if is_complete:
-            self._finish()
-        return rank, address
+        address = join_address(newcomer.peer, said["port"])
+        if rank in self._joined:
+            raise Rejected(f"worker {rank} is connected already, from {self._joined[rank][0]}")
+        newcomer.channel.send({"waits_secs": max(self._deadline - time.monotonic(), 0.0)})
+        newcomer.channel.flush()
+        self._joined[rank] = address, newcomer
+        self._selector.register(newcomer.channel, selectors.EVENT_READ, partial(self._remove, rank))
+        if len(self._joined) == self._point.size:
+            self._is_over = True
 
-    def _wait_with(self, connection: socket.socket, rank: int, address: str, numbers: tuple[str, str]) -> None:
-        """Keep a peer that was let in until the meeting is over; forget it if it goes before that."""
-        send(connection, {"waits_secs": max(self._deadline - time.monotonic(), 0.0)})
-        poll = select.poll()
-        poll.register(connection, select.POLLIN)
-        poll.register(self._over, select.POLLIN)
-        ready = {descriptor for descriptor, _ in poll.poll(max(self._deadline - time.monotonic(), 0.0) * 1000)}
-        with self._lock:
-            addresses = [self._joined[each][0] for each in sorted(self._joined)]
-            is_complete = len(addresses) == self._point.size
-            if connection.fileno() in ready and not is_complete:
-                # It has nothing to say, so that it has gone.
-                self._joined.pop(rank, None)
-                return
-        if is_complete:
-            roster = {"addresses": addresses, "proof": proof(self._point.secret, "roster", *numbers, addresses)}
-            send(connection, roster)
-        else:
-            send(connection, {"missing": self._missing()})
+    def _remove(self, rank: int) -> None:
+        """Remove a peer whose connection is readable: it sends nothing, so that the connection has ended."""
+        if not self._is_over:
+            _, newcomer = self._joined.pop(rank)
+            self._selector.unregister(newcomer.channel)
+            newcomer.channel.close()
+
+    def _answer(self) -> None:
+        """Send all peers the addresses, or the missing ranks."""
+        addresses = [address for _, (address, _) in sorted(self._joined.items())]
+        open_channels: set[Channel] = set()
+        for _, newcomer in self._joined.values():
+            answer: dict[str, object] = {"missing": self._missing()}
+            if len(addresses) == self._point.size:
+                sealed = proof(self._point.secret, "roster", *newcomer.numbers, addresses)
+                answer = {"addresses": addresses, "proof": sealed}
+            newcomer.channel.send(answer)
+            self._selector.modify(newcomer.channel, selectors.EVENT_WRITE, newcomer.channel)
+            open_channels.add(newcomer.channel)
+        self._selector.unregister(self._waker)
+        until = time.monotonic() + _GRACE_SECS
+        while open_channels and time.monotonic() < until:
+            for key, _ in self._selector.select(until - time.monotonic()):
+                with suppress(OSError):
+                    key.data.flush()
+                    if key.data.has_unsent:
+                        continue
+                self._selector.unregister(key.data)
+                open_channels.remove(key.data)
 
     def _missing(self) -> str:
-        with self._lock:
-            absent = sorted(set(range(self._point.size)) - self._joined.keys())
-            refused = list(dict.fromkeys(self._refused))
+        absent = sorted(set(range(self._point.size)) - self._joined.keys())
         names = ", ".join(map(str, absent[:20])) + (f" and {len(absent) - 20} more" if len(absent) > 20 else "")
         is_late = time.monotonic() >= self._deadline
         limit = f"did not come within {self._point.timeout_secs:g} s" if is_late else "had not come when worker 0 ended"
+        refused = list(dict.fromkeys(self._admission.refused))[:10]
         text = f"of {self._point.size} workers {len(absent)} {limit}: {names}"
-        return f"{text}. Refused were {'; '.join(refused[:10])}" if refused else text
-
-    def _finish(self) -> None:
-        """Say that the meeting is over; may be said more than once."""
-        self._ends.close()
-
-
-# Each worker.
+        return f"{text}. Refused were {'; '.join(refused)}" if refused else text
 
 
 def _join(point: RendezvousOptions, rank: int) -> RendezvousResult:
@@ -200,7 +173,7 @@ def _join(point: RendezvousOptions, rank: int) -> RendezvousResult:
     with connect(point, rank, deadline) as connection:
         reservation = PortReservation(connection.getsockname()[0])
         try:
-            return RendezvousResult(_talk(connection, point, rank, reservation.port), reservation)
+            return RendezvousResult(_received_addresses(connection, point, rank, reservation.port), reservation)
         except BaseException as error:
             reservation.close()
             if isinstance(error, OSError | ValueError | TypeError | KeyError) and not isinstance(error, ConfigError):
@@ -210,17 +183,15 @@ def _join(point: RendezvousOptions, rank: int) -> RendezvousResult:
             raise
 
 
-def _talk(connection: socket.socket, point: RendezvousOptions, rank: int, port: int) -> tuple[str, ...]:
-    """Join, and return the addresses of all."""
+def _received_addresses(connection: socket.socket, point: RendezvousOptions, rank: int, port: int) -> tuple[str, ...]:
     number, theirs = present(connection, point, rank, "meeting", port=port)
-    answer = receive(connection)
+    answer = receive_now(connection, HELLO_SECS)
     if "waits_secs" in answer:
-        connection.settimeout(float(answer["waits_secs"]) + _GRACE_SECS)
-        answer = receive(connection)
+        answer = receive_now(connection, float(answer["waits_secs"]) + _GRACE_SECS)
     for why in ("refused", "missing"):
         if why in answer:
-            raise ClusterError(f"worker {rank} of {point.size} is told by worker 0 at {point.master}: {answer[why]}")
+            raise ClusterError(f"worker {rank} of {point.size} got from worker 0 at {point.master}: {answer[why]}")
     addresses = answer["addresses"]
     if not is_proven(answer["proof"], point.secret, "roster", number, theirs, addresses):
-        raise ClusterError(f"the {SECRET_VARIABLE} of who answers at {point.master} is not that of worker {rank}")
+        raise ClusterError(f"the {SECRET_VARIABLE} of the server at {point.master} is not that of worker {rank}")
     return tuple(addresses)

@@ -1,15 +1,23 @@
-"""Who am I: the place of this process in a cluster, by arguments, by what its launcher says, or by a rendezvous."""
+"""The place of this process in a cluster: from arguments, the launcher's variables, or a rendezvous."""
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tpack.errors import ConfigError
-from tpack.multi_worker.cluster.cluster_spec import ClusterMember, ClusterRank, ClusterTask
-from tpack.multi_worker.cluster.environment import LauncherInfo, find_in_environment, launch_of, meeting_address
-from tpack.multi_worker.cluster.ports import parse_address
+from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.cluster.rendezvous import meet
 from tpack.multi_worker.control.handshake import SECRET_VARIABLE, RendezvousOptions
 from tpack.utils import logger
+from tpack.utils.launch_env import (
+    ClusterRank,
+    ClusterTask,
+    LauncherInfo,
+    control_address,
+    launch_token,
+    read_launch_env,
+)
+from tpack.utils.net_address import parse_address
 from tpack.utils.validation import check_arguments, check_number
 
 
@@ -20,109 +28,63 @@ def resolve_cluster(
     environment: Mapping[str, str] | None = None,
     timeout_secs: float = 300.0,
 ) -> ClusterMember:
-    """Find out which process of which cluster this is, and say so in one line of the log.
+    """Return the place of this process in its cluster, and log it.
 
-    What is given counts before what the environment says; there `TF_CONFIG` counts first, then ``RANK`` and
-    ``WORLD_SIZE`` as torchrun sets them, Slurm, Open MPI, other MPIs; else the process is alone. Where only ranks are
-    known, the processes meet at ``MASTER_ADDR`` and ``MASTER_PORT``, and the first gives out the addresses: all of them
-    have to call this, once.
+    An argument comes before the environment; there `TF_CONFIG` comes first, then ``RANK`` and ``WORLD_SIZE`` of
+    torchrun, Slurm, Open MPI, other MPIs; otherwise the process is alone. Where only ranks are known, the processes
+    meet at ``MASTER_ADDR`` and ``MASTER_PORT``, and the first distributes the addresses: all have to call this, once.
 
     Args:
         given: the place of this process, if it is known.
         environment: its variables; None are those of the process.
-        timeout_secs: how long to wait for the others, where they have to meet.
+        timeout_secs: the timeout of the rendezvous.
 
     Raises:
-        ConfigError: What is said is malformed or contradicts itself; the message shows the field.
-        ClusterError: The others did not come in time, or they are of another job, or have another secret.
+        ConfigError: A variable is malformed, or two contradict each other; the message shows it.
+        ClusterError: Other processes are missing, belong to another job, or have another secret.
 
     Example:
         ``member = resolve_cluster()``, and then ``if member.is_chief: ...``
     """
     limit = check_number("resolve_cluster", "timeout_secs", timeout_secs, 0, is_low_allowed=False)
     variables = os.environ if environment is None else environment
-    found = find_in_environment(variables) if given is None else LauncherInfo(given, "its arguments")
+    found = read_launch_env(variables) if given is None else LauncherInfo(given, "its arguments")
     if found.incomplete:
-        raise ConfigError(f"{found.incomplete}; or unset what is there, if this process is to be alone")
-    member = _member(found, variables, limit)
-    logger.info("Cluster: %s.", member)
-    return member
-
-
-def check_only_process(owner: str) -> None:
-    """Refuse to train in one of several processes that a launcher started to train together.
-
-    For what trains on the devices of one machine: each process would train a whole model by itself, and write over the
-    others' files. What trains in several processes takes its place among them from `resolve_cluster` instead.
-
-    Args:
-        owner: who is to train.
-
-    Raises:
-        ConfigError: There are several, or a variable cannot be read.
-    """
-    found = find_in_environment(os.environ)
-    if found.size > 1:
-        unset = " ".join(f"-u {name}" for name in _variables_of_several())
-        raise ConfigError(
-            f"{owner} trains on the devices of one machine, and {found.variable} says that this is one of {found.size} "
-            "processes: each would train alone. Start one process; or, if each is to train a model of its own, in a "
-            f"directory of its own, start them without what says so (env {unset} python ...)"
-        )
-
-
-def _variables_of_several() -> list[str]:
-    """Return all variables by which this is one of several processes."""
-    environment, names = dict(os.environ), []
-    while (found := find_in_environment(environment)).size > 1:
-        names.append(found.variable)
-        del environment[found.variable]
-    return names
-
-
-def _member(found: LauncherInfo, environment: Mapping[str, str], timeout_secs: float) -> ClusterMember:
+        raise ConfigError(f"{found.incomplete}; or neither, for a process that is alone")
     place = found.place
     if isinstance(place, ClusterTask):
-        return _listed(place, found, environment, timeout_secs)
-    if place is None or place.size == 1:
-        return ClusterMember(source=found.source, has_own_gpus=found.has_own_gpus)
-    return _met(place, found, environment.get(SECRET_VARIABLE) or None, timeout_secs)
+        member = _listed(place, found, variables, limit)
+    elif place is None or place.size == 1:
+        member = ClusterMember(source=found.source, has_own_gpus=found.has_own_gpus)
+    else:
+        member = _met(place, found, variables.get(SECRET_VARIABLE) or None, limit)
+    logger.info("Cluster: %s.", member)
+    return member
 
 
 def _listed(
     task: ClusterTask, found: LauncherInfo, environment: Mapping[str, str], timeout_secs: float
 ) -> ClusterMember:
-    """Return a member of a cluster whose addresses are known."""
     cluster = {job: tuple(addresses) for job, addresses in task.cluster.items()}
-    member = ClusterMember(cluster, task.job, task.index)
-    neighbours = [
-        address for addresses in cluster.values() for address in addresses if _host(address) == _host_of(member)
-    ]
-    here = neighbours.index(member.address) if member.address is not None else 0
-    meeting = None
-    if not member.is_alone:
-        address = meeting_address(environment, member.workers)
-        token = f"{launch_of(environment)} {' '.join(member.workers)}".strip()
-        secret = environment.get(SECRET_VARIABLE) or None
-        meeting = RendezvousOptions(address, member.num_workers, token, secret, timeout_secs)
-    return ClusterMember(
-        cluster,
-        task.job,
-        task.index,
-        local_rank=here,
-        local_size=max(1, len(neighbours)),
-        source=found.source,
-        has_own_gpus=found.has_own_gpus,
-        meeting=meeting,
-    )
+    member = ClusterMember(cluster, task.job, task.index, source=found.source, has_own_gpus=found.has_own_gpus)
+    if member.address is not None:
+        host = _host(member.address)
+        here = [address for addresses in cluster.values() for address in addresses if _host(address) == host]
+        member = replace(member, local_rank=here.index(member.address), local_size=len(here))
+    if member.is_alone:
+        return member
+    token = f"{launch_token(environment)} {' '.join(member.workers)}".strip()
+    secret = environment.get(SECRET_VARIABLE) or None
+    address = control_address(environment, member.workers)
+    return replace(member, meeting=RendezvousOptions(address, member.num_workers, token, secret, timeout_secs))
 
 
 def _met(place: ClusterRank, found: LauncherInfo, secret: str | None, timeout_secs: float) -> ClusterMember:
-    """Return a member of a cluster whose addresses the first worker gives out."""
+    """Return a member of a cluster whose addresses the first worker distributes."""
     if place.master is None:
         raise ConfigError(
-            f"{found.source} say that this is worker {place.rank} of {place.size}, and nothing says where worker 0 is: "
-            "MASTER_ADDR or MASTER_PORT is missing; expected the host of worker 0 and a port that is free there"
+            f"{found.source} got worker {place.rank} of {place.size}, and MASTER_ADDR or MASTER_PORT is missing: "
+            "expected the host of worker 0 and a port that is free there"
         )
     point = RendezvousOptions(place.master, place.size, place.token, secret, timeout_secs)
     meeting = meet(point, place.rank)
@@ -142,8 +104,4 @@ def _met(place: ClusterRank, found: LauncherInfo, secret: str | None, timeout_se
 
 
 def _host(address: str) -> str:
-    return parse_address(address, "an address")[0]
-
-
-def _host_of(member: ClusterMember) -> str | None:
-    return None if member.address is None else _host(member.address)
+    return parse_address("ClusterMember", "an address", address)[0]

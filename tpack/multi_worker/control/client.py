@@ -1,7 +1,7 @@
-"""A worker's side of the line between workers: its connection to worker 0, and what it has heard there.
+"""Client of the control channel: a worker's connection to worker 0.
 
-A thread says a few times in `heartbeat_secs` that this worker is there, and in which step it is; and it takes worker 0
-for lost when nothing comes from there. Whoever waits for something waits here, and is woken by what goes wrong.
+A thread sends heartbeats with the current step, and detects the loss of worker 0. Whoever waits for a message waits
+here, until it arrives or an error does.
 """
 
 import math
@@ -14,7 +14,7 @@ from typing import Any
 
 from tpack.errors import ClusterError, PeerLostError
 from tpack.multi_worker.control.messages import Channel, ControlMessage, Waker
-from tpack.multi_worker.control.server import Timeouts
+from tpack.multi_worker.control.server import Timeouts, lost_connection
 from tpack.utils import logger
 
 
@@ -22,14 +22,14 @@ class ControlClient:
     """The connection of one worker.
 
     Args:
-        connection: to worker 0, which has let this worker in.
-        size: how many workers there are.
-        limits: how long what may take.
-        on_closed: called when it was closed.
+        connection: to worker 0, after the handshake.
+        size: the number of workers.
+        limits: the timeouts.
+        on_closed: called when it is closed.
 
     Attributes:
-        step: the step that this worker is in; written by whoever trains.
-        error: what went wrong first, or None.
+        step: the current step; written by the trainer.
+        error: the first error, or None.
     """
 
     def __init__(
@@ -52,39 +52,39 @@ class ControlClient:
         self._thread.start()
 
     def send(self, header: dict[str, Any], data: bytes = b"") -> None:
-        """Have a message sent."""
+        """Send a message, in the thread."""
         self._channel.send({**header, "step": self.step}, data)
         self._waker.wake()
 
     def wait_until_heard(self, what: str, secs: float) -> bool:
-        """Wait until worker 0 has said something, or something goes wrong; return whether it has.
+        """Wait for a message or an error; return whether the message has arrived.
 
         Args:
-            what: the word that is waited for.
-            secs: how long to wait.
+            what: the kind of the message.
+            secs: the timeout.
         """
         with self._changed:
             self._changed.wait_for(lambda: what in self._heard or self.error is not None, secs)
             return what in self._heard
 
     def wait_for_result(self, number: int, secs: float) -> list[bytes] | None:
-        """Wait for the values of an exchange; None if they did not come.
+        """Wait for the values of an exchange; None if they did not arrive.
 
         Args:
             number: that of the exchange.
-            secs: how long to wait.
+            secs: the timeout.
         """
         with self._changed:
             self._changed.wait_for(lambda: number in self._results or self.error is not None, secs)
             return self._results.pop(number, None)
 
     def wait_for_error(self, secs: float) -> bool:
-        """Wait until something goes wrong; return whether it has."""
+        """Wait for an error; return whether there is one."""
         with self._changed:
             return self._changed.wait_for(lambda: self.error is not None, secs)
 
     def on_error(self, function: Callable[[ClusterError], None]) -> None:
-        """Have a function called, in a thread of its own, when something goes wrong; at once if it has already."""
+        """Call a function at the first error, in a thread of its own; at once if there is one already."""
         with self._changed:
             self._functions.append(function)
             error = self.error
@@ -92,7 +92,7 @@ class ControlClient:
             self._call(function, error)
 
     def on_stall(self, whom: Callable[[], Iterable[int]]) -> None:
-        """Have a function called, in a thread of its own, when a step has not ended for `straggler_secs`.
+        """Call a function, in a thread of its own, when a step takes longer than `straggler_secs`.
 
         Args:
             whom: returns the ranks of the workers that this one waits for.
@@ -127,7 +127,8 @@ class ControlClient:
             if self._waker in ready:
                 self._waker.clear()
             try:
-                self._take()
+                for message in self._channel.receive():
+                    self._do(message)
                 if time.monotonic() >= beat_at:
                     beat_at = time.monotonic() + self._limits.beat_secs
                     self._channel.send({"do": "beat", "step": self.step})
@@ -137,45 +138,34 @@ class ControlClient:
                 self._lose_worker_0(error)
                 return
             if time.monotonic() > looked_at + self._limits.heartbeat_secs / 2:
-                # This process itself was stopped, or had no time: it cannot know who was silent.
+                # This process itself was stopped, or got no CPU time: the silence may be its own.
                 self._channel.heard_at = time.monotonic()
             looked_at = time.monotonic()
             if looked_at > self._channel.heard_at + self._limits.heartbeat_secs:
                 self._fail(
                     PeerLostError(
-                        f"worker 0 was lost: it has said nothing for {self._limits.heartbeat_secs:g} s. It is stopped, "
-                        "or hangs, or is cut off from this worker",
+                        f"worker 0 was lost: no heartbeat for {self._limits.heartbeat_secs:g} s. It is stopped, or "
+                        "hangs, or its network to this worker is down",
                         (0,),
                     )
                 )
                 return
 
     def _look_at_step(self) -> None:
-        """Ask whom this worker waits for, once in a step that takes too long."""
+        """Report the workers that this one waits for, once in a step that takes too long."""
         step, since = self._seen
         if step != self.step:
             self._seen = (self.step, time.monotonic())
         elif self._whom is not None and time.monotonic() > since + self._limits.straggler_secs:
             self._seen = (step, math.inf)
-            threading.Thread(target=self._tell_whom, args=(self._whom,), name="stalled", daemon=True).start()
-
-    def _tell_whom(self, whom: Callable[[], Iterable[int]]) -> None:
-        self.send({"do": "stalled", "ranks": sorted(whom())})
+            whom = self._whom
+            threading.Thread(
+                target=lambda: self.send({"do": "stalled", "ranks": sorted(whom())}), name="stalled", daemon=True
+            ).start()
 
     def _lose_worker_0(self, error: Exception) -> None:
-        if self._is_closing or "over" in self._heard:
-            return
-        what = (
-            "its connection was closed without a word"
-            if isinstance(error, EOFError)
-            else f"its connection broke ({error})"
-        )
-        text = f"worker 0 was lost: {what}. It was killed, or crashed, or ended without closing"
-        self._fail(PeerLostError(text, (0,)))
-
-    def _take(self) -> None:
-        for message in self._channel.receive():
-            self._do(message)
+        if not self._is_closing and "over" not in self._heard:
+            self._fail(PeerLostError(lost_connection("worker 0", error), (0,)))
 
     def _do(self, message: ControlMessage) -> None:
         said = message.header

@@ -1,54 +1,65 @@
-"""How workers that share one address speak to worker 0: what is sent, and how both sides know whom they speak to.
+"""Both sides of the control channel's handshake: authentication of workers that share one address.
 
     worker r                                    worker 0, at the known address
-    connect, again and again  ----------------> accept
-                              <---------------- challenge: a number used once; whether there is a secret
-    said: rank, size, ...,    ----------------> compare; refuse and say why, or let in
-    proof for the challenge
-                              <---------------- answer, with a proof for the number of worker r
+    connect, with retries     ----------------> accept
+                              <---------------- challenge: a nonce; whether there is a secret
+    rank, size, purpose, ...  ----------------> check; refuse with a reason, or admit
+    with a nonce and a proof
+                              <---------------- answer, with a proof for the nonce of worker r
 
-A proof is an HMAC of what is said and of both sides' numbers, by the secret that all share (``TPACK_CLUSTER_SECRET``).
-The secret itself is never sent, and an old message proves nothing. Without a secret only peers on the same machine are
-let in. Nothing is encrypted: what workers say can be read by who reads the network.
+A proof is an HMAC of the message and of both nonces, keyed with the secret that all share (``TPACK_CLUSTER_SECRET``).
+The secret itself is never sent, and a recorded message proves nothing. Without a secret only peers of the same machine
+are admitted. Nothing is encrypted: the network can read the messages.
 
-The same address serves twice: first workers meet there (`tpack.multi_worker.cluster.rendezvous`), then their own line to worker 0
-begins there (`tpack.multi_worker.cluster.peers`). What a worker has come for is a part of what it says; for a line, also which one
-it has closed, so that a process that comes for its next training is told apart from a second one with the same rank.
+The address has two uses: first the rendezvous (`tpack.multi_worker.cluster.rendezvous`), then the control channel
+(`tpack.multi_worker.cluster.peers`). The purpose is a part of the message; for a control channel, so is the nonce of the one that
+the worker has closed before, which tells a process that starts its next training from a second one of the same rank.
 """
 
+import errno
 import hashlib
 import hmac
 import json
 import secrets
+import selectors
 import socket
-import struct
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from tpack.errors import ClusterError, ConfigError
-from tpack.multi_worker.cluster.ports import is_loopback, parse_address
+from tpack.multi_worker.control.messages import Channel, close_in_children, receive_now, send_now
+from tpack.utils.net_address import is_loopback, parse_address
 
 SECRET_VARIABLE = "TPACK_CLUSTER_SECRET"
 SHORTEST_SECRET = 16
 
 HELLO_SECS = 10.0
-"""How long the other side may take to say the next thing."""
+"""The timeout of the handshake, on each side."""
 
-_PROTOCOL = 2
+_PROTOCOL = 3
 _RETRY_SECS = (0.02, 0.5)
-_LONGEST_MESSAGE = 1 << 24
+_LONGEST_TOKEN = 300
+# Limits for peers that have not proven the secret yet: the bytes of the one message that is read of each, and how many
+# of them there are at once, in addition to two for each worker. The oldest one is dropped for a new one.
+_LONGEST_HELLO = 1 << 12
+_MOST_STRANGERS = 256
+_MOST_REFUSED = 20
+_PAUSE_SECS = 0.2
 
 
 @dataclass(frozen=True)
 class RendezvousOptions:
-    """Where, for how long and by which secret workers meet.
+    """Address, secret and timeout of a rendezvous or control channel.
 
     Attributes:
         master: the address at which the first worker listens.
-        size: how many are to come.
-        token: what sets the job apart.
-        secret: what all share; None lets only processes of one machine meet.
+        size: the number of workers.
+        token: the name of the job; a long one is replaced by its beginning and a digest.
+        secret: the shared secret; None admits only processes of one machine.
         timeout_secs: how long each waits for the others.
 
     Raises:
@@ -64,50 +75,20 @@ class RendezvousOptions:
     def __post_init__(self) -> None:
         if self.secret is not None and len(self.secret) < SHORTEST_SECRET:
             raise ConfigError(
-                f"{SECRET_VARIABLE} has {len(self.secret)} characters: expected at least {SHORTEST_SECRET}, "
-                "such as what "
-                "`openssl rand -hex 32` prints"
+                f"{SECRET_VARIABLE} has {len(self.secret)} characters: expected at least {SHORTEST_SECRET}, such as "
+                "the output of `openssl rand -hex 32`"
             )
+        if len(self.token) > _LONGEST_TOKEN:
+            digest = hashlib.sha256(self.token.encode()).hexdigest()
+            object.__setattr__(self, "token", f"{self.token[: _LONGEST_TOKEN // 2]}... sha256 {digest}")
 
 
 class Rejected(Exception):
-    """Why a peer is not let in."""
-
-
-def send(connection: socket.socket, message: dict[str, Any]) -> None:
-    """Send a message as a whole."""
-    data = json.dumps(message).encode()
-    connection.sendall(struct.pack(">I", len(data)) + data)
-
-
-def receive(connection: socket.socket) -> dict[str, Any]:
-    """Return the next message.
-
-    Raises:
-        OSError: The connection was closed, is broken, or brought nothing in time.
-        ValueError: What came is no message.
-    """
-    (size,) = struct.unpack(">I", _read(connection, 4))
-    if size > _LONGEST_MESSAGE:
-        raise ValueError(f"a message of {size} bytes")
-    message = json.loads(_read(connection, size))
-    if not isinstance(message, dict):
-        raise ValueError("a message that is no object")
-    return message
-
-
-def _read(connection: socket.socket, size: int) -> bytes:
-    data = bytearray()
-    while len(data) < size:
-        part = connection.recv(size - len(data))
-        if not part:
-            raise ConnectionResetError("the connection was closed")
-        data += part
-    return bytes(data)
+    """Reason for not admitting a peer."""
 
 
 def proof(secret: str | None, *said: object) -> str:
-    """Return what only who knows the secret can say of these words and numbers."""
+    """Return an HMAC of values, keyed with the secret."""
     text = json.dumps(said, sort_keys=True).encode()
     return hmac.new((secret or "").encode(), text, hashlib.sha256).hexdigest()
 
@@ -116,122 +97,248 @@ def is_proven(sealed: object, secret: str | None, *said: object) -> bool:
     """Tell whether a proof is right.
 
     Args:
-        sealed: the proof that came.
-        secret: what both sides should know.
-        *said: the words and numbers that it is for.
+        sealed: the proof that was received.
+        secret: the shared secret.
+        *said: the values that it is for.
     """
-    return hmac.compare_digest(str(sealed), proof(secret, *said))
+    return hmac.compare_digest(str(sealed).encode(errors="replace"), proof(secret, *said).encode())
 
 
 def is_on_this_machine(peer: str, here: str) -> bool:
     """Tell whether the other end of a connection is on the same machine.
 
     Args:
-        peer: the address of the other end, in numbers.
-        here: the address of this end.
+        peer: the IP address of the other end.
+        here: that of this end.
     """
     return peer == here or is_loopback(peer)
 
 
-def listen(point: RendezvousOptions, deadline: float) -> socket.socket:
-    """Listen at worker 0's address: on that interface only, never on all.
+# Server
+
+
+@dataclass
+class Newcomer:
+    """A peer that has connected to worker 0.
+
+    Attributes:
+        channel: the connection to it, with small limits until it is admitted.
+        peer: its IP address.
+        here: that of this end.
+        until: the deadline of its handshake.
+        said: its message, once it is proven.
+        numbers: its nonce and that of worker 0.
+    """
+
+    channel: Channel
+    peer: str
+    here: str
+    until: float
+    said: dict[str, Any] = field(default_factory=dict)
+    numbers: tuple[str, str] = ("", "")
+
+    @property
+    def rank(self) -> int:
+        """Its rank; those of parameter servers come after the workers."""
+        return int(self.said["rank"])
+
+
+class Admission:
+    """Server side of the handshake, in its owner's selector loop and without blocking.
+
+    Each key that it registers has a function to call as data. A peer without the secret holds 4 KiB of memory at most,
+    and for `HELLO_SECS`; the number of such peers is limited.
 
     Args:
-        point: where.
+        point: where to listen: on that interface only, never on all.
         deadline: until when the name of the machine may be unknown.
+        selector: the owner's.
+        admit: called with each peer whose proof is right; the channel is the owner's from then on. May raise `Rejected`.
+
+    Attributes:
+        refused: the reasons given to peers that were not admitted.
 
     Raises:
         ClusterError: The port is in use, or the address is not one of this machine.
     """
-    host, port = parse_address(point.master, "the rendezvous' address")
-    found = resolve(host, port, deadline)
-    listener = socket.socket(found[0], socket.SOCK_STREAM)
+
+    def __init__(
+        self,
+        point: RendezvousOptions,
+        deadline: float,
+        selector: selectors.BaseSelector,
+        admit: Callable[[Newcomer], None],
+    ) -> None:
+        self.refused: list[str] = []
+        self._point = point
+        self._selector = selector
+        self._admit = admit
+        self._newcomers: dict[Channel, Newcomer] = {}
+        self._resumes_at: float | None = None
+        self._listener = _listen(point, deadline)
+        self._listener.setblocking(False)
+        close_in_children(self._listener)
+        selector.register(self._listener, selectors.EVENT_READ, self._accept)
+
+    def look(self, now: float) -> None:
+        """Drop peers whose time is over, and accept again after a lack of descriptors.
+
+        Args:
+            now: the monotonic time.
+        """
+        for newcomer in [each for each in self._newcomers.values() if now > each.until]:
+            self._drop(newcomer)
+        if self._resumes_at is not None and now > self._resumes_at:
+            self._resumes_at = None
+            self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+
+    def close(self) -> None:
+        """Stop listening, and drop peers that are not admitted yet."""
+        for newcomer in list(self._newcomers.values()):
+            self._drop(newcomer)
+        if self._resumes_at is None:
+            self._selector.unregister(self._listener)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                # The listener stays readable: it would be tried again at once.
+                self._selector.unregister(self._listener)
+                self._resumes_at = time.monotonic() + _PAUSE_SECS
+            return
+        try:
+            peer, here = connection.getpeername()[0], connection.getsockname()[0]
+            channel = Channel(connection, 0, _LONGEST_HELLO)
+        except OSError:
+            connection.close()
+            return
+        newcomer = Newcomer(channel, peer, here, time.monotonic() + HELLO_SECS, numbers=("", secrets.token_hex(16)))
+        if len(self._newcomers) >= _MOST_STRANGERS + 2 * self._point.size:
+            self._drop(next(iter(self._newcomers.values())))
+        self._newcomers[channel] = newcomer
+        self._selector.register(channel, selectors.EVENT_READ, partial(self._hear, newcomer))
+        has_secret = self._point.secret is not None
+        channel.send({"tpack rendezvous": _PROTOCOL, "number": newcomer.numbers[1], "has_secret": has_secret})
+        with suppress(OSError):
+            channel.flush()
+
+    def _hear(self, newcomer: Newcomer) -> None:
+        """Read the message of a peer, and admit or refuse it; whatever it sent, no error leaves this."""
+        if newcomer.channel not in self._newcomers:
+            return
+        try:
+            messages = newcomer.channel.receive()
+            if not messages:
+                return
+            self._forget(newcomer)
+            self._check(newcomer, messages[0].header)
+            self._admit(newcomer)
+        except (OSError, EOFError):
+            self._drop(newcomer)
+        except Rejected as refusal:
+            self._refuse(newcomer, str(refusal))
+        except Exception as error:
+            self._refuse(newcomer, f"its message cannot be read ({error})")
+
+    def _check(self, newcomer: Newcomer, message: dict[str, Any]) -> None:
+        """Take what a peer says if it is a worker of this job.
+
+        Raises:
+            Refusal: It is not; the text is the reason.
+        """
+        point, said = self._point, message["said"]
+        if point.secret is None and not is_on_this_machine(newcomer.peer, newcomer.here):
+            raise Rejected(
+                f"worker 0 has no {SECRET_VARIABLE}, and this peer is on another machine: set the same in all"
+            )
+        number = newcomer.numbers[1]
+        if not is_proven(message["proof"], point.secret, "join", number, message["number"], said):
+            raise Rejected(f"its {SECRET_VARIABLE} is not that of worker 0")
+        if said["token"] != point.token:
+            raise Rejected(
+                f"it belongs to the job {said['token']!r}, and worker 0 to {point.token!r}: two jobs, one port"
+            )
+        if said["size"] != point.size:
+            raise Rejected(f"it expects {said['size']} workers, and worker 0 {point.size}")
+        # Parameter servers are numbered after the workers.
+        is_worker = said["rank"] in range(point.size)
+        if is_worker == (said["for"] == "watch") or said["rank"] < 0:
+            raise Rejected(f"its rank is {said['rank']!r}: expected 0 to {point.size - 1}")
+        newcomer.said, newcomer.numbers = said, (str(message["number"]), number)
+
+    def _refuse(self, newcomer: Newcomer, why: str) -> None:
+        if len(self.refused) < _MOST_REFUSED:
+            self.refused.append(f"{newcomer.peer}: {why[:_LONGEST_TOKEN]}")
+        with suppress(OSError):
+            newcomer.channel.send({"refused": why})
+            newcomer.channel.flush()
+        self._drop(newcomer)
+
+    def _drop(self, newcomer: Newcomer) -> None:
+        self._forget(newcomer)
+        newcomer.channel.close()
+
+    def _forget(self, newcomer: Newcomer) -> None:
+        if self._newcomers.pop(newcomer.channel, None) is not None:
+            self._selector.unregister(newcomer.channel)
+
+
+def _listen(point: RendezvousOptions, deadline: float) -> socket.socket:
+    host, port = parse_address("RendezvousOptions", "master", point.master)
+    family, address = _resolve(host, port, deadline)
+    listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind(found[1])
+        listener.bind(address)
         listener.listen(1024)
     except OSError as error:
         listener.close()
         raise ClusterError(
-            f"worker 0 cannot listen at {point.master} ({found[1][0]}), as MASTER_ADDR and MASTER_PORT or "
-            f"the launcher say: {error.strerror}. Wanted an address of this machine, {socket.gethostname()}, and a "
-            "port that no other program or job uses; set MASTER_PORT to another one"
+            f"worker 0 cannot listen at {point.master} ({address[0]}), from MASTER_ADDR and MASTER_PORT or the "
+            f"launcher: {error.strerror}. Expected an address of this machine, {socket.gethostname()}, and a port that "
+            "no other program or job uses; set MASTER_PORT to another one"
         ) from error
     return listener
 
 
-def challenge(connection: socket.socket, point: RendezvousOptions) -> str:
-    """Ask who connects to worker 0 for a proof; return the number that the proof is for."""
-    connection.settimeout(HELLO_SECS)
-    number = secrets.token_hex(16)
-    send(connection, {"tpack rendezvous": _PROTOCOL, "number": number, "has_secret": point.secret is not None})
-    return number
-
-
-def check_newcomer(
-    connection: socket.socket, point: RendezvousOptions, told: dict[str, Any], number: str
-) -> dict[str, Any]:
-    """Return what a peer says, if it is a worker of this job.
-
-    Args:
-        connection: to the peer.
-        point: that of worker 0.
-        told: the message that came for a challenge.
-        number: that of the challenge.
-
-    Raises:
-        Refusal: It is not, and why.
-    """
-    said = told["said"]
-    peer, here = connection.getpeername()[0], connection.getsockname()[0]
-    if point.secret is None and not is_on_this_machine(peer, here):
-        raise Rejected(f"worker 0 has no {SECRET_VARIABLE}, and this peer is on another machine: set the same in all")
-    if not is_proven(told["proof"], point.secret, "join", number, told["number"], said):
-        raise Rejected(f"its {SECRET_VARIABLE} is not that of worker 0")
-    if said["token"] != point.token:
-        raise Rejected(f"it belongs to the job {said['token']!r}, and worker 0 to {point.token!r}: two jobs, one port")
-    if said["size"] != point.size:
-        raise Rejected(f"it was told of {said['size']} workers, and worker 0 of {point.size}")
-    # Parameter servers are numbered after the workers.
-    is_worker = said["rank"] in range(point.size)
-    if is_worker == (said["for"] == "watch") or said["rank"] < 0:
-        raise Rejected(f"its rank is {said['rank']!r}: expected 0 to {point.size - 1}")
-    return dict(said)
+# Client
 
 
 def present(
     connection: socket.socket, point: RendezvousOptions, rank: int, purpose: str, **more: Any
 ) -> tuple[str, str]:
-    """Say to worker 0 who this is, and prove it; return both sides' numbers, this one's first.
+    """Send rank, purpose and proof to worker 0; return the nonces of this side and of worker 0.
 
     Args:
         connection: to worker 0.
         point: that of this worker.
-        rank: its number.
-        purpose: what it has come for: ``meeting``, ``line``, or ``watch`` of a parameter server.
-        **more: what else it says.
+        rank: its rank.
+        purpose: ``meeting``, ``line``, or ``watch`` of a parameter server.
+        **more: further entries.
 
     Raises:
-        ClusterError: The other end is no worker 0, or only one of the two has a secret.
+        ClusterError: The other end is not worker 0, or only one of the two has a secret.
     """
-    connection.settimeout(HELLO_SECS)
     theirs, number = _read_challenge(connection, point, rank), secrets.token_hex(16)
     said = {"for": purpose, "rank": rank, "size": point.size, "token": point.token, **more}
-    send(connection, {"said": said, "number": number, "proof": proof(point.secret, "join", theirs, number, said)})
+    send_now(connection, {"said": said, "number": number, "proof": proof(point.secret, "join", theirs, number, said)})
     return number, theirs
 
 
 def _read_challenge(connection: socket.socket, point: RendezvousOptions, rank: int) -> str:
-    """Return the number of the challenge."""
+    """Return the nonce of worker 0."""
     try:
-        greeting = receive(connection)
+        greeting = receive_now(connection, HELLO_SECS)
         protocol, number, has_secret = greeting["tpack rendezvous"], greeting["number"], greeting["has_secret"]
     except (ValueError, KeyError, TimeoutError) as error:
         raise ClusterError(
-            f"what listens at {point.master} is not worker 0 of a tpack cluster: another program has the port"
+            f"the server at {point.master} is not worker 0 of a tpack cluster: another program has the port"
         ) from error
     if protocol != _PROTOCOL:
-        raise ClusterError(f"worker 0 speaks version {protocol!r} of the rendezvous, worker {rank} {_PROTOCOL}")
+        raise ClusterError(f"worker 0 has version {protocol!r} of the protocol, worker {rank} {_PROTOCOL}")
     peer, here = connection.getpeername()[0], connection.getsockname()[0]
     if has_secret != (point.secret is not None):
         who, other = ("worker 0", f"worker {rank}") if has_secret else (f"worker {rank}", "worker 0")
@@ -239,39 +346,35 @@ def _read_challenge(connection: socket.socket, point: RendezvousOptions, rank: i
     if point.secret is None and not is_on_this_machine(peer, here):
         raise ClusterError(
             f"worker {rank} is not on the machine of worker 0, {point.master}, and there is no {SECRET_VARIABLE}: set "
-            "the same in all workers, such as what `openssl rand -hex 32` prints"
+            "the same in all workers, such as the output of `openssl rand -hex 32`"
         )
     return str(number)
 
 
 def connect(point: RendezvousOptions, rank: int, deadline: float) -> socket.socket:
-    """Connect to worker 0, which may not listen yet.
+    """Connect to worker 0, with retries until it listens.
 
     Raises:
         ClusterError: It did not listen in time.
     """
-    host, port = parse_address(point.master, "the rendezvous' address")
+    host, port = parse_address("RendezvousOptions", "master", point.master)
     pause = _RETRY_SECS[0]
     while True:
-        _, address = resolve(host, port, deadline)
+        _, address = _resolve(host, port, deadline)
         try:
             return socket.create_connection(address[:2], timeout=max(deadline - time.monotonic(), 0.01))
         except OSError as error:
             if time.monotonic() + pause > deadline:
                 raise ClusterError(
-                    f"worker {rank} of {point.size} found nobody at {point.master} within {point.timeout_secs:g} s: "
+                    f"worker {rank} of {point.size} found no server at {point.master} within {point.timeout_secs:g} s: "
                     f"worker 0 is missing ({error})"
                 ) from error
         time.sleep(pause)
         pause = min(2 * pause, _RETRY_SECS[1])
 
 
-def resolve(host: str, port: int, deadline: float) -> tuple[socket.AddressFamily, tuple[Any, ...]]:
-    """Look a name up, which a cluster's name server may not know at once.
-
-    Raises:
-        ClusterError: It is not known in time.
-    """
+def _resolve(host: str, port: int, deadline: float) -> tuple[socket.AddressFamily, tuple[Any, ...]]:
+    """Look up a name, which a cluster's name server may not know at once."""
     while True:
         try:
             family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

@@ -1,7 +1,8 @@
-"""Messages between two processes over one connection, sent and received without waiting.
+"""Framing and non-blocking transport of the control channel.
 
-A message is a header, which is JSON, and bytes, which may be many. Whoever has a channel looks by itself for when there
-is something to read, or room to write; so one thread serves many of them, and none that is slow stops the others.
+A message is a JSON header and bytes. Its frame begins with the sizes of both, in 12 bytes. A `Channel` sends and
+receives without blocking, so that one thread can serve many with a selector; `send_now` and `receive_now` exchange
+messages without data on a blocking socket, for the client side of the handshake.
 """
 
 import contextlib
@@ -19,17 +20,17 @@ from typing import Any, NamedTuple
 
 _SIZES = struct.Struct(">IQ")
 _LONGEST_HEADER = 1 << 20
-# So much is read before others have their turn.
+# Bytes that are read from one channel before the others have their turn.
 _MOST_READ = 1 << 22
 _READ_SIZE = 1 << 18
 _OPEN: "weakref.WeakSet[socket.socket]" = weakref.WeakSet()
 
 
 class ControlMessage(NamedTuple):
-    """What one side says.
+    """A message of the control channel.
 
     Attributes:
-        header: what it is about; JSON.
+        header: JSON.
         data: the bytes that belong to it.
     """
 
@@ -42,23 +43,32 @@ class Channel:
 
     Args:
         connection: a connected socket, which the channel closes.
-        largest: the most bytes that a message may have.
+        largest: the limit of a message's data, in bytes.
+        longest_header: the limit of its header. Of data beyond the limits nothing is kept.
 
     Attributes:
-        heard_at: when something came last, by the monotonic clock.
+        heard_at: the time of the last data received, by the monotonic clock.
     """
 
-    def __init__(self, connection: socket.socket, largest: int) -> None:
+    def __init__(self, connection: socket.socket, largest: int, longest_header: int = _LONGEST_HEADER) -> None:
         connection.setblocking(False)
         if connection.family != socket.AF_UNIX:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._connection = connection
-        self._largest = largest
+        self._limits = longest_header, largest
         self._lock = threading.Lock()
         self._unsent: deque[memoryview] = deque()
         self._unread = bytearray()
         self.heard_at = time.monotonic()
         close_in_children(connection)
+
+    def allow(self, largest: int) -> None:
+        """Raise the limits to those of a proven peer.
+
+        Args:
+            largest: the limit of a message's data, in bytes.
+        """
+        self._limits = _LONGEST_HEADER, largest
 
     def fileno(self) -> int:
         """Return the descriptor; -1 once it is closed."""
@@ -66,23 +76,22 @@ class Channel:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether something waits for room to be written."""
+        """Whether data waits to be written."""
         return bool(self._unsent)
 
     @property
     def events(self) -> int:
-        """What to look for by a selector."""
+        """The events to register with a selector."""
         return selectors.EVENT_READ | (selectors.EVENT_WRITE if self._unsent else 0)
 
     def send(self, header: dict[str, Any], data: bytes = b"") -> None:
-        """Have a message sent by the next `flush`; may be called from any thread."""
-        text = json.dumps(header).encode()
-        parts = [_SIZES.pack(len(text), len(data)) + text, *([data] if data else [])]
+        """Queue a message for the next `flush`; may be called from any thread."""
+        parts = [_framed(header, len(data)), *([data] if data else [])]
         with self._lock:
             self._unsent.extend(memoryview(part) for part in parts)
 
     def flush(self) -> None:
-        """Write what there is room for.
+        """Write as much as the socket takes.
 
         Raises:
             OSError: The connection is broken.
@@ -97,22 +106,23 @@ class Channel:
                     self._unsent[0] = part[sent:]
 
     def receive(self) -> list[ControlMessage]:
-        """Return the messages that have come as a whole.
+        """Return the messages that are complete.
 
         Raises:
-            EOFError: Nothing more will come.
+            EOFError: The other side has closed the connection.
             OSError: The connection is broken.
-            ValueError: What came is no message.
+            ValueError: The data are not a message, or exceed the limits.
         """
         found: list[ControlMessage] = []
-        num_read = 0
-        while num_read < _MOST_READ:
+        num_read, largest = 0, _SIZES.size + sum(self._limits)
+        while num_read < min(_MOST_READ, largest):
             try:
-                part = self._connection.recv(_READ_SIZE)
+                # Not more than one message of the largest size is kept.
+                part = self._connection.recv(min(_READ_SIZE, largest - len(self._unread)))
             except BlockingIOError:
                 break
             except OSError:
-                # What came before the end counts; the end is found once more by the next call.
+                # Data from before the end count; the next call finds the end again.
                 if found:
                     break
                 raise
@@ -130,31 +140,76 @@ class Channel:
     def _whole_messages(self) -> list[ControlMessage]:
         found = []
         while len(self._unread) >= _SIZES.size:
-            header_size, data_size = _SIZES.unpack_from(self._unread)
-            if header_size > _LONGEST_HEADER or data_size > self._largest:
-                raise ValueError(f"a message of {header_size} and {data_size} bytes")
+            header_size, data_size = _checked_sizes(self._unread, *self._limits)
             end = _SIZES.size + header_size + data_size
             if len(self._unread) < end:
                 break
-            header = json.loads(self._unread[_SIZES.size : _SIZES.size + header_size])
-            if not isinstance(header, dict):
-                raise ValueError("a message whose header is no object")
+            header = _header_of(self._unread[_SIZES.size : _SIZES.size + header_size])
             found.append(ControlMessage(header, bytes(self._unread[_SIZES.size + header_size : end])))
             del self._unread[:end]
         return found
-
-    def finish(self) -> None:
-        """Say that nothing more will be sent; the other side can still be heard."""
-        with contextlib.suppress(OSError):
-            self._connection.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
 
 
+def send_now(connection: socket.socket, header: dict[str, Any]) -> None:
+    """Send a message without data on a blocking socket."""
+    connection.sendall(_framed(header, 0))
+
+
+def receive_now(connection: socket.socket, timeout_secs: float) -> dict[str, Any]:
+    """Return the header of the next message of a blocking socket, which has no data; nothing more is read.
+
+    Args:
+        connection: is left with a timeout.
+        timeout_secs: for the whole message.
+
+    Raises:
+        OSError: The connection was closed or is broken, or the message did not arrive in time.
+        ValueError: The data are not such a message.
+    """
+    deadline = time.monotonic() + timeout_secs
+
+    def read(size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            connection.settimeout(max(deadline - time.monotonic(), 0.001))
+            part = connection.recv(size - len(data))
+            if not part:
+                raise ConnectionResetError("the connection was closed")
+            data += part
+        return bytes(data)
+
+    header_size, _ = _checked_sizes(read(_SIZES.size), _LONGEST_HEADER, 0)
+    return _header_of(read(header_size))
+
+
+def _framed(header: dict[str, Any], data_size: int) -> bytes:
+    text = json.dumps(header).encode()
+    return _SIZES.pack(len(text), data_size) + text
+
+
+def _checked_sizes(frame: bytes | bytearray, longest_header: int, largest: int) -> tuple[int, int]:
+    header_size, data_size = _SIZES.unpack_from(frame)
+    if header_size > longest_header or data_size > largest:
+        raise ValueError(f"a message of {header_size} and {data_size} bytes")
+    return header_size, data_size
+
+
+def _header_of(text: bytes | bytearray) -> dict[str, Any]:
+    try:
+        header = json.loads(text)
+    except RecursionError as error:
+        raise ValueError("a message that is nested too deeply") from error
+    if not isinstance(header, dict):
+        raise ValueError("a message whose header is not an object")
+    return header
+
+
 class Waker:
-    """Wakes a thread that waits by a selector."""
+    """A way to wake a thread that waits on a selector."""
 
     def __init__(self) -> None:
         self._woken, self._wakes = socket.socketpair()
@@ -166,12 +221,12 @@ class Waker:
         return self._woken.fileno()
 
     def wake(self) -> None:
-        """Wake the thread; may be called from any thread, also when nobody waits any more."""
+        """Wake the thread; may be called from any thread, also after `close`."""
         with contextlib.suppress(OSError):
             self._wakes.send(b"\0")
 
     def clear(self) -> None:
-        """Go back to sleep."""
+        """Reset it."""
         with contextlib.suppress(BlockingIOError):
             while self._woken.recv(4096):
                 pass
@@ -183,7 +238,7 @@ class Waker:
 
 
 def close_in_children(connection: socket.socket) -> None:
-    """Keep processes that this one forks from holding a connection, which would look alive when this one is killed.
+    """Close a socket in forked children, which would keep the connection alive when this process is killed.
 
     Args:
         connection: is not kept alive by this.
@@ -194,7 +249,7 @@ def close_in_children(connection: socket.socket) -> None:
 
 @functools.cache
 def _close_after_fork() -> None:
-    """See to it once; a function that is called after a fork cannot be taken back."""
+    """Register once: a function that is called after a fork cannot be removed."""
     os.register_at_fork(after_in_child=_close_all)
 
 

@@ -1,16 +1,16 @@
-"""Worker 0's side of the line between workers: who is there, what they exchange, who is missing and who is slow.
+"""Server of the control channel, in worker 0: heartbeats, exchanges, and detection of lost and slow workers.
 
-Every worker has one connection to the hub, worker 0 itself as well, and every parameter server, which is only watched:
-its number is that of all processes, after the workers. A thread serves all of them:
+Every worker has one connection to it, worker 0 itself as well, and so has every parameter server, which is only
+watched: its rank comes after those of the workers. One thread serves all of them:
 
-    worker -> hub: beat (its step)      every quarter of the time after which a silent worker is lost
-                   gather (values)      all call it; when the last has come, each is given all values
-                   failed (why)         it ends, and tells why
-                   stalled (for whom)   it waits in a step for others, and for which
+    worker -> hub: beat (its step)      heartbeat, four times in the heartbeat timeout
+                   gather (values)      an exchange; when the last worker's have arrived, each gets all values
+                   failed (why)         the worker ends with an error
+                   stalled (for whom)   the worker waits in a step for others
                    bye (its last step)  an orderly end
-    hub -> worker: beat, result, slow (who is waited for), lost (what has gone wrong, and whose fault it is), over
+    hub -> worker: beat, result, slow (stragglers), lost (the first error, and the ranks that caused it), over
 
-What goes wrong first is told to all, once; nothing is exchanged after that.
+The first error is sent to all, once; nothing is exchanged after that.
 """
 
 import contextlib
@@ -21,25 +21,25 @@ import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
-from tpack.multi_worker.control.accept import Door
-from tpack.multi_worker.control.handshake import RendezvousOptions
+from tpack.multi_worker.control.handshake import Admission, Newcomer, Rejected, RendezvousOptions, proof
 from tpack.multi_worker.control.messages import Channel, ControlMessage, Waker
 from tpack.utils import logger
 
 FAREWELL_SECS = 2.0
-"""How long the line lives after something has gone wrong, so that all hear of it."""
+"""How long the channel stays open after an error, so that it reaches all workers."""
 
 
 @dataclass(frozen=True)
 class Timeouts:
-    """How long what may take.
+    """Timeouts of the control channel.
 
     Attributes:
-        heartbeat_secs: after how long of silence a worker is lost.
-        straggler_secs: after how long a worker that others wait for is named.
+        heartbeat_secs: of silence, after which a worker is lost.
+        straggler_secs: after which a worker that others wait for is named.
         timeout_secs: how long each waits for the others.
-        largest: the most bytes that one value may have.
+        largest: the limit of one value, in bytes.
     """
 
     heartbeat_secs: float
@@ -49,15 +49,17 @@ class Timeouts:
 
     @property
     def beat_secs(self) -> float:
-        """How often each side says that it is there."""
+        """The time between two heartbeats."""
         return self.heartbeat_secs / 4
 
 
 @dataclass
 class _Worker:
-    """What the hub knows of a worker."""
+    """State of a worker, as the hub sees it."""
 
     channel: Channel
+    # The nonce of its handshake.
+    number: str | None = None
     step: int = 0
     step_at: float = field(default_factory=time.monotonic)
     waits_for: list[int] = field(default_factory=list)
@@ -74,7 +76,7 @@ class _Worker:
 
 @dataclass
 class _Exchange:
-    """One exchange of values, from the first worker that comes to the last."""
+    """One exchange of values, from the first worker's to the last's."""
 
     number: int
     topic: str
@@ -86,11 +88,11 @@ class _Exchange:
 
 
 class ControlServer:
-    """Serves the workers in a thread of its own.
+    """Server of the workers, in a thread of its own.
 
     Args:
-        point: where the workers come to.
-        limits: how long what may take.
+        point: where to listen.
+        limits: the timeouts.
 
     Raises:
         ClusterError: It cannot listen there.
@@ -101,24 +103,25 @@ class ControlServer:
         self._limits = limits
         self._deadline = time.monotonic() + limits.timeout_secs
         self._workers: dict[int, _Worker] = {}
-        self._came: list[tuple[int, socket.socket]] = []
         self._exchange: _Exchange | None = None
         self._has_failed = False
         self._is_complete = False
         self._warned: set[tuple[int, str]] = set()
-        self._lock = threading.Lock()
-        self._waker = Waker()
         self._close_by: float | None = None
         self._selector = selectors.DefaultSelector()
-        self._door = Door(point, self._deadline, has_ended=self._has_ended, comes=self._comes)
-        self._selector.register(self._door, selectors.EVENT_READ)
-        self._selector.register(self._waker, selectors.EVENT_READ)
+        try:
+            self._admission = Admission(point, self._deadline, self._selector, self._admit)
+        except BaseException:
+            self._selector.close()
+            raise
+        self._waker = Waker()
+        self._selector.register(self._waker, selectors.EVENT_READ, self._waker.clear)
         self._thread = threading.Thread(target=self._serve, name="peers hub", daemon=True)
 
     def start(self) -> socket.socket:
-        """Begin to serve; return worker 0's own connection."""
+        """Start the thread; return worker 0's own connection."""
         ours, theirs = socket.socketpair()
-        self._comes(0, theirs)
+        self._add(0, _Worker(Channel(theirs, self._limits.largest)))
         self._thread.start()
         return ours
 
@@ -126,7 +129,7 @@ class ControlServer:
         """Wait until all workers have ended, and stop serving.
 
         Args:
-            secs: how long to wait.
+            secs: the timeout.
         """
         self._close_by = time.monotonic() + secs
         self._waker.wake()
@@ -141,106 +144,100 @@ class ControlServer:
                 ready = self._selector.select(self._wait_secs())
                 self._forgive(time.monotonic() - looked_at)
                 for key, _ in ready:
-                    self._take(key)
-                self._let_in()
+                    key.data()
                 looked_at = time.monotonic()
                 self._look()
                 self._flush()
         finally:
-            self._dismiss()
-            for _, connection in self._came:
-                connection.close()
-            self._door.close()
+            for worker in self._workers.values():
+                if worker.channel.fileno() >= 0 and not self._has_failed:
+                    # Parameter servers end when they receive it.
+                    worker.channel.send({"do": "over"})
+                    with contextlib.suppress(OSError):
+                        worker.channel.flush()
+                worker.channel.close()
+            self._admission.close()
             self._selector.close()
             self._waker.close()
 
     @property
     def _training(self) -> dict[int, _Worker]:
-        """Those that train, by rank."""
+        """The workers, without parameter servers, by rank."""
         return {rank: worker for rank, worker in self._workers.items() if rank < self._point.size}
 
     def _name(self, rank: int) -> str:
         return f"worker {rank}" if rank < self._point.size else f"ps {rank - self._point.size}"
 
-    def _dismiss(self) -> None:
-        """Close all connections; parameter servers hear that nobody needs them any more."""
-        for worker in self._workers.values():
-            if worker.channel.fileno() >= 0 and not self._has_failed:
-                worker.channel.send({"do": "over"})
-                with contextlib.suppress(OSError):
-                    worker.channel.flush()
-            worker.channel.close()
-
     def _is_over(self) -> bool:
         if self._close_by is None:
             return False
         channels = [worker.channel for worker in self._training.values() if worker.channel.fileno() >= 0]
-        # After something has gone wrong, those that are left have to hear of it, and no more.
+        # After an error, only messages that are not sent yet are waited for.
         is_open = any(channel.has_unsent or not self._has_failed for channel in channels)
         return not is_open or time.monotonic() > self._close_by
 
     def _wait_secs(self) -> float:
-        """Return how long nothing need be looked at."""
         due = [] if self._close_by is None else [self._close_by]
         if not self._has_failed:
             due += [] if self._is_complete else [self._deadline]
             due += [] if self._exchange is None else [self._exchange.deadline]
         return max(min(self._limits.beat_secs / 2, min(due, default=math.inf) - time.monotonic()), 0.0)
 
-    def _take(self, key: selectors.SelectorKey) -> None:
-        if key.fileobj is self._door:
-            self._door.open()
-        elif key.fileobj is self._waker:
-            self._waker.clear()
-        else:
-            self._hear(key.data)
-
     def _forgive(self, secs: float) -> None:
-        """Hold nobody's silence against it, if this process itself was stopped or had no time.
+        """Restart the heartbeat timeouts if this process itself was stopped, or got no CPU time.
 
         Args:
-            secs: since when the others were not listened to.
+            secs: the time since the last look.
         """
         if secs > self._limits.heartbeat_secs and len(self._workers) > 1:
-            text = f"worker 0 was stopped, or had no time, for {secs:.1f} s, so that the others have taken it for lost"
+            text = f"worker 0 was stopped, or got no CPU time, for {secs:.1f} s, so that the others have given it up"
             self._fail(text, [0])
         if secs > self._limits.heartbeat_secs / 2:
             for worker in self._workers.values():
                 worker.channel.heard_at = time.monotonic()
 
-    # Who comes.
+    # Admission.
 
-    def _has_ended(self, rank: int) -> bool:
-        worker = self._workers.get(rank)
-        return worker is not None and worker.ended_at_step is not None
+    def _admit(self, newcomer: Newcomer) -> None:
+        """Add a worker, which may be there once at a time."""
+        rank, said = newcomer.rank, newcomer.said
+        if said["for"] == "meeting":
+            raise Rejected(
+                f"the {self._point.size} workers of this job have met already, worker {rank} among them: it is a "
+                "duplicate or late, or another job has the port; a worker cannot rejoin while the others go on"
+            )
+        there = self._workers.get(rank)
+        if there is not None:
+            # It starts its next training while others still leave the last. Where a training has failed, the channel
+            # may have closed before the hub has read its end.
+            has_left = said.get("left") is not None and said["left"] == there.number
+            if there.ended_at_step is not None or has_left:
+                raise Rejected("again")
+            raise Rejected(f"worker {rank} is connected already: this is a duplicate, or another job has the port")
+        answer = {"let_in": rank}
+        newcomer.channel.send({**answer, "proof": proof(self._point.secret, "line", *newcomer.numbers, answer)})
+        newcomer.channel.flush()
+        newcomer.channel.allow(self._limits.largest)
+        newcomer.channel.heard_at = time.monotonic()
+        self._add(rank, _Worker(newcomer.channel, newcomer.numbers[0]))
 
-    def _comes(self, rank: int, connection: socket.socket) -> None:
-        """Take a connection, from another thread."""
-        with self._lock:
-            self._came.append((rank, connection))
-        self._waker.wake()
-
-    def _let_in(self) -> None:
-        with self._lock:
-            came, self._came = self._came, []
-            for rank, connection in came:
-                channel = Channel(connection, self._limits.largest)
-                self._workers[rank] = _Worker(channel)
-                self._selector.register(channel, selectors.EVENT_READ, rank)
-                if self._is_complete:
-                    channel.send({"do": "complete"})
-        if not self._is_complete and len(self._training) == self._point.size:
+    def _add(self, rank: int, worker: _Worker) -> None:
+        self._workers[rank] = worker
+        self._selector.register(worker.channel, worker.events, partial(self._hear, rank))
+        if self._is_complete:
+            worker.channel.send({"do": "complete"})
+        elif len(self._training) == self._point.size:
             self._is_complete = True
             self._tell_all({"do": "complete"})
 
-    # What is said.
+    # Messages.
 
     def _hear(self, rank: int) -> None:
         worker = self._workers[rank]
         try:
             for message in worker.channel.receive():
                 self._do(rank, worker, message)
-        except (EOFError, OSError, ValueError, KeyError, TypeError) as error:
+        except Exception as error:
             self._let_go(rank, error)
 
     def _let_go(self, rank: int, error: Exception) -> None:
@@ -248,21 +245,14 @@ class ControlServer:
         self._selector.unregister(worker.channel)
         worker.channel.close()
         if worker.is_here:
-            what = (
-                "its connection was closed without a word"
-                if isinstance(error, EOFError)
-                else f"its connection broke ({error})"
-            )
-            self._lose(
-                rank, f"{self._name(rank)} was lost: {what}. It was killed, or crashed, or ended without closing"
-            )
+            self._lose(rank, lost_connection(self._name(rank), error))
 
     def _do(self, rank: int, worker: _Worker, message: ControlMessage) -> None:
         said = message.header
         if "step" in said and said["step"] != worker.step:
             worker.step, worker.step_at, worker.waits_for = said["step"], time.monotonic(), []
         if said["do"] == "gather":
-            # After something has gone wrong all are told so, and a result as well would hide it from who waits for one.
+            # After an error all get that, and a result as well would hide it.
             if not self._has_failed:
                 self._gather(rank, message)
         elif said["do"] == "failed":
@@ -279,12 +269,12 @@ class ControlServer:
         self._fail(text, [rank], but=None if tells_it else rank)
 
     def _fail(self, text: str, ranks: Iterable[int] = (), *, but: int | None = None) -> None:
-        """Tell all what has gone wrong first.
+        """Send the first error to all.
 
         Args:
-            text: what it is.
-            ranks: whose fault it is; none if it is nobody's in particular.
-            but: a worker that knows already.
+            text: its message.
+            ranks: the workers that caused it, if it was single ones.
+            but: the worker that reported it.
         """
         if not self._has_failed:
             self._has_failed = True
@@ -298,7 +288,7 @@ class ControlServer:
                 worker.channel.send(header, data)
 
     def _flush(self) -> None:
-        # Worker 0 itself comes last: it may end this process as soon as it has heard, and the others are to hear too.
+        # Worker 0 itself is last: it may end this process as soon as it has the message.
         for rank, worker in sorted(self._workers.items(), key=lambda entry: entry[0], reverse=True):
             if worker.channel.fileno() < 0:
                 continue
@@ -309,7 +299,7 @@ class ControlServer:
             else:
                 if worker.channel.events != worker.events:
                     worker.events = worker.channel.events
-                    self._selector.modify(worker.channel, worker.events, rank)
+                    self._selector.modify(worker.channel, worker.events, partial(self._hear, rank))
 
     # Exchanges.
 
@@ -324,49 +314,49 @@ class ControlServer:
         exchange.topics[rank] = said["topic"]
         if len(set(exchange.topics.values())) > 1 or said["number"] != exchange.number:
             where = ", ".join(f"worker {each} is in {topic!r}" for each, topic in sorted(exchange.topics.items()))
-            self._fail(f"the workers do not exchange the same: {where}. Wanted the same calls in the same order in all")
+            self._fail(
+                f"the workers do not exchange the same: {where}. Expected the same calls in the same order in all"
+            )
         elif len(exchange.values) == self._point.size:
             values = [exchange.values[each] for each in range(self._point.size)]
             header = {"do": "result", "number": exchange.number, "sizes": [len(value) for value in values]}
             self._exchange = None
             self._tell_all(header, b"".join(values))
 
-    # What is due.
+    # Deadlines.
 
     def _look(self) -> None:
         now = time.monotonic()
         for worker in self._workers.values():
-            if worker.channel.fileno() >= 0 and not worker.channel.has_unsent:
-                self._beat(worker, now)
+            if worker.channel.fileno() >= 0 and not worker.channel.has_unsent and now >= worker.beat_at:
+                worker.beat_at = now + self._limits.beat_secs
+                worker.channel.send({"do": "beat"})
+        self._admission.look(now)
         if self._has_failed:
             return
-        for look in (self._look_for_missing, self._look_for_silent, self._look_at_exchange, self._look_at_steps):
-            look(now)
-
-    def _beat(self, worker: _Worker, now: float) -> None:
-        if now >= worker.beat_at:
-            worker.beat_at = now + self._limits.beat_secs
-            worker.channel.send({"do": "beat"})
+        self._look_for_missing(now)
+        for rank, worker in self._workers.items():
+            if worker.is_here and now > worker.channel.heard_at + self._limits.heartbeat_secs:
+                self._lose(
+                    rank,
+                    f"{self._name(rank)} was lost: no heartbeat for {self._limits.heartbeat_secs:g} s. It is stopped, "
+                    "or hangs, or its network to worker 0 is down",
+                )
+        self._look_at_exchange(now)
+        self._look_at_steps(now)
 
     def _look_for_missing(self, now: float) -> None:
         if self._is_complete or now < self._deadline:
             return
         absent = sorted(set(range(self._point.size)) - self._workers.keys())
-        refused = f". Refused were {'; '.join(dict.fromkeys(self._door.refused))}" if self._door.refused else ""
+        refused = (
+            f". Refused were {'; '.join(dict.fromkeys(self._admission.refused))}" if self._admission.refused else ""
+        )
         self._fail(
             f"of {self._point.size} workers {len(absent)} did not come within {self._limits.timeout_secs:g} s: "
             f"{named(absent)}{refused}",
             absent,
         )
-
-    def _look_for_silent(self, now: float) -> None:
-        for rank, worker in self._workers.items():
-            if worker.is_here and now > worker.channel.heard_at + self._limits.heartbeat_secs:
-                self._lose(
-                    rank,
-                    f"{self._name(rank)} was lost: it has said nothing for {self._limits.heartbeat_secs:g} s. It is "
-                    "stopped, or hangs, or is cut off from worker 0",
-                )
 
     def _look_at_exchange(self, now: float) -> None:
         exchange = self._exchange
@@ -377,9 +367,8 @@ class ControlServer:
         if ended:
             self._fail(
                 f"{workers(ended)} ended after step {self._workers[ended[0]].ended_at_step}, and "
-                f"{workers(exchange.values)} wait in {exchange.topic!r}: expected the same number of steps and "
-                "the same "
-                "calls in all"
+                f"{workers(exchange.values)} wait in {exchange.topic!r}: expected the same number of steps and the "
+                "same calls in all"
             )
         elif now > exchange.deadline:
             self._fail(
@@ -406,9 +395,9 @@ class ControlServer:
         slow = {rank for rank, worker in here.items() if worker.step < furthest and worker.step_at < late}
         others = f"are in step {furthest}"
         if not slow:
-            # All are in one step: those are slow that others wait for, and who do not wait for anybody themselves.
+            # All are in one step: the slow ones are waited for, and do not wait themselves.
             slow = {rank for worker in here.values() for rank in worker.waits_for if rank in here}
-            # What each waits for comes a little later than its step.
+            # Reports of waiting arrive a little later than the step.
             late -= self._limits.heartbeat_secs
             slow = {rank for rank in slow if not here[rank].waits_for and here[rank].step_at < late}
             others = "wait for it"
@@ -417,7 +406,7 @@ class ControlServer:
             self._warn(sorted(slow), f"step {here[first].step}", others, now - here[first].step_at)
 
     def _warn(self, ranks: list[int], where: str, others: str, secs: float) -> None:
-        """Name those that others wait for, once for each place."""
+        """Name stragglers, once for each place."""
         fresh = [rank for rank in ranks if (rank, where) not in self._warned]
         if not fresh:
             return
@@ -430,11 +419,26 @@ class ControlServer:
 
 
 def workers(ranks: Iterable[int]) -> str:
-    """Return ranks in words."""
+    """Return a list of workers as text."""
     found = sorted(ranks)
     return f"worker {found[0]}" if len(found) == 1 else f"workers {named(found)}"
 
 
 def named(ranks: list[int]) -> str:
-    """Return the first of many numbers in words."""
+    """Return the first 20 numbers as text."""
     return ", ".join(map(str, ranks[:20])) + (f" and {len(ranks) - 20} more" if len(ranks) > 20 else "")
+
+
+def lost_connection(name: str, error: Exception) -> str:
+    """Return the message for a connection that has ended.
+
+    Args:
+        name: the other side.
+        error: what its channel raised.
+    """
+    what = (
+        "its connection was closed without a farewell"
+        if isinstance(error, EOFError)
+        else f"its connection broke ({error})"
+    )
+    return f"{name} was lost: {what}. It was killed, or crashed, or ended without closing"

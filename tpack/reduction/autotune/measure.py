@@ -4,9 +4,7 @@ What is measured (`Workload`), how (`MeasuringOptions`) and what came out (`Meas
 reduction is chosen) is plain data, so that it can be sent to another process and kept in a file.
 """
 
-import json
 import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -18,6 +16,7 @@ from tabulate import tabulate
 
 from tpack.errors import ConfigError, ReductionError
 from tpack.tower.devices import resolve_device
+from tpack.utils.python_child import ChildError, python_child
 from tpack.utils.validation import check_arguments
 
 _WORKER = (sys.executable, "-m", "tpack.reduction.autotune.worker")
@@ -222,37 +221,16 @@ def measure_candidate(name: str, workload: Workload, options: MeasuringOptions) 
         "rounds": options.rounds,
         "session_config": options.config_digits,
     }
+    # The new process finds modules where this one does.
+    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+    environment = {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ, "PYTHONPATH": path}
     try:
-        done = subprocess.run(
-            list(options.worker),
-            input=json.dumps(request),
-            env=_environment(),
-            capture_output=True,
-            text=True,
-            timeout=options.timeout_secs,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return Measurement(name, error=f"killed after {options.timeout_secs:g} s")
-    except OSError as error:
-        return Measurement(name, error=f"the measuring process could not be started: {error}")
-    if done.returncode:
-        return Measurement(name, error=f"exit code {done.returncode}: {_last_line(done.stderr)}")
-    try:
-        return Measurement.from_json(json.loads(_last_line(done.stdout)))
+        answer = python_child(options.worker, request, timeout_secs=options.timeout_secs, environment=environment)
+        return Measurement.from_json(answer)
+    except ChildError as error:
+        return Measurement(name, error=str(error))
     except (ValueError, TypeError, KeyError) as error:
         return Measurement(name, error=f"an answer that cannot be read: {error}")
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment of the new process, which finds modules where this one does."""
-    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-    return {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ, "PYTHONPATH": path}
-
-
-def _last_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[-1] if lines else ""
 
 
 def sorted_rows(rows: Sequence[Measurement]) -> tuple[Measurement, ...]:

@@ -23,6 +23,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.compat import make_callable
 from tpack.errors import ReductionError, TpackError
+from tpack.graph_copy import op_kinds
 from tpack.reduction.autotune.candidates import is_of_user, make_candidate
 from tpack.reduction.autotune.measure import DTypeLike, Measurement, Workload
 from tpack.reduction.base import Reducer
@@ -32,7 +33,6 @@ from tpack.tower.grads import Gradient, ReduceOp
 
 _WARMUP_STEPS = 2
 # They move data without edges in the graph, one after the other: round a ring, as TensorFlow does between CPUs.
-_COLLECTIVES = ("CollectiveReduce", "CollectiveReduceV2", "CollectiveReduceV3", "NcclAllReduce")
 
 
 def answer(request: Mapping[str, Any]) -> Measurement:
@@ -140,7 +140,7 @@ def _traffic(
     counted = count_traffic(grads, reduced)
     size_bytes, hops = float(counted.bytes_moved), counted.chain_length
     num_towers = len(grads)
-    messages = [operation.inputs[0] for operation in added if operation.type in _COLLECTIVES]
+    messages = [operation.inputs[0] for operation in added if operation.type in op_kinds.COLLECTIVES]
     for message in messages[::num_towers]:
         cost = ring_cost(num_towers, message.shape.num_elements() * message.dtype.size)
         size_bytes, hops = size_bytes + cost.bytes_moved, hops + cost.latency_steps

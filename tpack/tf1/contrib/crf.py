@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tf1.rnn_cell.base import RNNCell
+from tpack.tf1.rnn_cell.base import RNNCell, UnitSizes
 
 __all__ = [
     "CrfDecodeBackwardRnnCell",
@@ -30,105 +30,54 @@ __all__ = [
 ]
 
 
-class CrfForwardRnnCell(RNNCell):
-    """The recurrence of the norm: from the logarithms of the summed scores up to one place to those up to the next."""
-
+class _TagsCell(UnitSizes, RNNCell):
     def __init__(self, transition_params: Any) -> None:
         super().__init__()
         self._transition_params = tf.expand_dims(transition_params, 0)
-        self._num_tags = int(self._transition_params.shape[1])
+        self._num_units = int(self._transition_params.shape[1])
 
-    @property
-    def state_size(self) -> int:
-        """The number of tags."""
-        return self._num_tags
 
-    @property
-    def output_size(self) -> int:
-        """The number of tags."""
-        return self._num_tags
+class CrfForwardRnnCell(_TagsCell):
+    """The recurrence of the norm: logarithms of the summed scores up to each place."""
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
-        """Return the sums with this place added, twice.
-
-        Args:
-            inputs: the potentials of this place, [B, N].
-            state: the sums up to the place before, [B, N].
-            scope: unused: the cell has no variables.
-        """
+        """Return the sums, [B, N], with the potentials of this place added, twice."""
         scores = tf.expand_dims(state, 2) + self._transition_params
         sums = inputs + tf.reduce_logsumexp(scores, axis=1)
         return sums, sums
 
 
-class CrfDecodeForwardRnnCell(RNNCell):
-    """The recurrence of the best score: the best up to each tag of a place, and from which tag before it came."""
-
-    def __init__(self, transition_params: Any) -> None:
-        super().__init__()
-        self._transition_params = tf.expand_dims(transition_params, 0)
-        self._num_tags = int(self._transition_params.shape[1])
-
-    @property
-    def state_size(self) -> int:
-        """The number of tags."""
-        return self._num_tags
-
-    @property
-    def output_size(self) -> int:
-        """The number of tags."""
-        return self._num_tags
+class CrfDecodeForwardRnnCell(_TagsCell):
+    """The recurrence of the best score up to each tag of a place, and the tag before it."""
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
-        """Return for each tag the best one before it, and the best score that ends in it.
-
-        Args:
-            inputs: the potentials of this place, [B, N].
-            state: the best scores up to the place before, [B, N].
-            scope: unused: the cell has no variables.
-        """
+        """Return for each tag the best one before it, and the best score that ends in it, [B, N]."""
         scores = tf.expand_dims(state, 2) + self._transition_params
         backpointers = tf.argmax(scores, axis=1, output_type=tf.int32)
         return backpointers, inputs + tf.reduce_max(scores, axis=1)
 
 
-class CrfDecodeBackwardRnnCell(RNNCell):
-    """The way back: from a tag to the one that the best sequence has before it."""
+class CrfDecodeBackwardRnnCell(UnitSizes, RNNCell):
+    """The way back: from a tag to the one before it in the best sequence."""
 
     def __init__(self, num_tags: int) -> None:
         super().__init__()
-        self._num_tags = num_tags
-
-    @property
-    def state_size(self) -> int:
-        """One: the tag."""
-        return 1
-
-    @property
-    def output_size(self) -> int:
-        """One: the tag."""
-        return 1
+        self._num_units = 1
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
-        """Return the tag before, twice.
-
-        Args:
-            inputs: for each tag the best one before it, [B, N].
-            state: the tag, [B, 1].
-            scope: unused: the cell has no variables.
-        """
+        """Return the tag before, [B, 1], twice."""
         tags = tf.gather(inputs, state, batch_dims=1)
         return tags, tags
 
 
 def crf_sequence_score(inputs: Any, tag_indices: Any, sequence_lengths: Any, transition_params: Any) -> Any:
-    """Return the score of sequences of tags, their potentials and transitions added up.
+    """Return the score of sequences of tags, the sum of potentials and transitions.
 
     Args:
         inputs: the potentials, [B, T, N].
         tag_indices: the tags, [B, T].
-        sequence_lengths: how many tags count, [B].
-        transition_params: what a tag (row) before another (column) adds, [N, N].
+        sequence_lengths: the number of tags, [B].
+        transition_params: the score of a tag (row) before another (column), [N, N].
 
     Shapes:
         [B].
@@ -138,16 +87,9 @@ def crf_sequence_score(inputs: Any, tag_indices: Any, sequence_lengths: Any, tra
 
 
 def crf_multitag_sequence_score(inputs: Any, tag_bitmap: Any, sequence_lengths: Any, transition_params: Any) -> Any:
-    """Return the logarithm of the summed scores of all sequences that have an allowed tag in each place.
+    """Return the logarithm of the summed scores of all sequences with an allowed tag in each place, [B].
 
-    Args:
-        inputs: the potentials, [B, T, N].
-        tag_bitmap: which tags are allowed, [B, T, N] of booleans.
-        sequence_lengths: how many places count, [B].
-        transition_params: the transitions, [N, N].
-
-    Shapes:
-        [B].
+    ``tag_bitmap`` is [B, T, N] booleans, true for allowed tags; see `crf_sequence_score`.
     """
     inputs = tf.convert_to_tensor(inputs)
     allowed = tf.where(tag_bitmap, inputs, tf.fill(tf.shape(inputs), tf.constant(-np.inf, inputs.dtype)))
@@ -155,16 +97,7 @@ def crf_multitag_sequence_score(inputs: Any, tag_bitmap: Any, sequence_lengths: 
 
 
 def crf_log_norm(inputs: Any, sequence_lengths: Any, transition_params: Any) -> Any:
-    """Return the logarithm of the summed exponentials of the scores of all sequences.
-
-    Args:
-        inputs: the potentials, [B, T, N].
-        sequence_lengths: how many places count, [B].
-        transition_params: the transitions, [N, N].
-
-    Shapes:
-        [B].
-    """
+    """Return the logarithm of the summed exponentials of the scores of all sequences, [B]; see `crf_sequence_score`."""
     inputs, lengths = tf.convert_to_tensor(inputs), tf.convert_to_tensor(sequence_lengths)
     _, sums = _run_behind_first(CrfForwardRnnCell(transition_params), inputs, lengths)
     log_norm = tf.reduce_logsumexp(sums, axis=1)
@@ -174,22 +107,13 @@ def crf_log_norm(inputs: Any, sequence_lengths: Any, transition_params: Any) -> 
 def crf_log_likelihood(
     inputs: Any, tag_indices: Any, sequence_lengths: Any, transition_params: Any = None
 ) -> tuple[Any, Any]:
-    """Return the logarithm of the probability of sequences of tags, and the transitions.
-
-    Args:
-        inputs: the potentials, [B, T, N].
-        tag_indices: the tags, [B, T].
-        sequence_lengths: how many tags count, [B].
-        transition_params: the transitions, [N, N]; None makes them.
-
-    Shapes:
-        [B] and [N, N].
+    """Return the log probability of sequences of tags, [B], and the transitions; see `crf_sequence_score`.
 
     Creates:
-        the variable ``transitions`` in the current scope, if no transitions are given.
+        the variable ``transitions`` [N, N] in the current scope, if no transitions are given.
 
     Raises:
-        ConfigError: The number of tags is not known, and a variable is wanted.
+        ConfigError: The number of tags is unknown, and a variable is needed.
     """
     inputs = tf.convert_to_tensor(inputs)
     if transition_params is None:
@@ -204,16 +128,7 @@ def crf_log_likelihood(
 
 
 def crf_unary_score(tag_indices: Any, sequence_lengths: Any, inputs: Any) -> Any:
-    """Return the summed potentials of sequences of tags.
-
-    Args:
-        tag_indices: the tags, [B, T].
-        sequence_lengths: how many tags count, [B].
-        inputs: the potentials, [B, T, N].
-
-    Shapes:
-        [B].
-    """
+    """Return the summed potentials of sequences of tags, [B]; see `crf_sequence_score`."""
     inputs, tags = tf.convert_to_tensor(inputs), tf.convert_to_tensor(tag_indices)
     counts = tf.sequence_mask(sequence_lengths, tf.shape(tags)[1])
     # A tag behind the end may be any number, such as -1; it is not looked up.
@@ -222,16 +137,7 @@ def crf_unary_score(tag_indices: Any, sequence_lengths: Any, inputs: Any) -> Any
 
 
 def crf_binary_score(tag_indices: Any, sequence_lengths: Any, transition_params: Any) -> Any:
-    """Return the summed transitions of sequences of tags.
-
-    Args:
-        tag_indices: the tags, [B, T].
-        sequence_lengths: how many tags count, [B].
-        transition_params: the transitions, [N, N].
-
-    Shapes:
-        [B].
-    """
+    """Return the summed transitions of sequences of tags, [B]; see `crf_sequence_score`."""
     transitions, tags = tf.convert_to_tensor(transition_params), tf.convert_to_tensor(tag_indices)
     counts = tf.sequence_mask(sequence_lengths, tf.shape(tags)[1])[:, 1:]
     pairs = tags[:, :-1] * tf.cast(tf.shape(transitions)[1], tags.dtype) + tags[:, 1:]
@@ -240,12 +146,7 @@ def crf_binary_score(tag_indices: Any, sequence_lengths: Any, transition_params:
 
 
 def viterbi_decode(score: Any, transition_params: Any) -> tuple[list[int], Any]:
-    """Return the likeliest sequence of tags and its score, in numpy, for one sequence.
-
-    Args:
-        score: the potentials, an array [T, N].
-        transition_params: the transitions, an array [N, N].
-    """
+    """Return the likeliest sequence of tags and its score, for one sequence of numpy arrays [T, N] and [N, N]."""
     best, before = np.array(score[0]), []
     for potentials in score[1:]:
         scores = best[:, np.newaxis] + transition_params
@@ -258,15 +159,12 @@ def viterbi_decode(score: Any, transition_params: Any) -> tuple[list[int], Any]:
 
 
 def crf_decode(potentials: Any, transition_params: Any, sequence_length: Any) -> tuple[Any, Any]:
-    """Return the likeliest sequences of tags and their scores.
+    """Return the likeliest sequences of tags, [B, T] of int32, 0 behind the ends, and their scores, [B].
 
     Args:
-        potentials: the potentials, [B, T, N].
+        potentials: [B, T, N].
         transition_params: the transitions, [N, N].
-        sequence_length: how many tags count, [B].
-
-    Shapes:
-        [B, T] of int32, 0 behind the ends, and [B].
+        sequence_length: the number of tags, [B].
     """
     potentials, lengths = tf.convert_to_tensor(potentials), tf.convert_to_tensor(sequence_length)
     cell = CrfDecodeForwardRnnCell(transition_params)
@@ -287,13 +185,9 @@ def crf_decode(potentials: Any, transition_params: Any, sequence_length: Any) ->
 
 
 def _run_behind_first(cell: RNNCell, inputs: Any, lengths: Any) -> tuple[Any, Any]:
-    """Run a recurrence that begins with the first place and goes on with the others.
+    """Run a recurrence that starts from the first place; return outputs, [B, T, N], and last states, [B, N].
 
-    A place of zeros is appended, which is behind the end of every sequence, so that a sequence of one place needs no
-    case of its own.
-
-    Returns:
-        The outputs for each place but the first and for the appended one, [B, T, N], and the last states, [B, N].
+    A place of zeros, behind the end of every sequence, is appended for sequences of one place.
     """
     first, others = inputs[:, 0], tf.concat([inputs[:, 1:], tf.zeros_like(inputs[:, :1])], axis=1)
     is_decoding = isinstance(cell, CrfDecodeForwardRnnCell)

@@ -1,19 +1,19 @@
 """``tf.contrib.estimator`` of TensorFlow 1: heads as functions, and what it added to Estimators."""
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.tf1.estimator.heads.base import Head, LossFn
-from tpack.tf1.estimator.heads.classification import BinaryClassHead, MultiClassHead
+from tpack.tf1.estimator.heads.base import Head
+from tpack.tf1.estimator.heads.classification import BinaryClassHead, MultiClassHead, MultiLabelHead
 from tpack.tf1.estimator.heads.multi import MultiHead
-from tpack.tf1.estimator.heads.multi_label import MultiLabelHead
 from tpack.tf1.estimator.heads.regression import LogisticRegressionHead, PoissonRegressionHead, RegressionHead
 from tpack.tf1.name_table import look_up
+from tpack.tf1.signatures import like
 from tpack.utils.validation import check_arguments
 
 _MEAN = tf.losses.Reduction.SUM_OVER_BATCH_SIZE
+_DIMENSION_SECOND = {"weight_column": {"label_dimension": 1}}
 
 _HEADS = (
     "binary_classification_head logistic_regression_head multi_class_head multi_head multi_label_head "
@@ -25,7 +25,7 @@ __getattr__, __dir__, __all__ = look_up(
     {
         "tpack.estimator": "TowerOptimizer replicate_model_fn",
         "tpack.tf1.estimator": "BaselineEstimator DNNEstimator DNNLinearCombinedEstimator LinearEstimator",
-        "tpack.tf1.estimator.early_stopping": "read_eval_metrics",
+        "tpack.tf1.estimator.hooks": "read_eval_metrics",
         "tpack.tf1.estimator.experimental": "*",
         "tpack.tf1.estimator.exporters": "StepsExporter",
         "tpack.tf1.estimator.extenders": "add_metrics clip_gradients_by_norm forward_features",
@@ -35,87 +35,49 @@ __getattr__, __dir__, __all__ = look_up(
 
 
 @check_arguments
-def binary_classification_head(
-    weight_column: Any = None,
-    thresholds: Sequence[float] | None = None,
-    label_vocabulary: Sequence[str] | None = None,
-    loss_reduction: str = _MEAN,
-    loss_fn: LossFn | None = None,
-    name: str | None = None,
-) -> Head:
+@like(BinaryClassHead, loss_reduction=_MEAN)
+def binary_classification_head(**given: Any) -> Head:
     """Return a `BinaryClassHead`, whose arguments these are."""
-    return BinaryClassHead(weight_column, thresholds, label_vocabulary, loss_reduction, loss_fn, name)
+    return BinaryClassHead(**given)
 
 
 @check_arguments
-def multi_class_head(
-    n_classes: int,
-    weight_column: Any = None,
-    label_vocabulary: Sequence[str] | None = None,
-    loss_reduction: str = _MEAN,
-    loss_fn: LossFn | None = None,
-    name: str | None = None,
-) -> Head:
+@like(MultiClassHead, loss_reduction=_MEAN)
+def multi_class_head(**given: Any) -> Head:
     """Return a `MultiClassHead`, whose arguments these are."""
-    return MultiClassHead(n_classes, weight_column, label_vocabulary, loss_reduction, loss_fn, name)
+    return MultiClassHead(**given)
 
 
 @check_arguments
-def multi_label_head(
-    n_classes: int,
-    weight_column: Any = None,
-    thresholds: Sequence[float] | None = None,
-    label_vocabulary: Sequence[str] | None = None,
-    loss_reduction: str = _MEAN,
-    loss_fn: LossFn | None = None,
-    classes_for_class_based_metrics: Sequence[Any] | None = None,
-    name: str | None = None,
-) -> Head:
+@like(MultiLabelHead, loss_reduction=_MEAN)
+def multi_label_head(**given: Any) -> Head:
     """Return a `MultiLabelHead`, whose arguments these are."""
-    return MultiLabelHead(
-        n_classes,
-        weight_column,
-        thresholds,
-        label_vocabulary,
-        loss_reduction,
-        loss_fn,
-        classes_for_class_based_metrics,
-        name,
-    )
+    return MultiLabelHead(**given)
 
 
 @check_arguments
-def regression_head(
-    weight_column: Any = None,
-    label_dimension: int = 1,
-    loss_reduction: str = _MEAN,
-    loss_fn: LossFn | None = None,
-    inverse_link_fn: Callable[[tf.Tensor], tf.Tensor] | None = None,
-    name: str | None = None,
-) -> Head:
-    """Return a `RegressionHead`; the first two of its arguments change places."""
-    return RegressionHead(label_dimension, weight_column, loss_reduction, loss_fn, inverse_link_fn, name)
+@like(RegressionHead, without="label_dimension", after=_DIMENSION_SECOND, loss_reduction=_MEAN)
+def regression_head(**given: Any) -> Head:
+    """Return a `RegressionHead`, with its first two arguments swapped."""
+    return RegressionHead(**given)
 
 
 @check_arguments
-def poisson_regression_head(
-    weight_column: Any = None,
-    label_dimension: int = 1,
-    loss_reduction: str = _MEAN,
-    compute_full_loss: bool = True,
-    name: str | None = None,
-) -> Head:
-    """Return a `PoissonRegressionHead`; the first two of its arguments change places."""
-    return PoissonRegressionHead(label_dimension, weight_column, loss_reduction, compute_full_loss, name)
+@like(PoissonRegressionHead, without="label_dimension", after=_DIMENSION_SECOND, loss_reduction=_MEAN)
+def poisson_regression_head(**given: Any) -> Head:
+    """Return a `PoissonRegressionHead`, with its first two arguments swapped."""
+    return PoissonRegressionHead(**given)
 
 
 @check_arguments
-def logistic_regression_head(weight_column: Any = None, loss_reduction: str = _MEAN, name: str | None = None) -> Head:
+@like(LogisticRegressionHead, loss_reduction=_MEAN)
+def logistic_regression_head(**given: Any) -> Head:
     """Return a `LogisticRegressionHead`, whose arguments these are."""
-    return LogisticRegressionHead(weight_column, loss_reduction, name)
+    return LogisticRegressionHead(**given)
 
 
 @check_arguments
-def multi_head(heads: Sequence[Head], head_weights: Sequence[float] | None = None) -> Head:
+@like(MultiHead)
+def multi_head(**given: Any) -> Head:
     """Return a `MultiHead`, whose arguments these are."""
-    return MultiHead(heads, head_weights)
+    return MultiHead(**given)

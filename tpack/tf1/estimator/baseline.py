@@ -1,6 +1,5 @@
-"""Models that look at no feature: they learn the mean label, or how frequent classes are."""
+"""Models that ignore features: they learn the mean label, or the frequencies of classes."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -10,13 +9,14 @@ from tpack.estimator.estimator import Estimator
 from tpack.estimator.model_fn import ModelFn
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import EstimatorSpec
-from tpack.tf1.estimator.canned import check_head, classification_head, regression_head
+from tpack.tf1.estimator.canned import CLASSES, LOSS, NUMBERS, check_head, classification_head
 from tpack.tf1.estimator.heads.base import Head
+from tpack.tf1.estimator.heads.regression import RegressionHead
 from tpack.tf1.estimator.optimizers import OptimizerLike, check_optimizer, make_optimizer
+from tpack.tf1.signatures import like
 from tpack.utils.validation import check_arguments
 
 _LEARNING_RATE = 0.3
-_SUM = tf.losses.Reduction.SUM
 
 
 @check_arguments
@@ -24,13 +24,13 @@ class BaselineEstimator(Estimator):
     """A bias for each logit, and any head.
 
     Args:
-        head: what the logits mean.
+        head: the meaning of the logits.
         model_dir: as for `Estimator`.
-        optimizer: an optimizer, its name, or a function that makes one. That of a name learns at a rate of 0.3.
+        optimizer: an optimizer, its name, or a function that makes one. A name stands for a learning rate of 0.3.
         config: as for `Estimator`.
 
     Raises:
-        ConfigError: There is no such optimizer.
+        ConfigError: The optimizer is unknown.
     """
 
     def __init__(
@@ -45,33 +45,32 @@ class BaselineEstimator(Estimator):
 
 @check_arguments
 class BaselineClassifier(Estimator):
-    """How frequent each class is.
+    """The frequency of each class.
 
     Args:
-        model_dir: as for `Estimator`.
-        n_classes: how many classes.
+        n_classes: the number of classes.
         weight_column: a key of the features, or a numeric column.
         label_vocabulary: the names of the classes.
         optimizer: as for `BaselineEstimator`.
-        config: as for `Estimator`.
-        loss_reduction: how the losses of examples become one.
+        loss_reduction: of the losses of examples.
+        **given: as for `Estimator`.
 
     Raises:
-        ConfigError: There are fewer than two classes, or no such optimizer.
+        ConfigError: There are fewer than two classes, or the optimizer is unknown.
     """
 
+    @like(BaselineEstimator.__init__, without="head", after={"model_dir": CLASSES, "config": LOSS})
     def __init__(
         self,
-        model_dir: str | None = None,
-        n_classes: int = 2,
-        weight_column: Any = None,
-        label_vocabulary: Sequence[str] | None = None,
-        optimizer: OptimizerLike = "Ftrl",
-        config: RunConfig | None = None,
-        loss_reduction: str = _SUM,
+        n_classes: int,
+        weight_column: Any,
+        label_vocabulary: Any,
+        loss_reduction: str,
+        optimizer: OptimizerLike,
+        **given: Any,
     ) -> None:
         head = classification_head(n_classes, weight_column, label_vocabulary, loss_reduction)
-        super().__init__(_baseline_model_fn(head, optimizer), model_dir, config)
+        super().__init__(_baseline_model_fn(head, optimizer), **given)
 
 
 @check_arguments
@@ -79,28 +78,22 @@ class BaselineRegressor(Estimator):
     """The mean label.
 
     Args:
-        model_dir: as for `Estimator`.
-        label_dimension: how many numbers an example has.
+        label_dimension: the number of numbers of an example.
         weight_column: a key of the features, or a numeric column.
         optimizer: as for `BaselineEstimator`.
-        config: as for `Estimator`.
-        loss_reduction: how the losses of examples become one.
+        loss_reduction: of the losses of examples.
+        **given: as for `Estimator`.
 
     Raises:
-        ConfigError: The dimension is not positive, or there is no such optimizer.
+        ConfigError: The dimension is not positive, or the optimizer is unknown.
     """
 
+    @like(BaselineEstimator.__init__, without="head", after={"model_dir": NUMBERS, "config": LOSS})
     def __init__(
-        self,
-        model_dir: str | None = None,
-        label_dimension: int = 1,
-        weight_column: Any = None,
-        optimizer: OptimizerLike = "Ftrl",
-        config: RunConfig | None = None,
-        loss_reduction: str = _SUM,
+        self, label_dimension: int, weight_column: Any, loss_reduction: str, optimizer: OptimizerLike, **given: Any
     ) -> None:
-        head = regression_head(label_dimension, weight_column, loss_reduction)
-        super().__init__(_baseline_model_fn(head, optimizer), model_dir, config)
+        head = RegressionHead(label_dimension, weight_column, loss_reduction)
+        super().__init__(_baseline_model_fn(head, optimizer), **given)
 
 
 def _baseline_model_fn(head: Head, optimizer: OptimizerLike) -> ModelFn:
@@ -116,7 +109,7 @@ def _baseline_model_fn(head: Head, optimizer: OptimizerLike) -> ModelFn:
 
 def _logits(features: Any, units: int) -> tf.Tensor:
     if not isinstance(features, dict) or not features:
-        raise ConfigError(f"a baseline model counts examples by a dict of features, got {features!r}")
+        raise ConfigError(f"a baseline model got {features!r}: expected a dict of features, to count examples")
     tensor = next(iter(features.values()))
     num_examples = tensor.dense_shape[0] if isinstance(tensor, tf.SparseTensor) else tf.shape(tensor)[0]
     with tf.variable_scope("baseline", use_resource=True):

@@ -8,13 +8,22 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.estimator.building import WarmStartSettings
 from tpack.estimator.estimator import Estimator
 from tpack.estimator.model_fn import ModelFn
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import EstimatorSpec
-from tpack.tf1.estimator.canned import check_features, check_head, classification_head, model_scope, regression_head
+from tpack.tf1.estimator.canned import (
+    CLASSES,
+    LOSS,
+    NUMBERS,
+    WARM_START,
+    check_features,
+    check_head,
+    classification_head,
+    model_scope,
+)
 from tpack.tf1.estimator.heads.base import Head
+from tpack.tf1.estimator.heads.regression import RegressionHead
 from tpack.tf1.estimator.logits import (
     Activation,
     DnnOptions,
@@ -27,11 +36,12 @@ from tpack.tf1.estimator.logits import (
     summarize_layer,
 )
 from tpack.tf1.estimator.optimizers import OptimizerLike, check_optimizer, make_optimizer
+from tpack.tf1.signatures import like
 from tpack.utils.validation import check_arguments
 
 _DNN_RATE = 0.001
 _HIGHEST_LINEAR_RATE = 0.005
-_SUM = tf.losses.Reduction.SUM
+_OPTIONS = WARM_START | LOSS | {"batch_norm": False}
 
 
 @dataclass(frozen=True)
@@ -62,22 +72,22 @@ class DNNLinearCombinedEstimator(Estimator):
     """A linear model and a network with any head.
 
     Args:
-        head: what the logits mean.
+        head: the meaning of the logits.
         model_dir: as for `Estimator`.
-        linear_feature_columns: the columns of the linear model; none of them for no linear model.
-        linear_optimizer: an optimizer, its name, or a function that makes one. That of a name learns at a rate of
-            0.005, or one over the root of the number of columns if that is less.
-        dnn_feature_columns: the columns of the network; none of them for no network.
-        dnn_optimizer: the same for the network, where that of a name learns at a rate of 0.001.
+        linear_feature_columns: the columns of the linear model; empty for no linear model.
+        linear_optimizer: an optimizer, its name, or a function that makes one. A name stands for a learning rate of
+            0.005, or 1 / sqrt(number of columns) if that is less.
+        dnn_feature_columns: the columns of the network; empty for no network.
+        dnn_optimizer: the same for the network, where a name stands for a learning rate of 0.001.
         dnn_hidden_units: the widths of the hidden layers.
         dnn_activation_fn: of the hidden layers; None for none.
-        dnn_dropout: how much of each hidden layer is dropped in training.
+        dnn_dropout: the share of each hidden layer that is dropped in training.
         input_layer_partitioner: for the variables of columns.
         config: as for `Estimator`.
-        linear_sparse_combiner: how the weights of an example's several categories are added up.
+        linear_sparse_combiner: of the weights of an example's categories.
 
     Raises:
-        ConfigError: There are no columns at all, columns of a network without hidden units, or no such optimizer.
+        ConfigError: There are no columns at all, a network without hidden units, or the optimizer is unknown.
     """
 
     def __init__(
@@ -95,66 +105,33 @@ class DNNLinearCombinedEstimator(Estimator):
         config: RunConfig | None = None,
         linear_sparse_combiner: str = "sum",
     ) -> None:
-        hidden = tuple(dnn_hidden_units or ())
-        options = DnnOptions(hidden, dnn_activation_fn, dnn_dropout, input_layer_partitioner, False)
-        linear = _Linear(_columns(self, linear_feature_columns), linear_optimizer, linear_sparse_combiner)
-        deep = _Deep(_columns(self, dnn_feature_columns), dnn_optimizer, options)
-        super().__init__(_combined_model_fn(check_head(self, head), linear, deep), model_dir, config)
+        given = locals()
+        del given["self"], given["head"], given["__class__"]
+        super().__init__(*_arguments(self, check_head(self, head), **given))
 
 
 @check_arguments
 class DNNLinearCombinedClassifier(Estimator):
-    """A linear model and a network that tell classes.
+    """A linear model and a network that predict classes.
 
     Args:
-        model_dir: as for `Estimator`.
-        linear_feature_columns: as for `DNNLinearCombinedEstimator`.
-        linear_optimizer: as for `DNNLinearCombinedEstimator`.
-        dnn_feature_columns: as for `DNNLinearCombinedEstimator`.
-        dnn_optimizer: as for `DNNLinearCombinedEstimator`.
-        dnn_hidden_units: the widths of the hidden layers.
-        dnn_activation_fn: of the hidden layers; None for none.
-        dnn_dropout: how much of each hidden layer is dropped in training.
-        n_classes: how many classes.
+        n_classes: the number of classes.
         weight_column: a key of the features, or a numeric column.
         label_vocabulary: the names of the classes.
-        input_layer_partitioner: for the variables of columns.
-        config: as for `Estimator`.
-        warm_start_from: as for `Estimator`.
-        loss_reduction: how the losses of examples become one.
-        batch_norm: normalise each hidden layer.
-        linear_sparse_combiner: how the weights of an example's several categories are added up.
+        loss_reduction: of the losses of examples.
+        **given: as for `DNNLinearCombinedEstimator`; with ``batch_norm`` to normalise each hidden layer, and
+            ``warm_start_from`` as for `Estimator`.
 
     Raises:
         ConfigError: As for `DNNLinearCombinedEstimator`, or there are fewer than two classes.
     """
 
+    @like(DNNLinearCombinedEstimator.__init__, without="head", after={"dnn_dropout": CLASSES, "config": _OPTIONS})
     def __init__(
-        self,
-        model_dir: str | None = None,
-        linear_feature_columns: Any = None,
-        linear_optimizer: OptimizerLike = "Ftrl",
-        dnn_feature_columns: Any = None,
-        dnn_optimizer: OptimizerLike = "Adagrad",
-        dnn_hidden_units: Sequence[int] | None = None,
-        dnn_activation_fn: Activation | None = tf.nn.relu,
-        dnn_dropout: float | None = None,
-        n_classes: int = 2,
-        weight_column: Any = None,
-        label_vocabulary: Sequence[str] | None = None,
-        input_layer_partitioner: Partitioner | None = None,
-        config: RunConfig | None = None,
-        warm_start_from: str | WarmStartSettings | None = None,
-        loss_reduction: str = _SUM,
-        batch_norm: bool = False,
-        linear_sparse_combiner: str = "sum",
+        self, n_classes: int, weight_column: Any, label_vocabulary: Any, loss_reduction: str, **given: Any
     ) -> None:
         head = classification_head(n_classes, weight_column, label_vocabulary, loss_reduction)
-        hidden = tuple(dnn_hidden_units or ())
-        options = DnnOptions(hidden, dnn_activation_fn, dnn_dropout, input_layer_partitioner, batch_norm)
-        linear = _Linear(_columns(self, linear_feature_columns), linear_optimizer, linear_sparse_combiner)
-        deep = _Deep(_columns(self, dnn_feature_columns), dnn_optimizer, options)
-        super().__init__(_combined_model_fn(head, linear, deep), model_dir, config, None, warm_start_from)
+        super().__init__(*_arguments(self, head, **given))
 
 
 @check_arguments
@@ -162,52 +139,31 @@ class DNNLinearCombinedRegressor(Estimator):
     """A linear model and a network that predict numbers.
 
     Args:
-        model_dir: as for `Estimator`.
-        linear_feature_columns: as for `DNNLinearCombinedEstimator`.
-        linear_optimizer: as for `DNNLinearCombinedEstimator`.
-        dnn_feature_columns: as for `DNNLinearCombinedEstimator`.
-        dnn_optimizer: as for `DNNLinearCombinedEstimator`.
-        dnn_hidden_units: the widths of the hidden layers.
-        dnn_activation_fn: of the hidden layers; None for none.
-        dnn_dropout: how much of each hidden layer is dropped in training.
-        label_dimension: how many numbers an example has.
+        label_dimension: the number of numbers of an example.
         weight_column: a key of the features, or a numeric column.
-        input_layer_partitioner: for the variables of columns.
-        config: as for `Estimator`.
-        warm_start_from: as for `Estimator`.
-        loss_reduction: how the losses of examples become one.
-        batch_norm: normalise each hidden layer.
-        linear_sparse_combiner: how the weights of an example's several categories are added up.
+        loss_reduction: of the losses of examples.
+        **given: as for `DNNLinearCombinedClassifier`.
 
     Raises:
         ConfigError: As for `DNNLinearCombinedEstimator`, or the dimension is not positive.
     """
 
-    def __init__(
-        self,
-        model_dir: str | None = None,
-        linear_feature_columns: Any = None,
-        linear_optimizer: OptimizerLike = "Ftrl",
-        dnn_feature_columns: Any = None,
-        dnn_optimizer: OptimizerLike = "Adagrad",
-        dnn_hidden_units: Sequence[int] | None = None,
-        dnn_activation_fn: Activation | None = tf.nn.relu,
-        dnn_dropout: float | None = None,
-        label_dimension: int = 1,
-        weight_column: Any = None,
-        input_layer_partitioner: Partitioner | None = None,
-        config: RunConfig | None = None,
-        warm_start_from: str | WarmStartSettings | None = None,
-        loss_reduction: str = _SUM,
-        batch_norm: bool = False,
-        linear_sparse_combiner: str = "sum",
-    ) -> None:
-        head = regression_head(label_dimension, weight_column, loss_reduction)
-        hidden = tuple(dnn_hidden_units or ())
-        options = DnnOptions(hidden, dnn_activation_fn, dnn_dropout, input_layer_partitioner, batch_norm)
-        linear = _Linear(_columns(self, linear_feature_columns), linear_optimizer, linear_sparse_combiner)
-        deep = _Deep(_columns(self, dnn_feature_columns), dnn_optimizer, options)
-        super().__init__(_combined_model_fn(head, linear, deep), model_dir, config, None, warm_start_from)
+    @like(DNNLinearCombinedEstimator.__init__, without="head", after={"dnn_dropout": NUMBERS, "config": _OPTIONS})
+    def __init__(self, label_dimension: int, weight_column: Any, loss_reduction: str, **given: Any) -> None:
+        head = RegressionHead(label_dimension, weight_column, loss_reduction)
+        super().__init__(*_arguments(self, head, **given))
+
+
+def _arguments(owner: object, head: Head, **given: Any) -> tuple[Any, ...]:
+    """Return the arguments of `Estimator`."""
+    hidden, partitioner = tuple(given["dnn_hidden_units"] or ()), given["input_layer_partitioner"]
+    activation, dropout = given["dnn_activation_fn"], given["dnn_dropout"]
+    options = DnnOptions(hidden, activation, dropout, partitioner, given.get("batch_norm", False))
+    columns = _columns(owner, given["linear_feature_columns"])
+    linear = _Linear(columns, given["linear_optimizer"], given["linear_sparse_combiner"])
+    deep = _Deep(_columns(owner, given["dnn_feature_columns"]), given["dnn_optimizer"], options)
+    model_fn = _combined_model_fn(head, linear, deep)
+    return model_fn, given["model_dir"], given["config"], None, given.get("warm_start_from")
 
 
 def _columns(owner: object, columns: Any) -> list[Any]:
@@ -218,9 +174,9 @@ def _combined_model_fn(head: Head, linear: _Linear, deep: _Deep) -> ModelFn:
     check_optimizer(linear.optimizer)
     check_optimizer(deep.optimizer)
     if not linear.columns and not deep.columns:
-        raise ConfigError("expected linear_feature_columns, dnn_feature_columns or both, got neither")
+        raise ConfigError("got no feature columns: expected linear_feature_columns, dnn_feature_columns or both")
     if deep.columns and not deep.options.hidden_units:
-        raise ConfigError("dnn_feature_columns want dnn_hidden_units, and there are none")
+        raise ConfigError("got dnn_feature_columns without dnn_hidden_units: expected both")
 
     def model_fn(features: Any, labels: Any, mode: str, config: RunConfig | None = None) -> EstimatorSpec:
         check_features(features)

@@ -1,4 +1,4 @@
-"""``tf.estimator.export``: what a model offers when it is exported, and what it is fed then."""
+"""``tf.estimator.export``: the outputs of an exported model, and its inputs."""
 
 from collections.abc import Mapping
 
@@ -12,9 +12,7 @@ _SINGLE_FEATURE = "feature"
 
 
 class ServingInputReceiver(inputs.ServingInputReceiver):
-    """The features of a model that is served, and the tensors that are fed.
-
-    A single feature becomes a dict, in which it is called ``feature``.
+    """The features of a served model, and the tensors that are fed; a single feature is called ``feature``.
 
     Args:
         features: a dict of tensors, or one tensor.
@@ -36,7 +34,7 @@ class ServingInputReceiver(inputs.ServingInputReceiver):
 
 
 class TensorServingInputReceiver(inputs.ServingInputReceiver):
-    """The one tensor that a model's features are when it is served, and the tensors that are fed."""
+    """The one tensor of features of a served model, and the tensors that are fed."""
 
     __slots__ = ()
 

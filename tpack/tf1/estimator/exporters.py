@@ -1,4 +1,4 @@
-"""Exporters of TensorFlow 1.15: that of the best model, where results of earlier runs count, and that of some steps."""
+"""Exporters of TensorFlow 1.15: of the best model, counting results of earlier runs, and of some steps."""
 
 import glob
 import os
@@ -12,16 +12,12 @@ from tpack.utils.validation import check_count, shown
 
 
 class BestExporter(exporters.BestExporter):
-    """Exports when an evaluation is better than all before, those of earlier runs included.
+    """Exports when an evaluation is better than all before, earlier runs included.
+
+    Other arguments are those of `tpack.estimator.BestExporter`.
 
     Args:
-        name: as for `tpack.estimator.BestExporter`.
-        serving_input_receiver_fn: as for `tpack.estimator.BestExporter`.
-        event_file_pattern: where results are; None counts those of this exporter alone.
-        compare_fn: as for `tpack.estimator.BestExporter`.
-        assets_extra: as for `tpack.estimator.BestExporter`.
-        as_text: as for `tpack.estimator.BestExporter`.
-        exports_to_keep: as for `tpack.estimator.BestExporter`.
+        event_file_pattern: of paths of results; None for those of this exporter alone.
 
     Raises:
         ConfigError: As for `tpack.estimator.BestExporter`.
@@ -43,19 +39,18 @@ class BestExporter(exporters.BestExporter):
 
 
 class StepsExporter(exporters.LatestExporter):
-    """Exports at some steps, or after them at the next evaluation, and keeps all models.
+    """Exports at some steps, or at the next evaluation after them, and keeps all models.
+
+    Other arguments are those of `tpack.estimator.LatestExporter`.
 
     Args:
         steps_to_keep: the steps.
         name: of the directory.
-        serving_input_receiver_fn: as for `tpack.estimator.LatestExporter`.
-        event_file_pattern: of paths in the model's directory: the results of earlier runs, which have exported what was
-            due up to them. None begins anew in each run.
-        assets_extra: as for `tpack.estimator.LatestExporter`.
-        as_text: as for `tpack.estimator.LatestExporter`.
+        event_file_pattern: of paths of results in the model's directory, whose runs have exported earlier steps; None
+            to start from scratch in each run.
 
     Raises:
-        ConfigError: There are no steps, or one is no positive number.
+        ConfigError: There are no steps, or one is not a positive number.
     """
 
     def __init__(
@@ -97,6 +92,6 @@ class StepsExporter(exporters.LatestExporter):
         return super().export(estimator, export_path, checkpoint_path, eval_result, is_the_final_export)
 
     def _last_before(self, now: int) -> int:
-        """Return the last step before the current one that has results in event files, or 0."""
+        """Return the last earlier step with results in event files, or 0."""
         paths = sorted(glob.glob(os.path.join(self._model_dir or "", self._pattern or "")))
         return max((step for path in paths for step, _ in exporters.results_in(path) if step < now), default=0)

@@ -1,18 +1,24 @@
 """Linear models of feature columns."""
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
-import tensorflow.compat.v1 as tf
-
-from tpack.estimator.building import WarmStartSettings
 from tpack.estimator.estimator import Estimator
 from tpack.estimator.model_fn import ModelFn
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import EstimatorSpec
-from tpack.tf1.estimator.canned import check_features, check_head, classification_head, model_scope, regression_head
+from tpack.tf1.estimator.canned import (
+    CLASSES,
+    LOSS,
+    NUMBERS,
+    WARM_START,
+    check_features,
+    check_head,
+    classification_head,
+    model_scope,
+)
 from tpack.tf1.estimator.heads.base import Head
+from tpack.tf1.estimator.heads.regression import RegressionHead
 from tpack.tf1.estimator.logits import (
     Partitioner,
     check_columns,
@@ -20,10 +26,10 @@ from tpack.tf1.estimator.logits import (
     linear_logit_fn_builder,
 )
 from tpack.tf1.estimator.optimizers import OptimizerLike, check_optimizer, make_optimizer
+from tpack.tf1.signatures import like
 from tpack.utils.validation import check_arguments
 
 _HIGHEST_RATE = 0.2
-_SUM = tf.losses.Reduction.SUM
 
 
 @check_arguments
@@ -31,18 +37,17 @@ class LinearEstimator(Estimator):
     """A linear model with any head.
 
     Args:
-        head: what the logits mean.
+        head: the meaning of the logits.
         feature_columns: the columns.
         model_dir: as for `Estimator`.
-        optimizer: an optimizer, its name, or a function that makes one. That of a name learns at a rate of 0.2, or one
-            over the root of the number of columns if that is less.
+        optimizer: an optimizer, its name, or a function that makes one. A name stands for a learning rate of 0.2, or
+            1 / sqrt(number of columns) if that is less.
         config: as for `Estimator`.
         partitioner: for the variables.
-        sparse_combiner: how the weights of an example's several categories are added up: ``"sum"``, ``"mean"`` or
-            ``"sqrtn"``.
+        sparse_combiner: of the weights of an example's categories: ``"sum"``, ``"mean"`` or ``"sqrtn"``.
 
     Raises:
-        ConfigError: There are no columns, or no such optimizer.
+        ConfigError: There are no columns, or the optimizer is unknown.
     """
 
     def __init__(
@@ -55,9 +60,9 @@ class LinearEstimator(Estimator):
         partitioner: Partitioner | None = None,
         sparse_combiner: str = "sum",
     ) -> None:
-        check_head(self, head)
-        columns = check_columns(self, feature_columns)
-        super().__init__(_linear_model_fn(head, columns, optimizer, partitioner, sparse_combiner), model_dir, config)
+        given = locals()
+        del given["self"], given["head"], given["__class__"]
+        super().__init__(*_arguments(self, check_head(self, head), **given))
 
 
 @check_arguments
@@ -65,40 +70,22 @@ class LinearClassifier(Estimator):
     """A linear classifier: logistic regression, of two classes or several.
 
     Args:
-        feature_columns: the columns.
-        model_dir: as for `Estimator`.
-        n_classes: how many classes.
+        n_classes: the number of classes.
         weight_column: a key of the features, or a numeric column.
         label_vocabulary: the names of the classes.
-        optimizer: as for `LinearEstimator`.
-        config: as for `Estimator`.
-        partitioner: for the variables.
-        warm_start_from: as for `Estimator`.
-        loss_reduction: how the losses of examples become one.
-        sparse_combiner: as for `LinearEstimator`.
+        loss_reduction: of the losses of examples.
+        **given: as for `LinearEstimator` and, with ``warm_start_from``, `Estimator`.
 
     Raises:
-        ConfigError: There are no columns, fewer than two classes, or no such optimizer.
+        ConfigError: As for `LinearEstimator`, or there are fewer than two classes.
     """
 
+    @like(LinearEstimator.__init__, without="head", after={"model_dir": CLASSES, "partitioner": WARM_START | LOSS})
     def __init__(
-        self,
-        feature_columns: Any,
-        model_dir: str | None = None,
-        n_classes: int = 2,
-        weight_column: Any = None,
-        label_vocabulary: Sequence[str] | None = None,
-        optimizer: OptimizerLike = "Ftrl",
-        config: RunConfig | None = None,
-        partitioner: Partitioner | None = None,
-        warm_start_from: str | WarmStartSettings | None = None,
-        loss_reduction: str = _SUM,
-        sparse_combiner: str = "sum",
+        self, n_classes: int, weight_column: Any, label_vocabulary: Any, loss_reduction: str, **given: Any
     ) -> None:
         head = classification_head(n_classes, weight_column, label_vocabulary, loss_reduction)
-        columns = check_columns(self, feature_columns)
-        model_fn = _linear_model_fn(head, columns, optimizer, partitioner, sparse_combiner)
-        super().__init__(model_fn, model_dir, config, None, warm_start_from)
+        super().__init__(*_arguments(self, head, **given))
 
 
 @check_arguments
@@ -106,38 +93,26 @@ class LinearRegressor(Estimator):
     """A linear regression by the squared error.
 
     Args:
-        feature_columns: the columns.
-        model_dir: as for `Estimator`.
-        label_dimension: how many numbers an example has.
+        label_dimension: the number of numbers of an example.
         weight_column: a key of the features, or a numeric column.
-        optimizer: as for `LinearEstimator`.
-        config: as for `Estimator`.
-        partitioner: for the variables.
-        warm_start_from: as for `Estimator`.
-        loss_reduction: how the losses of examples become one.
-        sparse_combiner: as for `LinearEstimator`.
+        loss_reduction: of the losses of examples.
+        **given: as for `LinearEstimator` and, with ``warm_start_from``, `Estimator`.
 
     Raises:
-        ConfigError: There are no columns, the dimension is not positive, or there is no such optimizer.
+        ConfigError: As for `LinearEstimator`, or the dimension is not positive.
     """
 
-    def __init__(
-        self,
-        feature_columns: Any,
-        model_dir: str | None = None,
-        label_dimension: int = 1,
-        weight_column: Any = None,
-        optimizer: OptimizerLike = "Ftrl",
-        config: RunConfig | None = None,
-        partitioner: Partitioner | None = None,
-        warm_start_from: str | WarmStartSettings | None = None,
-        loss_reduction: str = _SUM,
-        sparse_combiner: str = "sum",
-    ) -> None:
-        head = regression_head(label_dimension, weight_column, loss_reduction)
-        columns = check_columns(self, feature_columns)
-        model_fn = _linear_model_fn(head, columns, optimizer, partitioner, sparse_combiner)
-        super().__init__(model_fn, model_dir, config, None, warm_start_from)
+    @like(LinearEstimator.__init__, without="head", after={"model_dir": NUMBERS, "partitioner": WARM_START | LOSS})
+    def __init__(self, label_dimension: int, weight_column: Any, loss_reduction: str, **given: Any) -> None:
+        head = RegressionHead(label_dimension, weight_column, loss_reduction)
+        super().__init__(*_arguments(self, head, **given))
+
+
+def _arguments(owner: object, head: Head, *, feature_columns: Any, **given: Any) -> tuple[Any, ...]:
+    """Return the arguments of `Estimator`."""
+    columns = check_columns(owner, feature_columns)
+    model_fn = _linear_model_fn(head, columns, given["optimizer"], given["partitioner"], given["sparse_combiner"])
+    return model_fn, given["model_dir"], given["config"], None, given.get("warm_start_from")
 
 
 def _linear_model_fn(

@@ -24,38 +24,34 @@ _MOMENTUM = 0.999
 
 
 def check_columns(owner: object, feature_columns: Any) -> list[Any]:
-    """Return feature columns as a list.
-
-    Args:
-        owner: whose argument it is.
-        feature_columns: one, or several.
+    """Return one or several feature columns as a list.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: There are none.
     """
     columns = list(feature_columns) if isinstance(feature_columns, (list, tuple, set)) else [feature_columns]
     # A column is a tuple too.
     if isinstance(feature_columns, tuple) and hasattr(feature_columns, "_fields"):
         columns = [feature_columns]
     if not columns or None in columns:
-        raise ConfigError(f"{type(owner).__name__} wants feature columns, got {shown(feature_columns)}")
+        raise ConfigError(
+            f"{type(owner).__name__} got feature_columns={shown(feature_columns)}: expected at least one column"
+        )
     return columns
 
 
 def one_part(min_slice_bytes: int = 0) -> Partitioner:
-    """Return the partitioner of a machine without parameter servers: one part, whatever the size.
+    """Return the partitioner of a machine without parameter servers: one part of any size.
 
-    It shows in the names of the optimizer's slots.
-
-    Args:
-        min_slice_bytes: the smallest part; 0 for the default of TensorFlow.
+    It shows in the names of the optimizer's slots. ``min_slice_bytes`` is the smallest part; 0 for TensorFlow's
+    default.
     """
     size = {"min_slice_size": min_slice_bytes} if min_slice_bytes else {}
     return tf.min_max_variable_partitioner(max_partitions=1, **size)
 
 
 def input_partitioner() -> Partitioner:
-    """Return the partitioner of inputs that is used where none is given."""
+    """Return the default partitioner of inputs."""
     return one_part(_MIN_SLICE_BYTES)
 
 
@@ -66,10 +62,9 @@ def linear_logit_fn_builder(
     """Return a function that makes linear logits of features.
 
     Args:
-        units: how many logits.
+        units: the number of logits.
         feature_columns: the columns.
-        sparse_combiner: how the weights of an example's several categories are added up: ``"sum"``, ``"mean"`` or
-            ``"sqrtn"``.
+        sparse_combiner: of the weights of an example's categories: ``"sum"``, ``"mean"`` or ``"sqrtn"``.
 
     Raises:
         ConfigError: There are no columns, or no units.
@@ -94,12 +89,12 @@ def linear_logit_fn_builder(
 
 @dataclass(frozen=True)
 class DnnOptions:
-    """How a network of dense layers is made.
+    """Options of a network of dense layers.
 
     Args:
         hidden_units: the widths of the layers before the logits.
         activation_fn: of these; None for none.
-        dropout: how much of each is dropped in training.
+        dropout: the share of each that is dropped in training.
         input_partitioner: for the variables of columns, such as embeddings; None for one part.
         batch_norm: normalise each of them.
 
@@ -118,7 +113,7 @@ class DnnOptions:
         for width in self.hidden_units:
             check_count("a network", "hidden_units", width)
         if self.dropout is not None and not 0 <= check_number("a network", "dropout", self.dropout) < 1:
-            raise ConfigError(f"dropout of a network must be at least 0 and less than 1, got {self.dropout}")
+            raise ConfigError(f"a network got dropout={self.dropout}: expected at least 0 and less than 1")
 
 
 @check_arguments
@@ -134,11 +129,11 @@ def dnn_logit_fn_builder(
     """Return a function that makes logits of features by dense layers.
 
     Args:
-        units: how many logits.
+        units: the number of logits.
         hidden_units: the widths of the layers before.
         feature_columns: the columns, which have to be dense.
         activation_fn: of the hidden layers; None for none.
-        dropout: how much of each hidden layer is dropped in training.
+        dropout: the share of each hidden layer that is dropped in training.
         input_layer_partitioner: for the variables of columns, such as embeddings.
         batch_norm: normalise each hidden layer.
 
@@ -150,12 +145,7 @@ def dnn_logit_fn_builder(
 
 
 def dnn_logit_fn(units: int, feature_columns: Any, options: DnnOptions) -> Callable[..., tf.Tensor]:
-    """Return a function that makes logits of ``features`` in a ``mode`` by dense layers.
-
-    Args:
-        units: how many logits.
-        feature_columns: the columns, which have to be dense.
-        options: the layers before.
+    """Return a function of ``features`` and ``mode`` that makes logits by dense layers.
 
     Raises:
         ConfigError: The number of logits is not positive.
@@ -191,24 +181,24 @@ def _hidden_layer(net: tf.Tensor, index: int, options: DnnOptions, *, is_trainin
 def call_logit_fn(
     logit_fn: Callable[..., Any], features: Features, mode: str, params: Any, config: Any
 ) -> tf.Tensor | dict[str, tf.Tensor]:
-    """Call a function that makes logits, with those of the arguments that it takes.
+    """Call a function that makes logits, with the arguments that it takes.
 
     Args:
-        logit_fn: takes ``features`` and, as it likes, ``mode``, ``params`` and ``config``.
+        logit_fn: takes ``features`` and optionally ``mode``, ``params`` and ``config``.
         features: the input.
         mode: one of `ModeKeys`.
         params: the parameters of the model.
         config: the `RunConfig`.
 
     Raises:
-        ConfigError: It is no function that takes features, or returns something else than a tensor or a dict of them.
+        ConfigError: It is not a function of features, or returns neither a tensor nor a dict of tensors.
     """
     if not callable(logit_fn) or "features" not in inspect.signature(logit_fn).parameters:
-        raise ConfigError(f"logit_fn must be a function that takes features, got {shown(logit_fn)}")
+        raise ConfigError(f"got logit_fn={shown(logit_fn)}: expected a function that takes features")
     logits = call_with_accepted(logit_fn, {"mode": mode, "params": params, "config": config}, features=features)
     values = list(logits.values()) if isinstance(logits, dict) else [logits]
     if not all(isinstance(value, tf.Tensor) for value in values):
-        raise ConfigError(f"logit_fn must return a tensor or a dict of tensors, got {shown(logits)}")
+        raise ConfigError(f"logit_fn returned {shown(logits)}: expected a tensor or a dict of tensors")
     return logits
 
 
@@ -228,19 +218,14 @@ def _summarize_linear(made: Mapping[Any, Any], units: int) -> None:
 
 
 def _whole(parts: Any) -> tf.Tensor:
-    """Return the value of a variable that may be in parts, or of several."""
+    """Return the value of a variable in parts, or of several."""
     parts = list(parts) if isinstance(parts, (list, tuple)) else [parts]
     flat = [tf.reshape(tf.convert_to_tensor(part), [-1]) for part in parts]
     return tf.concat(flat, 0)
 
 
 def summarize_layer(value: tf.Tensor, name: str) -> None:
-    """Add summaries of the values of a layer.
-
-    Args:
-        value: what it gives.
-        name: its name.
-    """
+    """Add summaries of the values of a layer."""
     if is_main_tower():
         tf.summary.scalar(f"{name}/fraction_of_zero_values", tf.math.zero_fraction(value))
         tf.summary.histogram(f"{name}/activation", value)

@@ -1,4 +1,4 @@
-"""`RunConfig` with all the arguments that it had in TensorFlow 1.15."""
+"""`RunConfig` with all its arguments in TensorFlow 1.15."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,17 +14,17 @@ _CREATION_SECS = 7200
 
 
 class RunConfig(run_config.RunConfig):
-    """The options of an Estimator's runs, as `tpack.estimator.RunConfig` explains them.
+    """The options of an Estimator's runs; see `tpack.estimator.RunConfig`.
 
     Args:
-        model_dir: where checkpoints and summaries go.
+        model_dir: the directory of checkpoints and summaries.
         tf_random_seed: the seed of each graph.
         save_summary_steps: steps between two summaries.
         save_checkpoints_steps: steps between two checkpoints.
         save_checkpoints_secs: seconds between two checkpoints.
         session_config: a ``tf.ConfigProto``.
-        keep_checkpoint_max: how many checkpoints are kept.
-        keep_checkpoint_every_n_hours: a checkpoint this long after the last one that was kept for good is kept, too.
+        keep_checkpoint_max: the number of checkpoints to keep.
+        keep_checkpoint_every_n_hours: time between checkpoints that are kept for good.
         log_step_count_steps: steps between two lines of the log.
         train_distribute: a strategy to train under.
         device_fn: a device function.
@@ -32,10 +32,10 @@ class RunConfig(run_config.RunConfig):
         eval_distribute: a strategy to evaluate under.
         experimental_distribute: both strategies.
         experimental_max_worker_delay_secs: not used.
-        session_creation_timeout_secs: how long the processes of a cluster wait for each other.
+        session_creation_timeout_secs: the timeout of a cluster's processes for each other.
 
     Raises:
-        ConfigError: As for `tpack.estimator.RunConfig`, or there is no such protocol.
+        ConfigError: As for `tpack.estimator.RunConfig`, or the protocol is unknown.
     """
 
     def __init__(
@@ -57,21 +57,6 @@ class RunConfig(run_config.RunConfig):
         experimental_max_worker_delay_secs: float | None = None,
         session_creation_timeout_secs: float = _CREATION_SECS,
     ) -> None:
-        super().__init__(
-            model_dir,
-            tf_random_seed,
-            save_summary_steps,
-            save_checkpoints_steps,
-            save_checkpoints_secs,
-            session_config,
-            keep_checkpoint_max,
-            keep_checkpoint_every_n_hours,
-            log_step_count_steps,
-            train_distribute,
-            device_fn,
-            protocol,
-            eval_distribute,
-            experimental_distribute,
-            experimental_max_worker_delay_secs,
-            session_creation_timeout_secs,
-        )
+        given = locals()
+        del given["self"], given["__class__"]
+        super().__init__(**given)

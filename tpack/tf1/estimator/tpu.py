@@ -1,8 +1,7 @@
-"""``tf.estimator.tpu`` on CPUs and GPUs: what ``TPUEstimator(use_tpu=False)`` did in TensorFlow 1.
+"""``tf.estimator.tpu`` on CPUs and GPUs: ``TPUEstimator(use_tpu=False)`` of TensorFlow 1.
 
-Code for TPUs is written so that it runs without one as well: it then is an Estimator whose input_fn and model_fn are
-told the size of a batch by ``params["batch_size"]``, and whose metrics are a function of tensors. Here there is nothing
-else, and ``use_tpu=True`` is refused.
+Without a TPU it is an Estimator that passes the size of a batch to its input_fn and model_fn as
+``params["batch_size"]``, and whose metrics are a function of tensors. ``use_tpu=True`` is refused.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +24,7 @@ Metrics = tuple[Callable[..., Mapping[str, Any]], Any]
 
 
 class InputPipelineConfig:
-    """How a TPU is fed; of no effect here."""
+    """The feeding of a TPU; of no effect here."""
 
     PER_SHARD_V1 = 1
     PER_HOST_V1 = 2
@@ -35,7 +34,7 @@ class InputPipelineConfig:
 
 
 class TPUConfig(NamedTuple):
-    """The options of a TPU; of no effect here, and kept for those who ask for them."""
+    """The options of a TPU; of no effect here, and kept for reading."""
 
     iterations_per_loop: int = 2
     num_shards: int | None = None
@@ -49,17 +48,17 @@ class TPUConfig(NamedTuple):
 
 
 class RunConfig(PlainRunConfig):
-    """A ``tf.estimator.RunConfig`` with the options of a TPU beside it.
+    """A ``tf.estimator.RunConfig`` with the options of a TPU.
 
     Args:
         tpu_config: a `TPUConfig`.
-        evaluation_master: the address of a server; refused, since sessions run in this process.
-        master: likewise.
+        evaluation_master: the address of a server; refused, since sessions run in this process, like ``master``.
+        master: see above.
         cluster: a resolver of clusters, as ``TPUClusterResolver``; refused.
         **kwargs: the options of ``tf.estimator.RunConfig``.
 
     Raises:
-        ConfigError: A server or cluster is given, or an option cannot be.
+        ConfigError: A server or cluster is given, or an option is out of range.
     """
 
     def __init__(
@@ -74,12 +73,14 @@ class RunConfig(PlainRunConfig):
         servers = {"evaluation_master": evaluation_master, "master": master, "cluster": cluster}
         for name, server in servers.items():
             if server:
-                raise ConfigError(f"there are no TPUs and no servers here: {name} must be None, got {server!r}")
+                raise ConfigError(
+                    f"RunConfig got {name}={server!r}: expected None, since there are no TPUs and no servers here"
+                )
         object.__setattr__(self, "tpu_config", tpu_config or TPUConfig())
         object.__setattr__(self, "cluster", None)
 
     def replace(self, **changes: Any) -> "RunConfig":
-        """Return a config with other values, and the same options of a TPU."""
+        """Return a config with other values, and the same options of a TPU unless given."""
         tpu_config = changes.pop("tpu_config", vars(self)["tpu_config"])
         config = PlainRunConfig.replace(self, **changes)
         object.__setattr__(config, "tpu_config", tpu_config)
@@ -87,17 +88,17 @@ class RunConfig(PlainRunConfig):
 
 
 class TPUEstimatorSpec(NamedTuple):
-    """What a model_fn for TPUs returns: as an ``EstimatorSpec``, with functions where a TPU wants them.
+    """The result of a model_fn for TPUs: an ``EstimatorSpec`` with functions for some entries.
 
     Attributes:
         mode: one of ``tf.estimator.ModeKeys``.
         predictions: a dict of tensors.
         loss: a scalar.
         train_op: the operation of a step.
-        eval_metrics: a function that makes the metrics, and the tensors that it is called with.
+        eval_metrics: a function that makes the metrics, and its tensors.
         export_outputs: as in an ``EstimatorSpec``.
         scaffold_fn: a function that makes a ``tf.train.Scaffold``.
-        host_call: a function and tensors; its operations run after each step of a training.
+        host_call: a function and its tensors; its operations run after each training step.
         training_hooks: session hooks.
         evaluation_hooks: session hooks.
         prediction_hooks: session hooks.
@@ -116,7 +117,7 @@ class TPUEstimatorSpec(NamedTuple):
     prediction_hooks: Sequence[Any] | None = None
 
     def as_estimator_spec(self) -> EstimatorSpec:
-        """Return it as the ``EstimatorSpec`` of a model that runs on CPUs and GPUs."""
+        """Return the ``EstimatorSpec`` for CPUs and GPUs."""
         hooks = {
             name: tuple(getattr(self, name) or ())
             for name in ("training_hooks", "evaluation_hooks", "prediction_hooks")
@@ -136,49 +137,43 @@ class TPUEstimatorSpec(NamedTuple):
 
 
 class _HostCallHook(tf.train.SessionRunHook):
-    """Run what a host call made beside each step."""
+    """Run the operations of a host call with each step."""
 
     def __init__(self, made: Any) -> None:
         self._made = tf.nest.flatten(made)
 
     def before_run(self, run_context: Any) -> Any:
-        """Ask for them."""
+        """Fetch them."""
         return tf.train.SessionRunArgs(self._made)
 
 
 def _call(function: Callable[..., Any], tensors: Any) -> Any:
-    """Call a function with tensors in a list, or in a dict by the names of its arguments."""
+    """Call a function with tensors in a list, or in a dict by argument names."""
     if isinstance(tensors, Mapping):
         return function(**tensors)
     return function(*(tensors if isinstance(tensors, list | tuple) else [tensors]))
 
 
 class TPUEstimator(Estimator):
-    """An Estimator that tells its functions the size of a batch, by ``params["batch_size"]``.
+    """An Estimator that passes the size of a batch to its functions, as ``params["batch_size"]``.
 
     Args:
         model_fn: as for ``tf.estimator.Estimator``; it may return a `TPUEstimatorSpec`.
-        model_dir: where checkpoints and summaries go.
+        model_dir: the directory of checkpoints and summaries.
         config: a `RunConfig`, or one of ``tf.estimator``.
         params: given to the functions, with the size of a batch added.
         use_tpu: False.
         train_batch_size: of a batch in training.
         eval_batch_size: in evaluation.
         predict_batch_size: in prediction.
-        batch_axis: of TPUs, as the next three and the last two; of no effect.
-        eval_on_tpu: see above.
-        export_to_tpu: see above.
-        export_to_cpu: see above.
         warm_start_from: as for ``tf.estimator.Estimator``.
-        embedding_config_spec: see above.
-        export_saved_model_api_version: see above.
 
     Raises:
-        ConfigError: A TPU is asked for, ``params`` has what is added to it, or anything that ``tf.estimator.Estimator``
-            does not take.
+        ConfigError: A TPU is requested, ``params`` has a reserved name, or an argument is refused by
+            ``tf.estimator.Estimator``.
 
     Source:
-        The class of this name in TensorFlow 1.15, with ``use_tpu=False``.
+        TensorFlow 1.15, with ``use_tpu=False``; the other arguments are those of TPUs and have no effect.
     """
 
     def __init__(
@@ -200,10 +195,12 @@ class TPUEstimator(Estimator):
         export_saved_model_api_version: Any = None,
     ) -> None:
         if use_tpu:
-            raise ConfigError("there are no TPUs here: a TPUEstimator wants use_tpu=False")
+            raise ConfigError("a TPUEstimator got use_tpu=True: expected False, since there are no TPUs here")
         taken = [name for name in _RESERVED if name in (params or {})]
         if taken:
-            raise ConfigError(f"params of a TPUEstimator must not have {' and '.join(taken)}, which it adds itself")
+            raise ConfigError(
+                f"a TPUEstimator got params with {' and '.join(taken)}: expected none of them, since it adds them"
+            )
         sizes = {ModeKeys.TRAIN: train_batch_size, ModeKeys.EVAL: eval_batch_size, ModeKeys.PREDICT: predict_batch_size}
         names = ("train_batch_size", "eval_batch_size", "predict_batch_size")
         for name, size in zip(names, sizes.values(), strict=True):
@@ -211,13 +208,15 @@ class TPUEstimator(Estimator):
                 check_count(self, name, size)
         self._batch_sizes = sizes
         if not callable(model_fn):
-            raise ConfigError(f"model_fn must be a function, got {model_fn!r}")
+            raise ConfigError(f"a TPUEstimator got model_fn={model_fn!r}: expected a function")
         super().__init__(self._with_batch_size(model_fn), model_dir, config, dict(params or {}), warm_start_from)
 
     def _with_batch_size(self, model_fn: Callable[..., Any]) -> Callable[..., EstimatorSpec]:
-        """Return the model with the size of a batch in its parameters, and its spec as an ``EstimatorSpec``."""
+        """Return the model_fn with the size of a batch in its parameters, and an ``EstimatorSpec`` as its result."""
         if not takes_argument(model_fn, "params"):
-            raise ConfigError(f"model_fn {model_fn!r} must take params, by which it is told the size of a batch")
+            raise ConfigError(
+                f"got model_fn={model_fn!r}: expected a function that takes params, which have the size of a batch"
+            )
 
         def call(features: Any, labels: Any, mode: str, params: Any, config: Any) -> EstimatorSpec:
             optional = {"labels": labels, "mode": mode, "params": self._params_of(mode, params), "config": config}
@@ -227,15 +226,16 @@ class TPUEstimator(Estimator):
         return call
 
     def _input_of(self, input_fn: InputFn, mode: str) -> InputFn:
-        """Return the input with the size of a batch in its parameters."""
+        """Return the input_fn with the size of a batch in its parameters."""
         if not callable(input_fn):
             raise ConfigError(
-                f"a TPUEstimator tells its input_fn by params how large a batch is, and got {shown(input_fn)}: "
-                "expected "
-                "a function that takes params; tf.estimator.Estimator takes data that make batches themselves, too"
+                f"a TPUEstimator got input_fn={shown(input_fn)}: expected a function that takes params, which have the "
+                "size of a batch; use tf.estimator.Estimator for data in batches"
             )
         if not takes_argument(input_fn, "params"):
-            raise ConfigError(f"input_fn {input_fn!r} must take params, by which it is told the size of a batch")
+            raise ConfigError(
+                f"got input_fn={input_fn!r}: expected a function that takes params, which have the size of a batch"
+            )
 
         def call(mode: str, params: Any, config: Any) -> Any:
             optional = {"mode": mode, "params": self._params_of(mode, params), "config": config}

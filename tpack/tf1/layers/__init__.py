@@ -2,11 +2,14 @@
 
 from tpack.tf1.name_table import look_up
 
-__getattr__, __dir__, __all__ = look_up(
+__getattr__, _, __all__ = look_up(
     __name__,
     {
         "base": "Layer",
-        "convolutional": "Conv1D Conv2D Conv3D conv1d conv2d conv3d",
+        "convolutional": (
+            "Conv1D Conv2D Conv3D conv1d conv2d conv3d Conv2DTranspose Conv3DTranspose conv2d_transpose "
+            "conv3d_transpose"
+        ),
         "core": "Dense Dropout Flatten dense dropout flatten",
         "input_spec": "InputSpec",
         "normalization": "BatchNormalization batch_normalization",
@@ -15,6 +18,9 @@ __getattr__, __dir__, __all__ = look_up(
             "average_pooling1d average_pooling2d average_pooling3d max_pooling1d max_pooling2d max_pooling3d"
         ),
         "separable": "SeparableConv1D SeparableConv2D separable_conv1d separable_conv2d",
-        "transposed": "Conv2DTranspose Conv3DTranspose conv2d_transpose conv3d_transpose",
     },
 )
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -14,13 +14,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, MissingNameError, WrongTypeError
-from tpack.tf1.layers import configuration
+from tpack.tf1.layers import arguments
+from tpack.tf1.layers.arguments import Initializer, Regularizer
 from tpack.tf1.layers.input_spec import InputSpec
 from tpack.tfutils.dependency import ancestors
 from tpack.tower.context import get_current_tower_context
@@ -28,12 +29,6 @@ from tpack.tower.per_graph import PerGraph, built_graph
 from tpack.utils.validation import check_function
 
 __all__ = ["Layer"]
-
-Initializer: TypeAlias = Callable[..., tf.Tensor] | tf.Tensor | None
-"""What ``tf.get_variable`` takes; None for that of the scope."""
-
-Regularizer: TypeAlias = Callable[[tf.Tensor], tf.Tensor | None] | None
-"""Returns the loss of a variable or of an output, a scalar, or None for no loss."""
 
 _WORD_STARTS = re.compile("(?<=.)(?=[A-Z][a-z0-9])|(?<=[a-z])(?=[A-Z])")
 _num_layers: PerGraph[Counter[str]] = PerGraph(Counter)
@@ -349,7 +344,7 @@ class Layer:
             ConfigError: There is no default session.
         """
         weights = self.weights
-        return list(configuration.default_session(self, "get_weights").run(weights)) if weights else []
+        return list(arguments.default_session(self, "get_weights").run(weights)) if weights else []
 
     def set_weights(self, weights: Sequence[Any]) -> None:
         """Set all variables in the default session.
@@ -361,7 +356,7 @@ class Layer:
             ConfigError: They are more or fewer, or there is no default session.
             CheckpointError: One does not fit its variable; none is set.
         """
-        configuration.load_weights(self, self.weights, weights)
+        arguments.load_weights(self, self.weights, weights)
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make a layer like this one, without its variables.
@@ -372,7 +367,7 @@ class Layer:
         Raises:
             ConfigError: The class takes arguments without names, and so has to say itself.
         """
-        return configuration.config_of(self, *self._arguments)
+        return arguments.config_of(self, *self._arguments)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> "Layer":

@@ -1,7 +1,7 @@
-"""Convolutions in one, two and three dimensions.
+"""Convolutions in one, two and three dimensions, and transposed ones.
 
-Where the kernels of this machine know channels last only, a layer in channels-first format transposes around its
-operation, as those of ``tpack.models`` do.
+Where the kernels of this machine need channels last, a layer in channels-first format transposes around its operation,
+like those of ``tpack.models``.
 """
 
 import inspect
@@ -18,6 +18,8 @@ from tpack.tf1.layers.arguments import (
     ZEROS,
     Activation,
     Constraint,
+    Initializer,
+    Regularizer,
     Sizes,
     check_data_format,
     check_padding,
@@ -27,12 +29,23 @@ from tpack.tf1.layers.arguments import (
     regularizer_of,
     sizes_of,
 )
-from tpack.tf1.layers.base import Initializer, Regularizer
 from tpack.tf1.layers.core import WeightedLayer
 from tpack.tf1.layers.functions import layer_function
 from tpack.tf1.layers.input_spec import InputSpec
+from tpack.tf1.signatures import like
 
-__all__ = ["Conv1D", "Conv2D", "Conv3D", "conv1d", "conv2d", "conv3d"]
+__all__ = [
+    "Conv1D",
+    "Conv2D",
+    "Conv2DTranspose",
+    "Conv3D",
+    "Conv3DTranspose",
+    "conv1d",
+    "conv2d",
+    "conv2d_transpose",
+    "conv3d",
+    "conv3d_transpose",
+]
 
 _SIZES = ("strides", "dilation_rate")
 _LONG_FORMATS = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
@@ -42,20 +55,20 @@ class Conv(WeightedLayer):
     """A convolution in ``num_axes`` dimensions.
 
     Args:
-        filters: how many channels come out.
-        kernel_size: a number for each dimension, or one for all; so are ``strides`` and ``dilation_rate``.
-        strides: how far apart the outputs are in the input.
+        filters: the number of output channels.
+        kernel_size: a number for each dimension, or one for all, like ``strides`` and ``dilation_rate``.
+        strides: the distance of outputs in the input.
         padding: ``"valid"`` or ``"same"`` in any case; in one dimension also ``"causal"``.
         data_format: ``"channels_last"`` or ``"channels_first"``.
-        dilation_rate: how far apart the kernel's elements are in the input. Either it or ``strides`` is 1.
+        dilation_rate: the distance of the kernel's elements in the input. Either it or ``strides`` is 1.
         activation: a function of the result, such as ``tf.nn.relu``; None for none.
-        use_bias: whether there is a bias.
+        use_bias: add a bias.
         kernel_initializer: None for that of the scope, or Glorot's uniform one.
         bias_initializer: of the bias.
         kernel_regularizer: a function of the kernel that returns a loss for REGULARIZATION_LOSSES.
         bias_regularizer: the same for the bias.
         activity_regularizer: the same for the output; it is divided by the batch size.
-        kernel_constraint: what optimizers do to the kernel after each update.
+        kernel_constraint: applied by optimizers to the kernel after each update.
         bias_constraint: the same for the bias.
         trainable: whether the variables are trained.
         name: of the layer.
@@ -65,7 +78,7 @@ class Conv(WeightedLayer):
         ``kernel`` [*kernel_size, channels, filters] and ``bias`` [filters].
 
     Raises:
-        ConfigError: An argument is none of what it may be, or neither ``strides`` nor ``dilation_rate`` is 1.
+        ConfigError: An argument is out of range, or neither ``strides`` nor ``dilation_rate`` is 1.
     """
 
     num_axes: ClassVar[int] = 0
@@ -123,8 +136,8 @@ class Conv(WeightedLayer):
         self.input_spec = InputSpec(ndim=self.num_axes + 2)
         if max(self.strides) > 1 and max(self.dilation_rate) > 1:
             raise ConfigError(
-                f"{self.name} got strides {self.strides} and dilation_rate {self.dilation_rate}: expected one "
-                "of them to "
+                f"{self.name} got strides {self.strides} and dilation_rate {self.dilation_rate}: expected one of "
+                "them to "
                 "be 1"
             )
 
@@ -167,15 +180,15 @@ class Conv(WeightedLayer):
         return -(-size // self.strides[axis])
 
     def _channels_of(self, input_shape: Any) -> int:
-        """Return the number of channels, and want it of all inputs from now on."""
+        """Return the number of channels, and require it of all later inputs."""
         self._check_floating()
         axis = 1 if self.data_format == CHANNELS_FIRST else -1
         shape = tf.TensorShape(input_shape)
         channels = shape.as_list()[axis] if shape.rank else None
         if channels is None:
             raise ConfigError(
-                f"{self.name} got inputs of shape {shape}: expected a known number of channels, the size of dimension "
-                f"{axis} ({self.data_format})"
+                f"{self.name} got inputs of shape {shape}: expected a known number of channels, in dimension {axis} "
+                f"({self.data_format})"
             )
         self.input_spec = InputSpec(ndim=self.num_axes + 2, axes={axis: channels})
         return int(channels)
@@ -199,7 +212,7 @@ class Conv(WeightedLayer):
         )
 
     def _pad_before(self, inputs: tf.Tensor, data_format: str) -> tf.Tensor:
-        """Pad a sequence so that no output sees what comes after it."""
+        """Pad a sequence so that no output depends on later inputs."""
         amount = [self.dilation_rate[0] * (self.kernel_size[0] - 1), 0]
         none = [0, 0]
         return tf.pad(inputs, [none, none, amount] if data_format == "NCW" else [none, amount, none])
@@ -239,13 +252,13 @@ class Conv3D(Conv):
 def in_format(
     layer: Any, inputs: tf.Tensor, operation: Callable[[tf.Tensor, str], tf.Tensor], *, is_last_only: bool = False
 ) -> tf.Tensor:
-    """Apply an operation in a data format that there are kernels for.
+    """Apply an operation in a data format that has kernels.
 
     Args:
         layer: has ``data_format`` and ``num_axes``.
         inputs: in the layer's format.
         operation: takes a tensor, and its format such as ``"NHWC"``.
-        is_last_only: whether there are kernels for channels last only.
+        is_last_only: whether only channels last have kernels.
     """
     last, first = _LONG_FORMATS[layer.num_axes]
     if layer.data_format == CHANNELS_LAST:
@@ -260,3 +273,79 @@ def in_format(
 conv1d = layer_function("conv1d", Conv1D)
 conv2d = layer_function("conv2d", Conv2D)
 conv3d = layer_function("conv3d", Conv3D)
+
+
+class ConvTranspose(Conv):
+    """A transposed convolution in ``num_axes`` dimensions, with the arguments of `Conv` except the dilation.
+
+    Creates:
+        ``kernel`` [*kernel_size, filters, channels] and ``bias`` [filters].
+    """
+
+    @like(Conv.__init__, without="dilation_rate")
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+
+    def build(self, input_shape: Any) -> None:
+        """Make ``kernel`` and ``bias``."""
+        channels = self._channels_of(input_shape)
+        self._make_kernel([*self.kernel_size, self.filters, channels])
+        self._make_bias(self.filters)
+        self.built = True
+
+    def call(self, inputs: tf.Tensor, *args: Any, **kwargs: Any) -> tf.Tensor:
+        """Return the output."""
+        outputs = in_format(self, inputs, self._convolve_with_bias)
+        outputs.set_shape(self.compute_output_shape(inputs.shape))
+        return self._activate(outputs)
+
+    def _output_size(self, size: int | None, axis: int) -> int | None:
+        return None if size is None else self._enlarged(size, axis)
+
+    def _enlarged(self, size: Any, axis: int) -> Any:
+        """Return the size of an axis of the output: a number or a tensor, like that of the input."""
+        kernel, stride = self.kernel_size[axis], self.strides[axis]
+        return size * stride + (max(kernel - stride, 0) if self.padding == "valid" else 0)
+
+    def _convolve(self, inputs: tf.Tensor, data_format: str) -> tf.Tensor:
+        known, shape = inputs.shape.as_list(), tf.shape(inputs)
+        sizes = [shape[axis] if size is None else size for axis, size in enumerate(known)]
+        channels_first = data_format[1] == "C"
+        spatial = sizes[2:] if channels_first else sizes[1:-1]
+        enlarged = [self._enlarged(size, axis) for axis, size in enumerate(spatial)]
+        operation = tf.nn.conv2d_transpose if self.num_axes == 2 else tf.nn.conv3d_transpose
+        ones = [1, 1] if channels_first else [1]
+        return operation(
+            inputs,
+            self.kernel,
+            [sizes[0], *([self.filters, *enlarged] if channels_first else [*enlarged, self.filters])],
+            [*ones, *self.strides, *([] if channels_first else [1])],
+            self.padding.upper(),
+            data_format=data_format,
+        )
+
+
+class Conv2DTranspose(ConvTranspose):
+    """A transposed convolution of a feature map, with the arguments of `ConvTranspose`.
+
+    Shapes:
+        [batch, height, width, channels] to [batch, new height, new width, filters], or both with the channels first.
+        A size becomes ``size * stride``, and without padding ``max(kernel_size - stride, 0)`` more.
+    """
+
+    num_axes = 2
+
+
+class Conv3DTranspose(ConvTranspose):
+    """A transposed convolution of a volume, with the arguments of `ConvTranspose`.
+
+    Shapes:
+        [batch, depth, height, width, channels] to [batch, new depth, new height, new width, filters], or both with the
+        channels first; the sizes as for `Conv2DTranspose`.
+    """
+
+    num_axes = 3
+
+
+conv2d_transpose = layer_function("conv2d_transpose", Conv2DTranspose)
+conv3d_transpose = layer_function("conv3d_transpose", Conv3DTranspose)

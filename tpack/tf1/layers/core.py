@@ -12,6 +12,8 @@ from tpack.tf1.layers.arguments import (
     ZEROS,
     Activation,
     Constraint,
+    Initializer,
+    Regularizer,
     activation_of,
     check_data_format,
     constraint_of,
@@ -19,7 +21,7 @@ from tpack.tf1.layers.arguments import (
     initializer_of,
     regularizer_of,
 )
-from tpack.tf1.layers.base import Initializer, Layer, Regularizer
+from tpack.tf1.layers.base import Layer
 from tpack.tf1.layers.functions import layer_function
 from tpack.tf1.layers.input_spec import InputSpec
 

@@ -11,8 +11,17 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tf1.layers.arguments import ONES, ZEROS, Constraint, constraint_of, initializer_of, regularizer_of
-from tpack.tf1.layers.base import Initializer, Layer, Regularizer
+from tpack.tf1.layers.arguments import (
+    ONES,
+    ZEROS,
+    Constraint,
+    Initializer,
+    Regularizer,
+    constraint_of,
+    initializer_of,
+    regularizer_of,
+)
+from tpack.tf1.layers.base import Layer
 from tpack.tf1.layers.core import is_never, where_training
 from tpack.tf1.layers.input_spec import InputSpec
 from tpack.tower.getters import full_precision
@@ -404,29 +413,6 @@ def batch_normalization(
         with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
             train_op = optimizer.minimize(cost)
     """
-    layer = BatchNormalization(
-        axis=axis,
-        momentum=momentum,
-        epsilon=epsilon,
-        center=center,
-        scale=scale,
-        beta_initializer=beta_initializer,
-        gamma_initializer=gamma_initializer,
-        moving_mean_initializer=moving_mean_initializer,
-        moving_variance_initializer=moving_variance_initializer,
-        beta_regularizer=beta_regularizer,
-        gamma_regularizer=gamma_regularizer,
-        beta_constraint=beta_constraint,
-        gamma_constraint=gamma_constraint,
-        renorm=renorm,
-        renorm_clipping=renorm_clipping,
-        renorm_momentum=renorm_momentum,
-        fused=fused,
-        trainable=trainable,
-        virtual_batch_size=virtual_batch_size,
-        adjustment=adjustment,
-        name=name,
-        _reuse=reuse,
-        _scope=name,
-    )
-    return layer(inputs, training=training)
+    given = locals()
+    del given["inputs"], given["training"], given["reuse"]
+    return BatchNormalization(**given, _reuse=reuse, _scope=name)(inputs, training=training)

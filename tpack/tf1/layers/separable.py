@@ -9,97 +9,65 @@ import tensorflow.compat.v1 as tf
 
 from tpack.models.data_format import runs_on_cpu
 from tpack.tf1.layers.arguments import (
-    CHANNELS_LAST,
-    ZEROS,
-    Activation,
     Constraint,
-    Sizes,
+    Initializer,
+    Regularizer,
     constraint_of,
     count_of,
     initializer_of,
     regularizer_of,
 )
-from tpack.tf1.layers.base import Initializer, Regularizer
 from tpack.tf1.layers.convolutional import Conv, in_format
 from tpack.tf1.layers.functions import layer_function
+from tpack.tf1.signatures import like, parameter
 
 __all__ = ["SeparableConv1D", "SeparableConv2D", "separable_conv1d", "separable_conv2d"]
 
 
+def _of_both(kind: str, annotation: Any) -> dict[str, Any]:
+    names = (f"depthwise_{kind}", f"pointwise_{kind}")
+    return {name: parameter(name, annotation, None) for name in names}
+
+
 class SeparableConv(Conv):
-    """A separable convolution in ``num_axes`` dimensions.
+    """A separable convolution in ``num_axes`` dimensions; other arguments are those of `Conv`.
 
     Args:
-        filters: how many channels come out.
-        kernel_size: a number for each dimension, or one for all; so are ``strides`` and ``dilation_rate``.
-        strides: how far apart the outputs are in the input.
-        padding: ``"valid"`` or ``"same"`` in any case; in one dimension also ``"causal"``.
-        data_format: ``"channels_last"`` or ``"channels_first"``.
-        dilation_rate: how far apart the kernel's elements are in the input. Either it or ``strides`` is 1.
-        depth_multiplier: how many channels the first half makes of each.
-        activation: a function of the result, such as ``tf.nn.relu``; None for none.
-        use_bias: whether there is a bias.
+        depth_multiplier: the number of channels that the first half makes of each.
         depthwise_initializer: of the first kernel; None for that of the scope, or Glorot's uniform one.
         pointwise_initializer: of the second kernel; the same.
-        bias_initializer: of the bias.
         depthwise_regularizer: a function of the first kernel that returns a loss for REGULARIZATION_LOSSES.
         pointwise_regularizer: the same for the second kernel.
-        bias_regularizer: the same for the bias.
-        activity_regularizer: the same for the output; it is divided by the batch size.
-        depthwise_constraint: what optimizers do to the first kernel after each update.
+        depthwise_constraint: applied by optimizers to the first kernel after each update.
         pointwise_constraint: the same for the second kernel.
-        bias_constraint: the same for the bias.
-        trainable: whether the variables are trained.
-        name: of the layer.
-        **kwargs: as for `Layer`.
 
     Creates:
         ``depthwise_kernel`` [*kernel_size, channels, depth_multiplier], ``pointwise_kernel`` [1, ..., channels *
         depth_multiplier, filters] and ``bias`` [filters].
     """
 
+    @like(
+        Conv.__init__,
+        without="kernel_initializer kernel_regularizer kernel_constraint",
+        after={
+            "dilation_rate": {"depth_multiplier": 1},
+            "use_bias": _of_both("initializer", Initializer),
+            "bias_initializer": _of_both("regularizer", Regularizer),
+            "activity_regularizer": _of_both("constraint", Constraint),
+        },
+    )
     def __init__(
         self,
-        filters: int,
-        kernel_size: Sizes,
-        strides: Sizes = 1,
-        padding: str = "valid",
-        data_format: str = CHANNELS_LAST,
-        dilation_rate: Sizes = 1,
-        depth_multiplier: int = 1,
-        activation: Activation = None,
-        use_bias: bool = True,
-        depthwise_initializer: Initializer = None,
-        pointwise_initializer: Initializer = None,
-        bias_initializer: Initializer = ZEROS,
-        depthwise_regularizer: Regularizer = None,
-        pointwise_regularizer: Regularizer = None,
-        bias_regularizer: Regularizer = None,
-        activity_regularizer: Regularizer = None,
-        depthwise_constraint: Constraint = None,
-        pointwise_constraint: Constraint = None,
-        bias_constraint: Constraint = None,
-        trainable: bool = True,
-        name: str | None = None,
-        **kwargs: Any,
+        depth_multiplier: int,
+        depthwise_initializer: Initializer,
+        pointwise_initializer: Initializer,
+        depthwise_regularizer: Regularizer,
+        pointwise_regularizer: Regularizer,
+        depthwise_constraint: Constraint,
+        pointwise_constraint: Constraint,
+        **given: Any,
     ) -> None:
-        super().__init__(
-            filters,
-            kernel_size,
-            strides,
-            padding,
-            data_format,
-            dilation_rate,
-            activation=activation,
-            use_bias=use_bias,
-            bias_initializer=bias_initializer,
-            bias_regularizer=bias_regularizer,
-            activity_regularizer=activity_regularizer,
-            bias_constraint=bias_constraint,
-            trainable=trainable,
-            name=name,
-            **kwargs,
-        )
+        super().__init__(**given)
         self.depth_multiplier = count_of(self, "depth_multiplier", depth_multiplier)
         self.depthwise_initializer = initializer_of(self, depthwise_initializer)
         self.pointwise_initializer = initializer_of(self, pointwise_initializer)

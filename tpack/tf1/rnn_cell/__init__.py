@@ -7,8 +7,7 @@ __getattr__, __dir__, __all__ = look_up(
     {
         "base": "RNNCell",
         "lstm": "BasicLSTMCell LSTMCell LSTMStateTuple",
-        "multi": "MultiRNNCell",
         "plain": "BasicRNNCell GRUCell",
-        "wrappers": "DeviceWrapper DropoutWrapper ResidualWrapper",
+        "wrappers": "DeviceWrapper DropoutWrapper ResidualWrapper MultiRNNCell",
     },
 )

@@ -5,7 +5,7 @@ or a nest of them. ``tf.nn.dynamic_rnn`` and its family ask for nothing else. Wh
 variables by ``tf.get_variable`` in ``call``, or overrides ``__call__`` and does without the layer's scope.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import tensorflow.compat.v1 as tf
@@ -127,6 +127,22 @@ class LayerRNNCell(RNNCell):
     def __call__(self, inputs: Any, state: State, scope: Any = None, *args: Any, **kwargs: Any) -> tuple[Any, State]:
         """Compute a step; see `RNNCell`."""
         return Layer.__call__(self, inputs, state, *args, scope=scope, **kwargs)
+
+
+class UnitSizes:
+    """The sizes of a cell whose state and output have ``num_units``; stands before `RNNCell` among the bases."""
+
+    _num_units: int
+
+    @property
+    def state_size(self) -> Any:
+        """The size of the state."""
+        return self._num_units
+
+    @property
+    def output_size(self) -> int:
+        """The size of the output."""
+        return self._num_units
 
 
 class CellOfCells(RNNCell):
@@ -263,3 +279,57 @@ def _check_batch_size(given: Any, actual: int | None) -> None:
     known = tf.get_static_value(given) if tf.is_tensor(given) else given
     if known is not None and actual is not None and known != actual:
         raise ConfigError(f"get_initial_state got batch_size={known} with inputs of {actual}: expected one of both")
+
+
+_EPSILON = 1e-12
+_EPSILON_OF_HALF = 1e-3
+
+
+def linear(
+    args: tf.Tensor | Sequence[tf.Tensor],
+    size: int,
+    bias: bool = True,
+    *,
+    bias_initializer: Any = None,
+    kernel_initializer: Any = None,
+) -> tf.Tensor:
+    """Multiply what stands side by side with a matrix, ``kernel`` of the current scope, and add ``bias``.
+
+    Args:
+        args: one or several tensors of [batch, depth].
+        size: the depth of the result.
+        bias: whether to add one.
+        bias_initializer: of the bias; the default is zeros.
+        kernel_initializer: of the matrix; the default is that of the scope.
+
+    Raises:
+        ConfigError: Nothing came, or something that is no matrix of a known depth.
+    """
+    tensors: list[Any] = list(args) if isinstance(args, (list, tuple)) else [args]
+    if not tensors or any(tensor.shape.rank != 2 or tensor.shape.as_list()[1] is None for tensor in tensors):
+        raise ConfigError(f"linear got {[str(tensor.shape) for tensor in tensors]}: expected matrices of known depths")
+    joined = tensors[0] if len(tensors) == 1 else tf.concat(tensors, 1)
+    kernel = tf.get_variable("kernel", [joined.shape.as_list()[1], size], joined.dtype, kernel_initializer)
+    product = tf.matmul(joined, kernel)
+    if not bias:
+        return product
+    initializer = tf.zeros_initializer() if bias_initializer is None else bias_initializer
+    return tf.nn.bias_add(product, tf.get_variable("bias", [size], joined.dtype, initializer))
+
+
+def normalised(x: tf.Tensor, name: str, gain: float, shift: float) -> tf.Tensor:
+    """Return each row with a mean of zero and a variance of one, times ``NAME/gamma`` plus ``NAME/beta``.
+
+    Args:
+        x: [batch, depth].
+        name: the scope of the variables.
+        gain: what gamma begins with.
+        shift: what beta begins with.
+    """
+    with tf.variable_scope(name, reuse=tf.get_variable_scope().reuse):
+        shape = x.shape[-1:]
+        gamma = tf.get_variable("gamma", shape, x.dtype, tf.constant_initializer(gain))
+        beta = tf.get_variable("beta", shape, x.dtype, tf.constant_initializer(shift))
+    mean, variance = tf.nn.moments(x, [1], keepdims=True)
+    epsilon = _EPSILON_OF_HALF if x.dtype == tf.float16 else _EPSILON
+    return tf.nn.batch_normalization(x, mean, variance, beta, gamma, epsilon)

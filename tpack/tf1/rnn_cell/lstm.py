@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
-from tpack.tf1.rnn_cell.base import LayerRNNCell, activation_of, check_floating, depth_of, matrix_inputs
+from tpack.tf1.rnn_cell.base import LayerRNNCell, UnitSizes, activation_of, check_floating, depth_of, matrix_inputs
 from tpack.utils.validation import check_bool, check_count
 
 
@@ -29,6 +29,15 @@ class LSTMStateTuple(collections.namedtuple("LSTMStateTuple", ("c", "h"))):
 
 
 LSTMState: TypeAlias = LSTMStateTuple | tf.Tensor
+
+
+class LSTMSizes(UnitSizes):
+    """The sizes of a cell with long short-term memory and no projection."""
+
+    @property
+    def state_size(self) -> LSTMStateTuple:
+        """The sizes of the memory and of the output."""
+        return LSTMStateTuple(self._num_units, self._num_units)
 
 
 class _LSTM(LayerRNNCell):

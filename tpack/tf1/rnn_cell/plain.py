@@ -4,11 +4,11 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.tf1.rnn_cell.base import LayerRNNCell, activation_of, check_floating, depth_of, matrix_inputs
+from tpack.tf1.rnn_cell.base import LayerRNNCell, UnitSizes, activation_of, check_floating, depth_of, matrix_inputs
 from tpack.utils.validation import check_count
 
 
-class BasicRNNCell(LayerRNNCell):
+class BasicRNNCell(UnitSizes, LayerRNNCell):
     """The plain cell: ``activation([inputs, state] @ kernel + bias)`` is output and next state.
 
     Args:
@@ -38,16 +38,6 @@ class BasicRNNCell(LayerRNNCell):
         self._num_units = check_count(self, "num_units", num_units)
         self._activation = activation_of(self, activation)
 
-    @property
-    def state_size(self) -> int:
-        """The size of the state."""
-        return self._num_units
-
-    @property
-    def output_size(self) -> int:
-        """The size of the output."""
-        return self._num_units
-
     def build(self, inputs_shape: Any) -> None:
         """Make the variables for inputs of a shape."""
         depth = depth_of(self, inputs_shape)
@@ -63,7 +53,7 @@ class BasicRNNCell(LayerRNNCell):
         return output, output
 
 
-class GRUCell(LayerRNNCell):
+class GRUCell(UnitSizes, LayerRNNCell):
     """The gated recurrent unit: a candidate, and a gate that says how much of the state stays.
 
     Args:
@@ -102,16 +92,6 @@ class GRUCell(LayerRNNCell):
         self._activation = activation_of(self, activation)
         self._kernel_initializer = kernel_initializer
         self._bias_initializer = bias_initializer
-
-    @property
-    def state_size(self) -> int:
-        """The size of the state."""
-        return self._num_units
-
-    @property
-    def output_size(self) -> int:
-        """The size of the output."""
-        return self._num_units
 
     def build(self, inputs_shape: Any) -> None:
         """Make the variables for inputs of a shape."""

@@ -26,7 +26,8 @@ from tpack.errors import ConfigError, RemoteError
 from tpack.utils.dir_lock import DirectoryClaim, check_not_claimed
 from tpack.utils.remote.contents import HEAD, OWNER, index_of, is_fetched_first, stem_of
 from tpack.utils.remote.mirror import Mirror, described_owner, fetch_data
-from tpack.utils.remote.store import Store, is_remote
+from tpack.utils.remote.store import Store
+from tpack.utils.validation import is_remote
 
 Action = Literal["b", "d", "k", "n", "q"]
 _logger = logging.getLogger("tpack")

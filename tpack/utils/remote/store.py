@@ -7,7 +7,6 @@ before it has ended, and objects arrive in the order in which they were sent.
 
 import os
 import posixpath
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -26,17 +25,10 @@ WAITS_SECS = (1.0, 2.0, 4.0, 8.0)
 LIMIT_SECS = 120.0
 BYTES_PER_SEC = 500_000
 """An operation may take so long, and as much more as its bytes take at this rate."""
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://.+")
 # Directories are no more than parts of names there, and making one may make a bucket.
 _OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "oci"})
 # What trying again does not mend.
 _FINAL = (PermissionError, IsADirectoryError, NotImplementedError)
-
-
-def is_remote(path: object) -> bool:
-    """Tell whether a path is the URL of something that is not on this machine, such as ``s3://bucket/run``."""
-    match = _URL.fullmatch(path) if isinstance(path, str) else None
-    return match is not None and match[1].lower() != "file"
 
 
 class Store:

@@ -29,7 +29,7 @@ def test_variables_get_values(graph):
     with tf.Session() as session:
         framework.assign_from_values_fn({"v": [[1, 2], [3, 4]]})(session)
         np.testing.assert_array_equal(session.run(variable), [[1, 2], [3, 4]])
-    with pytest.raises(ConfigError, match="expected the name of a variable"):
+    with pytest.raises(ConfigError, match="expected the name of a variable of the graph, with its scopes"):
         framework.assign_from_values({"w": 1})
 
 

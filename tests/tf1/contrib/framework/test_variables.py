@@ -51,14 +51,14 @@ def test_variables_are_found(made):
     with tf.variable_scope("b") as scope:
         assert names(framework.get_variables(scope)) == ["b/weights"]
     assert framework.get_unique_variable("a/weights").op.name == "a/weights"
-    with pytest.raises(ConfigError, match="expected the name of a variable"):
+    with pytest.raises(ConfigError, match="expected the name of a variable of the graph, with its scopes"):
         framework.get_unique_variable("weights")
 
 
 def test_variables_to_restore(made):
     assert names(framework.get_variables_to_restore(exclude=["a"])) == ["b/weights"]
     assert names(framework.get_variables_to_restore(["a"], ["a/b"])) == ["a/weights"]
-    with pytest.raises(WrongTypeError, match="include is to be a list"):
+    with pytest.raises(WrongTypeError, match="expected a list of scopes or None"):
         framework.get_variables_to_restore(include="a")
 
 

@@ -62,22 +62,19 @@ def test_new_checkpoints_are_evaluated(checkpoints, graph):
 
 
 def test_one_graph_evaluates_several(checkpoints, graph):
-    evaluated = evaluation._Evaluation(
-        initial=(None, None),
-        eval=(None, None),
-        final=(build()["final_op"][0].graph.get_tensor_by_name("w/Read/ReadVariableOp:0"), None),
-        summary=(None, None),
-        num_evals=1,
-    ).prepare("", None)
-    assert [evaluated.run(str(checkpoints / f"model-{step}"), None, None, ()) for step in (1, 2)] == [1.0, 2.0]
+    final = build()["final_op"][0].graph.get_tensor_by_name("w/Read/ReadVariableOp:0")
+    names = ("initial_op", "eval_op", "final_op_feed_dict", "summary_op", "variables_to_restore", "session_config")
+    given = {**dict.fromkeys(names), "hooks": None, "logdir": None, "final_op": final, "num_evals": 1, "master": ""}
+    evaluated = evaluation._Evaluation(**given)
+    assert [evaluated.run(str(checkpoints / f"model-{step}")) for step in (1, 2)] == [1.0, 2.0]
 
 
 def test_what_cannot_be_is_refused(graph):
-    with pytest.raises(ConfigError, match="the path of a checkpoint"):
+    with pytest.raises(ConfigError, match="got checkpoint_path=None: expected a path"):
         evaluation.evaluate_once("", None, None)
-    with pytest.raises(ConfigError, match="an empty master"):
+    with pytest.raises(ConfigError, match="got master='grpc://a': expected '', for this process"):
         evaluation.evaluate_once("grpc://a", "path", None)
     with pytest.raises(ConfigError, match="num_evals"):
         evaluation.evaluate_once("", "path", None, num_evals=0)
-    with pytest.raises(ConfigError, match="init_fn=None"):
+    with pytest.raises(ConfigError, match="expected None, since all variables come from the checkpoint"):
         evaluation.evaluation_loop("", "path", None, init_fn=len)

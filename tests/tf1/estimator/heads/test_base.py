@@ -30,20 +30,20 @@ def test_an_optimizer_minimizes_and_counts_and_update_ops_run(graph, session8):
 def test_a_head_predicts_what_is_asked_for(graph):
     head = RegressionHead(inverse_link_fn=tf.exp)
     assert head.predictions(tf.zeros([2, 1]), ["logits"]).keys() == {"logits"}
-    with pytest.raises(ConfigError, match="the head predicts predictions, logits, and not classes"):
+    with pytest.raises(ConfigError, match="got keys classes: expected some of predictions, logits"):
         head.predictions(tf.zeros([2, 1]), ["classes"])
 
 
 def test_wrong_optimizers_are_refused(graph):
     head, logits = RegressionHead(), tf.zeros([2, 1])
-    with pytest.raises(ConfigError, match="either an optimizer or a train_op_fn, got none"):
+    with pytest.raises(ConfigError, match="got none of optimizer and train_op_fn: expected one of them to train"):
         head.create_estimator_spec({}, "train", logits, tf.zeros([2]))
     sgd = tf.train.GradientDescentOptimizer(0.1)
-    with pytest.raises(ConfigError, match="either an optimizer or a train_op_fn, got both"):
+    with pytest.raises(ConfigError, match="got both of optimizer and train_op_fn: expected one of them to train"):
         head.create_estimator_spec({}, "train", logits, tf.zeros([2]), sgd, train_op_fn=lambda loss: tf.no_op())
-    with pytest.raises(ConfigError, match="must be a tf.train.Optimizer of TensorFlow 1"):
+    with pytest.raises(ConfigError, match=r"got optimizer='SGD': expected a tf\.train\.Optimizer of TensorFlow 1"):
         head.create_estimator_spec({}, "train", logits, tf.zeros([2]), optimizer="SGD")
-    with pytest.raises(ConfigError, match="there is no loss_fn"):
+    with pytest.raises(ConfigError, match="got no loss_fn: expected one"):
         head.own_loss(logits, logits, {}, 1)
 
 
@@ -66,5 +66,5 @@ def test_a_loss_fn_takes_what_heads_give():
     RegressionHead(loss_fn=functools.partial(fixed, scale=2))
     RegressionHead(loss_fn=lambda **given: given["labels"])
     for wrong in (fixed, lambda labels: labels, lambda logits: logits, lambda labels, logits, name=None: labels):
-        with pytest.raises(ConfigError, match="loss_fn of a head takes labels and logits and, as it likes, features"):
+        with pytest.raises(ConfigError, match="expected labels and logits, and optionally features and loss_reduction"):
             RegressionHead(loss_fn=wrong)

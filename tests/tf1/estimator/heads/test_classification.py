@@ -97,5 +97,5 @@ def test_a_loss_of_ones_own_is_used():
 
 
 def test_labels_without_vocabulary_are_no_names():
-    with pytest.raises(ConfigError, match="labels of a BinaryClassHead without label_vocabulary are numbers"):
+    with pytest.raises(ConfigError, match="got labels of string: expected numbers"):
         run_head(BinaryClassHead(), LOGITS[:2], np.array(["a", "b"]))

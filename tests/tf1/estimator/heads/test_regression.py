@@ -66,14 +66,14 @@ def test_a_loss_of_ones_own_is_used_and_checked(graph):
     head = RegressionHead(loss_fn=lambda labels, logits: tf.abs(labels - logits))
     assert run_head(head, LOGITS, np.zeros(4, "float32")).loss == pytest.approx(np.abs(LOGITS).mean())
     narrow = RegressionHead(loss_fn=lambda labels, logits, features: tf.zeros([4, 2]))
-    with pytest.raises(ConfigError, match=r"what loss_fn returned of this head have 1 column"):
+    with pytest.raises(ConfigError, match=r"got results of loss_fn of the shape \(4, 2\): expected 1 column\(s\)"):
         run_head(narrow, LOGITS, np.zeros(4, "float32"))
 
 
 def test_wrong_arguments_are_refused():
     with pytest.raises(ConfigError, match="RegressionHead got label_dimension=0: expected an integer of at least 1"):
         RegressionHead(0)
-    with pytest.raises(ConfigError, match="labels of a regression must be numbers, got string"):
+    with pytest.raises(ConfigError, match="got labels of string: expected numbers"):
         run_head(RegressionHead(), LOGITS, np.array([["a"]] * 4))
 
 

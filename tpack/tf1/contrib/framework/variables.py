@@ -1,4 +1,4 @@
-"""Variables of ``tf.contrib.framework``: made into collections, and found again by scope, name and suffix."""
+"""Variables of ``tf.contrib.framework``: made into collections, and found by scope, name and suffix."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.tf1.contrib.framework.scoping import add_arg_scope
+from tpack.tf1.signatures import like
 from tpack.tower.context import add_model_variable as add_to_model
 from tpack.utils.validation import shown
 
@@ -40,73 +41,32 @@ def variable(
         shape: of a new one.
         dtype: of a new one.
         initializer: of a new one.
-        regularizer: what makes a loss of it.
+        regularizer: makes its loss.
         trainable: whether optimizers change it.
         collections: GLOBAL_VARIABLES by default.
-        caching_device: where its value is kept for readers.
-        device: where it is; also a function of the operation, such as a `VariableDeviceChooser`.
-        partitioner: what cuts it into parts.
+        caching_device: the device of its value for readers.
+        device: its device; also a function of the operation, such as a `VariableDeviceChooser`.
+        partitioner: divides it into parts.
         custom_getter: used in place of ``tf.get_variable``, with the same arguments.
-        use_resource: None for what TensorFlow does.
+        use_resource: None for TensorFlow's default.
         synchronization: of copies on several devices.
-        aggregation: of what several devices assign.
+        aggregation: of the values that several devices assign.
 
     Returns:
         The variable, or its parts as a ``PartitionedVariable``.
     """
-    where = [KEYS.GLOBAL_VARIABLES] if collections is None else list(dict.fromkeys(collections))
-    getter = tf.get_variable if custom_getter is None else custom_getter
-    with tf.device(device or ""):
-        return getter(
-            name,
-            shape=shape,
-            dtype=dtype,
-            initializer=initializer,
-            regularizer=regularizer,
-            trainable=trainable,
-            collections=where,
-            caching_device=caching_device,
-            partitioner=partitioner,
-            use_resource=use_resource,
-            synchronization=synchronization,
-            aggregation=aggregation,
-        )
+    given = locals()
+    given["collections"] = [KEYS.GLOBAL_VARIABLES] if collections is None else list(dict.fromkeys(collections))
+    getter = given.pop("custom_getter") or tf.get_variable
+    with tf.device(given.pop("device") or ""):
+        return getter(given.pop("name"), **given)
 
 
 @add_arg_scope
-def model_variable(
-    name: str,
-    shape: Any = None,
-    dtype: tf.DType | None = tf.float32,
-    initializer: Any = None,
-    regularizer: Callable[[tf.Tensor], tf.Tensor] | None = None,
-    trainable: bool = True,
-    collections: Iterable[str] | None = None,
-    caching_device: Any = None,
-    device: Any = None,
-    partitioner: Any = None,
-    custom_getter: Callable[..., tf.Variable] | None = None,
-    use_resource: bool | None = None,
-    synchronization: tf.VariableSynchronization = _AUTO,
-    aggregation: tf.VariableAggregation = _NO_AGGREGATION,
-) -> tf.Variable:
+@like(variable, dtype=tf.float32)
+def model_variable(collections: Iterable[str] | None, **given: Any) -> tf.Variable:
     """Make or find a variable, as `variable` does, that is also in GLOBAL_VARIABLES and MODEL_VARIABLES."""
-    made = variable(
-        name,
-        shape=shape,
-        dtype=dtype,
-        initializer=initializer,
-        regularizer=regularizer,
-        trainable=trainable,
-        collections=[*(collections or []), KEYS.GLOBAL_VARIABLES],
-        caching_device=caching_device,
-        device=device,
-        partitioner=partitioner,
-        custom_getter=custom_getter,
-        use_resource=use_resource,
-        synchronization=synchronization,
-        aggregation=aggregation,
-    )
+    made = variable(**given, collections=[*(collections or []), KEYS.GLOBAL_VARIABLES])
     add_model_variable(made)
     return made
 
@@ -115,29 +75,22 @@ def local_variable(
     initial_value: Any, validate_shape: bool = True, name: str | None = None, use_resource: bool | None = None
 ) -> tf.Variable:
     """Make a variable that is not trained and not saved, in LOCAL_VARIABLES."""
-    return _untrained(initial_value, KEYS.LOCAL_VARIABLES, validate_shape, name=name, use_resource=use_resource)
+    return tf.Variable(**locals(), trainable=False, collections=[KEYS.LOCAL_VARIABLES])
 
 
-def global_variable(
-    initial_value: Any, validate_shape: bool = True, name: str | None = None, use_resource: bool | None = None
-) -> tf.Variable:
+@like(local_variable)
+def global_variable(**given: Any) -> tf.Variable:
     """Make a variable that is not trained, in GLOBAL_VARIABLES."""
-    return _untrained(initial_value, KEYS.GLOBAL_VARIABLES, validate_shape, name=name, use_resource=use_resource)
-
-
-def _untrained(initial_value: Any, collection: str, validate_shape: bool, **options: Any) -> tf.Variable:
-    return tf.Variable(
-        initial_value, trainable=False, collections=[collection], validate_shape=validate_shape, **options
-    )
+    return tf.Variable(**given, trainable=False, collections=[KEYS.GLOBAL_VARIABLES])
 
 
 def parts_of(var: tf.Variable) -> list[tf.Variable]:
-    """Return the parts of a variable that a partitioner cut, or a list of the variable alone."""
+    """Return the parts of a partitioned variable, or a list of the variable."""
     return list(var) if hasattr(var, "as_tensor") else [var]
 
 
 def add_model_variable(var: tf.Variable) -> None:
-    """Add a variable to MODEL_VARIABLES, unless it is there."""
+    """Add a variable to MODEL_VARIABLES, once."""
     for part in parts_of(var):
         add_to_model(part)
 
@@ -145,7 +98,7 @@ def add_model_variable(var: tf.Variable) -> None:
 def get_variables(
     scope: Any = None, suffix: str | None = None, collection: str = KEYS.GLOBAL_VARIABLES
 ) -> list[tf.Variable]:
-    """Return the variables of a collection that are in a scope and whose names end in a suffix.
+    """Return the variables of a collection by scope and suffix.
 
     Args:
         scope: a variable scope, or a pattern that names begin with; None for all.
@@ -179,13 +132,13 @@ def get_variables_by_suffix(suffix: str, scope: Any = None) -> list[tf.Variable]
 
 
 def get_variables_by_name(given_name: str, scope: Any = None) -> list[tf.Variable]:
-    """Return the variables whose names, without scopes or with some of them, are a given one."""
+    """Return the variables of a name, which may have some of its scopes."""
     pattern = re.compile(f"(^|/){given_name}:")
     return [var for var in get_variables(scope) if pattern.search(var.name)]
 
 
 def get_unique_variable(var_op_name: str) -> tf.Variable:
-    """Return the variable with a name, with all scopes.
+    """Return the variable of a name, with all scopes.
 
     Raises:
         ConfigError: There is none.
@@ -193,7 +146,9 @@ def get_unique_variable(var_op_name: str) -> tf.Variable:
     for var in get_variables(var_op_name):
         if var.op.name == var_op_name:
             return var
-    raise ConfigError(f"expected the name of a variable of the graph, with its scopes, got {shown(var_op_name)}")
+    raise ConfigError(
+        f"got var_op_name={shown(var_op_name)}: expected the name of a variable of the graph, with its scopes"
+    )
 
 
 def get_variable_full_name(var: tf.Variable) -> str:
@@ -205,7 +160,7 @@ def get_variable_full_name(var: tf.Variable) -> str:
 def get_variables_to_restore(
     include: Sequence[Any] | None = None, exclude: Sequence[Any] | None = None
 ) -> list[tf.Variable]:
-    """Return the variables in some scopes that are not in some others.
+    """Return the variables in some scopes, without those in others.
 
     Args:
         include: scopes; None for all.
@@ -216,7 +171,7 @@ def get_variables_to_restore(
     """
     for name, value in (("include", include), ("exclude", exclude)):
         if value is not None and not isinstance(value, list | tuple):
-            raise WrongTypeError(f"{name} is to be a list of scopes or None, got {shown(value)}")
+            raise WrongTypeError(f"got {name}={shown(value)}: expected a list of scopes or None")
     included = get_variables() if include is None else [var for scope in include for var in get_variables(scope)]
     excluded = {var.ref() for scope in exclude or () for var in get_variables(scope)}
     return [var for var in included if var.ref() not in excluded]
@@ -228,13 +183,13 @@ def filter_variables(
     exclude_patterns: Sequence[str] | None = None,
     reg_search: bool = True,
 ) -> list[tf.Variable]:
-    """Return the variables that match one of some patterns and none of some others.
+    """Return the variables that match one of some patterns and none of others.
 
     Args:
         var_list: the variables to choose from.
         include_patterns: patterns of names; None for all.
         exclude_patterns: patterns of names; None for none.
-        reg_search: whether a pattern may be found anywhere in the name, or begins it.
+        reg_search: match anywhere in the name, else at its beginning.
     """
     find = re.search if reg_search else re.match
 
@@ -258,25 +213,25 @@ def create_global_step(graph: tf.Graph | None = None) -> tf.Variable:
     """Make the global step of a graph.
 
     Raises:
-        ValueError: It has one.
+        ValueError: It exists.
     """
     return tf.train.create_global_step(graph)
 
 
 def get_or_create_global_step(graph: tf.Graph | None = None) -> tf.Variable:
-    """Return the global step of a graph, and make it if there is none."""
+    """Return the global step of a graph, made if missing."""
     return tf.train.get_or_create_global_step(graph)
 
 
 def assert_global_step(global_step_tensor: tf.Variable) -> None:
-    """Raise an error if something is no integer scalar, which global steps are."""
+    """Raise an error unless a global step is an integer scalar."""
     tf.train.assert_global_step(global_step_tensor)
 
 
 def assert_or_get_global_step(
     graph: tf.Graph | None = None, global_step_tensor: tf.Variable | None = None
 ) -> tf.Variable | None:
-    """Return a global step that was checked, or that of a graph."""
+    """Return a checked global step, or that of a graph."""
     if global_step_tensor is None:
         return get_global_step(graph)
     assert_global_step(global_step_tensor)
@@ -284,10 +239,10 @@ def assert_or_get_global_step(
 
 
 class VariableDeviceChooser:
-    """Puts variables on the tasks of a job by turns; to be given as ``device`` of a variable.
+    """Assigns variables to the tasks of a job in turn, as ``device`` of a variable.
 
     Args:
-        num_tasks: of the job; 0 for a process alone.
+        num_tasks: of the job; 0 for a single process.
         job_name: of the tasks.
         device_type: of the devices.
         device_index: of the devices.

@@ -16,7 +16,7 @@ from tpack.tf1.contrib.layers.utils import channel_dimension
 from tpack.tf1.signatures import like
 
 ONES = tf.ones_initializer()
-_PARAMETERS = {"scale": {"epsilon": 1e-6}, "activation_fn": {"param_initializers": None}}
+_PARAMETERS: dict[str, dict[str, Any]] = {"scale": {"epsilon": 1e-6}, "activation_fn": {"param_initializers": None}}
 
 
 @add_arg_scope

@@ -6,10 +6,9 @@ __getattr__, __dir__, __all__ = look_up(
     __name__,
     {
         "decoders": "attention_decoder embedding_attention_decoder embedding_rnn_decoder rnn_decoder",
-        "losses": "model_with_buckets sequence_loss sequence_loss_by_example",
         "models": (
-            "basic_rnn_seq2seq embedding_attention_seq2seq embedding_rnn_seq2seq embedding_tied_rnn_seq2seq "
-            "one2many_rnn_seq2seq tied_rnn_seq2seq"
+            "model_with_buckets sequence_loss sequence_loss_by_example basic_rnn_seq2seq embedding_attention_seq2seq "
+            "embedding_rnn_seq2seq embedding_tied_rnn_seq2seq one2many_rnn_seq2seq tied_rnn_seq2seq"
         ),
     },
 )

@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tf1.contrib.rnn.linear import linear
+from tpack.tf1.rnn_cell.base import linear
 
 LoopFunction = Callable[[tf.Tensor, int], tf.Tensor]
 """From an output and the number of the next step to the input of that step."""

@@ -1,4 +1,4 @@
-"""An encoder and a decoder in one: each function reads one list of inputs or symbols and writes another."""
+"""Sequence to sequence over lists: an encoder and a decoder in one, and their losses."""
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.errors import ConfigError
 from tpack.tf1.contrib.legacy_seq2seq.decoders import (
     LoopFunction,
     Projection,
@@ -17,6 +18,126 @@ from tpack.tf1.contrib.legacy_seq2seq.decoders import (
     rnn_decoder,
 )
 from tpack.tf1.contrib.rnn.wrappers import EmbeddingWrapper, OutputProjectionWrapper
+from tpack.tf1.signatures import like, parameter
+
+LossFn = Callable[..., tf.Tensor]
+"""From ``labels`` and ``logits`` to losses of [batch]."""
+_SMALL = 1e-12
+
+
+def sequence_loss_by_example(
+    logits: Sequence[tf.Tensor],
+    targets: Sequence[tf.Tensor],
+    weights: Sequence[tf.Tensor],
+    average_across_timesteps: bool = True,
+    softmax_loss_function: LossFn | None = None,
+    name: str | None = None,
+) -> tf.Tensor:
+    """Return the weighted cross-entropy of each sequence of a batch.
+
+    Args:
+        logits: the scores, [batch, num_symbols] for each step.
+        targets: the symbols, int32 of [batch] each.
+        weights: [batch] each.
+        average_across_timesteps: divide by the sum of the weights.
+        softmax_loss_function: in place of the cross-entropy.
+        name: of the operations.
+
+    Raises:
+        ConfigError: The lists differ in length, or are empty.
+    """
+    if not len(logits) == len(targets) == len(weights) > 0:
+        raise ConfigError(
+            f"got logits, targets and weights of {len(logits)}, {len(targets)} and {len(weights)} steps: expected "
+            "lists "
+            "of one length"
+        )
+    with tf.name_scope(name, "sequence_loss_by_example", [*logits, *targets, *weights]):
+        parts = [
+            _loss(score, target, softmax_loss_function) * weight
+            for score, target, weight in zip(logits, targets, weights, strict=True)
+        ]
+        total = tf.add_n(parts)
+        return total / (tf.add_n(list(weights)) + _SMALL) if average_across_timesteps else total
+
+
+def _loss(logits: tf.Tensor, target: tf.Tensor, function: LossFn | None) -> tf.Tensor:
+    if function is not None:
+        return function(labels=target, logits=logits)
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=tf.reshape(target, [-1]), logits=logits)
+
+
+def sequence_loss(
+    logits: Sequence[tf.Tensor],
+    targets: Sequence[tf.Tensor],
+    weights: Sequence[tf.Tensor],
+    average_across_timesteps: bool = True,
+    average_across_batch: bool = True,
+    softmax_loss_function: LossFn | None = None,
+    name: str | None = None,
+) -> tf.Tensor:
+    """Return the weighted cross-entropy of a batch: the sum of `sequence_loss_by_example`.
+
+    Args:
+        logits: the scores, [batch, num_symbols] for each step.
+        targets: the symbols, int32 of [batch] each.
+        weights: [batch] each.
+        average_across_timesteps: divide each sequence's by the sum of its weights.
+        average_across_batch: divide by the number of sequences.
+        softmax_loss_function: in place of the cross-entropy.
+        name: of the operations.
+    """
+    with tf.name_scope(name, "sequence_loss", [*logits, *targets, *weights]):
+        losses = sequence_loss_by_example(logits, targets, weights, average_across_timesteps, softmax_loss_function)
+        total = tf.reduce_sum(losses)
+        return total / tf.cast(tf.shape(targets[0])[0], total.dtype) if average_across_batch else total
+
+
+def model_with_buckets(
+    encoder_inputs: Sequence[tf.Tensor],
+    decoder_inputs: Sequence[tf.Tensor],
+    targets: Sequence[tf.Tensor],
+    weights: Sequence[tf.Tensor],
+    buckets: Sequence[tuple[int, int]],
+    seq2seq: Callable[[Any, Any], tuple[list[tf.Tensor], Any]],
+    softmax_loss_function: LossFn | None = None,
+    per_example_loss: bool = False,
+    name: str | None = None,
+) -> tuple[list[list[tf.Tensor]], list[tf.Tensor]]:
+    """Build a model for several lengths of sequences, with the same variables; return outputs and losses of each.
+
+    Args:
+        encoder_inputs: as long as the longest bucket.
+        decoder_inputs: inputs of the decoder.
+        targets: the wanted outputs.
+        weights: of the targets.
+        buckets: the numbers of steps to read and to write, in rising order.
+        seq2seq: makes the outputs and the last state from both lists of inputs.
+        softmax_loss_function: in place of the cross-entropy.
+        per_example_loss: a loss for each sequence of a batch, instead of one for all.
+        name: of the operations.
+
+    Raises:
+        ConfigError: A list is shorter than the last bucket.
+    """
+    num_read, num_written = buckets[-1]
+    for kind, values, wanted in (
+        ("encoder_inputs", encoder_inputs, num_read),
+        ("targets", targets, num_written),
+        ("weights", weights, num_written),
+    ):
+        if len(values) < wanted:
+            raise ConfigError(f"got {kind} of {len(values)} steps: expected the {wanted} steps of the last bucket")
+    loss = sequence_loss_by_example if per_example_loss else sequence_loss
+    outputs, losses = [], []
+    with tf.name_scope(name, "model_with_buckets", [*encoder_inputs, *decoder_inputs, *targets, *weights]):
+        for index, (read, written) in enumerate(buckets):
+            with tf.variable_scope(tf.get_variable_scope(), reuse=True if index > 0 else None):
+                outputs.append(seq2seq(encoder_inputs[:read], decoder_inputs[:written])[0])
+                lists = outputs[-1], targets[:written], weights[:written]
+                losses.append(loss(*lists, softmax_loss_function=softmax_loss_function))
+    return outputs, losses
+
 
 Decoded = tuple[list[tf.Tensor], Any]
 """The outputs of a decoder, and its last state."""
@@ -29,14 +150,14 @@ def basic_rnn_seq2seq(
     dtype: Any = tf.float32,
     scope: Any = None,
 ) -> Decoded:
-    """Unroll a cell over inputs, and another of its kind from the state so reached over others.
+    """Unroll a cell over inputs, and a copy of it from the resulting state over others.
 
     Args:
         encoder_inputs: [batch, depth] each.
         decoder_inputs: [batch, depth] each.
         cell: of the decoder; the encoder has a copy.
         dtype: of the first state.
-        scope: of the variables; ``basic_rnn_seq2seq`` unless given.
+        scope: of the variables; ``basic_rnn_seq2seq`` by default.
 
     Returns:
         The outputs of the decoder, and its last state.
@@ -46,26 +167,13 @@ def basic_rnn_seq2seq(
         return rnn_decoder(decoder_inputs, state, cell)
 
 
+@like(basic_rnn_seq2seq, after={"cell": {"loop_function": None}})
 def tied_rnn_seq2seq(
-    encoder_inputs: Sequence[tf.Tensor],
-    decoder_inputs: Sequence[tf.Tensor],
-    cell: Any,
-    loop_function: LoopFunction | None = None,
-    dtype: Any = tf.float32,
-    scope: Any = None,
+    encoder_inputs: Any, decoder_inputs: Any, cell: Any, loop_function: LoopFunction | None, dtype: Any, scope: Any
 ) -> Decoded:
-    """Unroll one cell over the inputs of both, with the same variables.
+    """Unroll one cell over the inputs of both, with the same variables; see `basic_rnn_seq2seq` and `rnn_decoder`.
 
-    Args:
-        encoder_inputs: [batch, depth] each.
-        decoder_inputs: [batch, depth] each.
-        cell: the cell.
-        loop_function: as for `rnn_decoder`.
-        dtype: of the first state.
-        scope: of the variables, inside ``combined_tied_rnn_seq2seq``; ``tied_rnn_seq2seq`` unless given.
-
-    Returns:
-        The outputs of the decoder, and its last state.
+    The variables are inside ``combined_tied_rnn_seq2seq``.
     """
     with tf.variable_scope("combined_tied_rnn_seq2seq"):
         scope = scope or "tied_rnn_seq2seq"
@@ -92,13 +200,13 @@ def embedding_rnn_seq2seq(
         encoder_inputs: int32 of [batch] each.
         decoder_inputs: int32 of [batch] each.
         cell: of the decoder; the encoder has a copy.
-        num_encoder_symbols: how many are read.
-        num_decoder_symbols: how many are written.
+        num_encoder_symbols: the number of symbols to read.
+        num_decoder_symbols: the number of symbols to write.
         embedding_size: the length of their vectors.
         output_projection: makes the scores from an output; without it, outputs are scores.
-        feed_previous: take the symbol with the best score as the next one; may be a tensor.
+        feed_previous: feed the symbol with the best score as the next input; may be a tensor.
         dtype: of the variables.
-        scope: of the variables; ``embedding_rnn_seq2seq`` unless given.
+        scope: of the variables; the function's name by default.
 
     Returns:
         The outputs of the decoder, and its last state.
@@ -124,7 +232,7 @@ def embedding_rnn_seq2seq(
 
 
 def _choose(feed_previous: bool | tf.Tensor, decode: Callable[[bool], Decoded]) -> Decoded:
-    """Decode in one way, or in the one that a tensor says: the variables are the same."""
+    """Decode with a constant, or by a tensor in one of two ways with the same variables."""
     if isinstance(feed_previous, bool):
         return decode(feed_previous)
     structures: list[Decoded] = []
@@ -139,34 +247,29 @@ def _choose(feed_previous: bool | tf.Tensor, decode: Callable[[bool], Decoded]) 
     return outputs, state
 
 
+@like(
+    embedding_rnn_seq2seq,
+    without="num_encoder_symbols num_decoder_symbols",
+    after={
+        "cell": {"": parameter("num_symbols", int)},
+        "embedding_size": {"": parameter("num_decoder_symbols", int | None, None)},
+    },
+)
 def embedding_tied_rnn_seq2seq(
-    encoder_inputs: Sequence[tf.Tensor],
-    decoder_inputs: Sequence[tf.Tensor],
+    encoder_inputs: Any,
+    decoder_inputs: Any,
     cell: Any,
     num_symbols: int,
     embedding_size: int,
-    num_decoder_symbols: int | None = None,
-    output_projection: Projection | None = None,
-    feed_previous: bool | tf.Tensor = False,
-    dtype: Any = None,
-    scope: Any = None,
+    num_decoder_symbols: int | None,
+    output_projection: Any,
+    feed_previous: Any,
+    dtype: Any,
+    scope: Any,
 ) -> Decoded:
-    """Read and write symbols of one kind, with one cell and one vector for each symbol.
+    """Read and write symbols of one kind, with one cell and one vector for each symbol; see `embedding_rnn_seq2seq`.
 
-    Args:
-        encoder_inputs: int32 of [batch] each.
-        decoder_inputs: int32 of [batch] each.
-        cell: the cell.
-        num_symbols: how many there are.
-        embedding_size: the length of their vectors.
-        num_decoder_symbols: how many of them can be written; all unless given.
-        output_projection: makes the scores from an output; without it, outputs are scores.
-        feed_previous: take the symbol with the best score as the next one; may be a tensor.
-        dtype: of the variables.
-        scope: of the variables; ``embedding_tied_rnn_seq2seq`` unless given.
-
-    Returns:
-        The outputs of the decoder, and its last state.
+    ``num_decoder_symbols`` of the symbols can be written, by default all.
     """
     num_written = num_symbols if num_decoder_symbols is None else num_decoder_symbols
     check_projection(output_projection, num_written)
@@ -186,38 +289,26 @@ def embedding_tied_rnn_seq2seq(
         return _choose(feed_previous, decode)
 
 
+@like(
+    embedding_rnn_seq2seq,
+    after={"embedding_size": {"num_heads": 1}, "scope": {"initial_state_attention": False}},
+)
 def embedding_attention_seq2seq(
-    encoder_inputs: Sequence[tf.Tensor],
-    decoder_inputs: Sequence[tf.Tensor],
+    encoder_inputs: Any,
+    decoder_inputs: Any,
     cell: Any,
     num_encoder_symbols: int,
     num_decoder_symbols: int,
     embedding_size: int,
-    num_heads: int = 1,
-    output_projection: Projection | None = None,
-    feed_previous: bool | tf.Tensor = False,
-    dtype: Any = None,
-    scope: Any = None,
-    initial_state_attention: bool = False,
+    output_projection: Any,
+    feed_previous: Any,
+    dtype: Any,
+    scope: Any,
+    **given: Any,
 ) -> Decoded:
-    """Read symbols, and write others with attention to the outputs of the encoder.
+    """Read symbols, and write others with attention to the encoder's outputs; see `embedding_rnn_seq2seq`.
 
-    Args:
-        encoder_inputs: int32 of [batch] each.
-        decoder_inputs: int32 of [batch] each.
-        cell: of the decoder; the encoder has a copy.
-        num_encoder_symbols: how many are read.
-        num_decoder_symbols: how many are written.
-        embedding_size: the length of their vectors.
-        num_heads: how many read the outputs of the encoder.
-        output_projection: makes the scores from an output; without it, outputs are scores.
-        feed_previous: take the symbol with the best score as the next one; may be a tensor.
-        dtype: of the variables.
-        scope: of the variables; ``embedding_attention_seq2seq`` unless given.
-        initial_state_attention: as for `attention_decoder`.
-
-    Returns:
-        The outputs of the decoder, and its last state.
+    ``num_heads`` and ``initial_state_attention`` are those of `attention_decoder`.
     """
     with tf.variable_scope(scope or "embedding_attention_seq2seq", dtype=dtype) as current:
         encoder = EmbeddingWrapper(copy.deepcopy(cell), num_encoder_symbols, embedding_size)
@@ -233,12 +324,11 @@ def embedding_attention_seq2seq(
                 writer,
                 num_decoder_symbols,
                 embedding_size,
-                num_heads=num_heads,
+                **given,
                 output_size=num_decoder_symbols if output_projection is None else None,
                 output_projection=output_projection,
                 feed_previous=feed,
                 update_embedding_for_previous=isinstance(feed_previous, bool),
-                initial_state_attention=initial_state_attention,
             )
 
         return _choose(feed_previous, decode)
@@ -263,12 +353,12 @@ def one2many_rnn_seq2seq(
         decoder_inputs_dict: the same for each of the decoders, by name.
         enc_cell: of the encoder.
         dec_cells_dict: of the decoders.
-        num_encoder_symbols: how many are read.
-        num_decoder_symbols_dict: how many each decoder writes.
+        num_encoder_symbols: the number of symbols to read.
+        num_decoder_symbols_dict: that of each decoder to write.
         embedding_size: the length of their vectors.
-        feed_previous: take the symbol with the best score as the next one; may be a tensor.
+        feed_previous: feed the symbol with the best score as the next input; may be a tensor.
         dtype: of the variables.
-        scope: of the variables; ``one2many_rnn_seq2seq`` unless given.
+        scope: of the variables; ``one2many_rnn_seq2seq`` by default.
 
     Returns:
         The outputs of each decoder, and its last state, by name.

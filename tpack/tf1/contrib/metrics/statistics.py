@@ -176,9 +176,7 @@ def streaming_concat(
     """
     rank = values.shape.rank
     if rank is None or not -rank <= axis < rank:
-        raise ConfigError(
-            f"streaming_concat got axis={axis} of values of shape {values.shape}: expected an axis of them"
-        )
+        raise ConfigError(f"streaming_concat got axis={axis} for the shape {values.shape}: expected an axis of it")
     axis %= rank
     shape = values.shape.as_list()
     if None in shape[:axis] + shape[axis + 1 :]:

@@ -4,7 +4,6 @@ Each counts the true and false examples above and below every threshold, and is 
 adds a batch to it.
 """
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,10 +11,9 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.tf1.contrib.metrics.streaming import Metric, Names
-from tpack.tf1.signatures import like
+from tpack.tf1.signatures import like, parameter
 
 _EPSILON = 1e-7
-_NEEDED = inspect.Parameter.empty
 
 # Whether the label and the prediction are positive.
 _KINDS = {
@@ -58,7 +56,7 @@ def f1_score(
         return _metric(best, counts, (None, None), metrics_collections, updates_collections)
 
 
-@like(f1_score, after={"predictions": {"target_recall": _NEEDED}})
+@like(f1_score, after={"predictions": {"target_recall": parameter("target_recall", float)}})
 def precision_at_recall(
     labels: Any, predictions: Any, target_recall: float, weights: Any, num_thresholds: int, name: Any, **given: Any
 ) -> Metric:
@@ -82,7 +80,7 @@ def precision_at_recall(
         return _metric(precision, counts, ("value", "update_op"), **given)
 
 
-@like(f1_score, after={"predictions": {"precision": _NEEDED}, "name": {"strict_mode": False}})
+@like(f1_score, after={"predictions": {"precision": parameter("precision", float)}, "name": {"strict_mode": False}})
 def recall_at_precision(
     labels: Any,
     predictions: Any,

@@ -19,9 +19,8 @@ __getattr__, __dir__, __all__ = look_up(
         ),
         "tpack.tf1.rnn_cell.base": "LayerRNNCell RNNCell",
         "tpack.tf1.rnn_cell.lstm": "BasicLSTMCell LSTMCell LSTMStateTuple",
-        "tpack.tf1.rnn_cell.multi": "MultiRNNCell",
         "tpack.tf1.rnn_cell.plain": "BasicRNNCell GRUCell",
-        "tpack.tf1.rnn_cell.wrappers": "DeviceWrapper DropoutWrapper ResidualWrapper",
+        "tpack.tf1.rnn_cell.wrappers": "DeviceWrapper DropoutWrapper ResidualWrapper MultiRNNCell",
         "tensorflow.compat.v1.nn": "static_bidirectional_rnn static_rnn static_state_saving_rnn",
     },
 )

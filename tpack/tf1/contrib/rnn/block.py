@@ -10,8 +10,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tf1.rnn_cell.base import LayerRNNCell, depth_of, matrix_inputs
-from tpack.tf1.rnn_cell.lstm import LSTMStateTuple
+from tpack.tf1.rnn_cell.base import LayerRNNCell, UnitSizes, depth_of, matrix_inputs
+from tpack.tf1.rnn_cell.lstm import LSTMSizes, LSTMStateTuple
 from tpack.utils.validation import check_count, shown
 
 _LSTM_GRADIENT = "TpackLSTMBlockCell"
@@ -19,7 +19,7 @@ _GRU_GRADIENT = "TpackGRUBlockCell"
 _NO_CLIP = -1.0
 
 
-class LSTMBlockCell(LayerRNNCell):
+class LSTMBlockCell(LSTMSizes, LayerRNNCell):
     """A cell with long short-term memory, in one operation.
 
     Args:
@@ -55,16 +55,6 @@ class LSTMBlockCell(LayerRNNCell):
         self._cell_clip = _NO_CLIP if cell_clip is None else cell_clip
         self._use_peephole = bool(use_peephole)
 
-    @property
-    def state_size(self) -> LSTMStateTuple:
-        """The sizes of what is remembered and of the output."""
-        return LSTMStateTuple(self._num_units, self._num_units)
-
-    @property
-    def output_size(self) -> int:
-        """The size of the output."""
-        return self._num_units
-
     def build(self, inputs_shape: Any) -> None:
         """Make the variables for inputs of a shape."""
         rows = depth_of(self, inputs_shape) + self._num_units
@@ -90,7 +80,7 @@ class LSTMBlockCell(LayerRNNCell):
         return step.h, LSTMStateTuple(step.cs, step.h)
 
 
-class GRUBlockCell(LayerRNNCell):
+class GRUBlockCell(UnitSizes, LayerRNNCell):
     """A gated recurrent unit in one operation, with variables under names of its own; see `GRUBlockCellV2`.
 
     Args:
@@ -120,16 +110,6 @@ class GRUBlockCell(LayerRNNCell):
             raise ConfigError(f"{type(self).__name__} got {num_units=} and {cell_size=}: expected one of them")
         self.input_spec = matrix_inputs()
         self._num_units = check_count(self, "num_units", cell_size if num_units is None else num_units)
-
-    @property
-    def state_size(self) -> int:
-        """The size of the state."""
-        return self._num_units
-
-    @property
-    def output_size(self) -> int:
-        """The size of the output."""
-        return self._num_units
 
     def build(self, inputs_shape: Any) -> None:
         """Make the variables for inputs of a shape."""

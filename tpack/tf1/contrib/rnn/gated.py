@@ -5,13 +5,13 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tf1.contrib.rnn.linear import linear
-from tpack.tf1.rnn_cell.base import LayerRNNCell, RNNCell, activation_of, depth_of, matrix_inputs
+from tpack.tf1.rnn_cell.base import LayerRNNCell, RNNCell, UnitSizes, activation_of, depth_of, linear, matrix_inputs
 from tpack.tf1.rnn_cell.lstm import LSTMStateTuple
+from tpack.tf1.signatures import like
 from tpack.utils.validation import check_count
 
 
-class UGRNNCell(RNNCell):
+class UGRNNCell(UnitSizes, RNNCell):
     """A cell with one gate, which says how much of the state stays.
 
     Args:
@@ -40,16 +40,6 @@ class UGRNNCell(RNNCell):
         self._num_units = check_count(self, "num_units", num_units)
         self._initializer, self._forget_bias, self._activation = initializer, forget_bias, activation
 
-    @property
-    def state_size(self) -> int:
-        """The size of the state."""
-        return self._num_units
-
-    @property
-    def output_size(self) -> int:
-        """The size of the output."""
-        return self._num_units
-
     def call(self, inputs: tf.Tensor, state: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Compute a step."""
         depth_of(self, inputs.shape)
@@ -60,7 +50,7 @@ class UGRNNCell(RNNCell):
         return new_state, new_state
 
 
-class IntersectionRNNCell(RNNCell):
+class IntersectionRNNCell(UnitSizes, RNNCell):
     """A cell with a gate for the state and one for the output, which lets the inputs through.
 
     Args:
@@ -94,16 +84,6 @@ class IntersectionRNNCell(RNNCell):
         self._num_units, self._num_in_proj = check_count(self, "num_units", num_units), num_in_proj
         self._initializer, self._forget_bias, self._y_activation = initializer, forget_bias, y_activation
 
-    @property
-    def state_size(self) -> int:
-        """The size of the state."""
-        return self._num_units
-
-    @property
-    def output_size(self) -> int:
-        """The size of the output."""
-        return self._num_units
-
     def call(self, inputs: tf.Tensor, state: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Compute a step."""
         with tf.variable_scope(tf.get_variable_scope(), initializer=self._initializer):
@@ -128,8 +108,8 @@ class IntersectionRNNCell(RNNCell):
             return linear(inputs, self._num_units)
 
 
-class _Unit(LayerRNNCell):
-    """What the cells below share: their constructor, and that output and state have one size."""
+class _Unit(UnitSizes, LayerRNNCell):
+    """The constructor and the sizes of the cells below."""
 
     def __init__(
         self,
@@ -144,16 +124,6 @@ class _Unit(LayerRNNCell):
         self.input_spec = matrix_inputs()
         self._num_units = check_count(self, "num_units", num_units)
         self._activation = activation_of(self, activation)
-
-    @property
-    def state_size(self) -> Any:
-        """The size of the state."""
-        return self._num_units
-
-    @property
-    def output_size(self) -> int:
-        """The size of the output."""
-        return self._num_units
 
 
 class SRUCell(_Unit):
@@ -173,10 +143,9 @@ class SRUCell(_Unit):
         Lei et al., Training RNNs as Fast as CNNs, 2017.
     """
 
-    def __init__(
-        self, num_units: int, activation: Any = None, reuse: Any = None, name: str | None = None, **kwargs: Any
-    ) -> None:
-        super().__init__(num_units, activation, reuse, name, **kwargs)
+    @like(_Unit.__init__, without="dtype")
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
 
     def build(self, inputs_shape: Any) -> None:
         """Make the variables for inputs of a shape."""

@@ -5,15 +5,14 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tf1.contrib.rnn.linear import linear, normalised
-from tpack.tf1.rnn_cell.base import LayerRNNCell, RNNCell, depth_of, matrix_inputs
-from tpack.tf1.rnn_cell.lstm import LSTMStateTuple
+from tpack.tf1.rnn_cell.base import LayerRNNCell, RNNCell, depth_of, linear, matrix_inputs, normalised
+from tpack.tf1.rnn_cell.lstm import LSTMSizes, LSTMStateTuple
 from tpack.tf1.rnn_cell.wrappers import drop
 from tpack.utils import logger
 from tpack.utils.validation import check_bool, check_count
 
 
-class LayerNormBasicLSTMCell(RNNCell):
+class LayerNormBasicLSTMCell(LSTMSizes, RNNCell):
     """A cell whose gates and memory are normalised, and which can drop out of what it remembers.
 
     Args:
@@ -57,16 +56,6 @@ class LayerNormBasicLSTMCell(RNNCell):
         self._layer_norm = check_bool(self, "layer_norm", layer_norm)
         self._norm = {"gain": norm_gain, "shift": norm_shift}
         self._keep_prob, self._seed = dropout_keep_prob, dropout_prob_seed
-
-    @property
-    def state_size(self) -> LSTMStateTuple:
-        """The sizes of what is remembered and of the output."""
-        return LSTMStateTuple(self._num_units, self._num_units)
-
-    @property
-    def output_size(self) -> int:
-        """The size of the output."""
-        return self._num_units
 
     def call(self, inputs: tf.Tensor, state: Any) -> tuple[tf.Tensor, LSTMStateTuple]:
         """Compute a step."""

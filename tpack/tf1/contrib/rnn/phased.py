@@ -6,13 +6,12 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.tf1.contrib.rnn.linear import linear
-from tpack.tf1.rnn_cell.base import RNNCell
-from tpack.tf1.rnn_cell.lstm import LSTMStateTuple
+from tpack.tf1.rnn_cell.base import RNNCell, linear
+from tpack.tf1.rnn_cell.lstm import LSTMSizes, LSTMStateTuple
 from tpack.utils.validation import check_count, check_number
 
 
-class PhasedLSTMCell(RNNCell):
+class PhasedLSTMCell(LSTMSizes, RNNCell):
     """A cell that is open in phases, each unit in its own; its inputs are a pair of times, [batch, 1], and values.
 
     Args:
@@ -50,16 +49,6 @@ class PhasedLSTMCell(RNNCell):
         self._trainable_ratio_on = bool(trainable_ratio_on)
         low = check_number(self, "period_init_min", period_init_min, 0, is_low_allowed=False)
         self._periods = (low, check_number(self, "period_init_max", period_init_max, low))
-
-    @property
-    def state_size(self) -> LSTMStateTuple:
-        """The sizes of what is remembered and of the output."""
-        return LSTMStateTuple(self._num_units, self._num_units)
-
-    @property
-    def output_size(self) -> int:
-        """The size of the output."""
-        return self._num_units
 
     def call(self, inputs: Any, state: Any) -> tuple[tf.Tensor, LSTMStateTuple]:
         """Compute a step."""

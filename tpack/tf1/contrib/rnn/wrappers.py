@@ -5,8 +5,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tf1.contrib.rnn.linear import linear
-from tpack.tf1.rnn_cell.base import CellOfCells, State, check_cell, depth_of
+from tpack.tf1.rnn_cell.base import CellOfCells, State, check_cell, depth_of, linear
 from tpack.utils import logger
 from tpack.utils.validation import check_bool, check_count, check_function
 

@@ -1,19 +1,34 @@
-"""Attention: how much a decoder looks at each place of a memory, by Bahdanau's sum or Luong's product.
+"""Attention over the places of a memory, by Bahdanau's sum or Luong's product; also monotonic.
 
-A mechanism holds the memory, what an encoder gave for each place, masked behind the ends; keys, which a layer makes of
-it; and compares a query, the output of a cell, with them. B sequences, places up to S, N units.
+A mechanism holds the memory, an encoder's output for each place, masked behind the ends, and keys that a layer makes of
+it; a query, the output of a cell, is compared with them. B sequences, places up to S, N units. Monotonic attention
+never goes back to an earlier place.
+
+Source:
+    Raffel, Luong, Liu, Weiss and Eck, "Online and linear-time attention by enforcing monotonic alignments" (2017).
 """
 
 import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.tf1.layers.core import Dense
+from tpack.tf1.signatures import like
 
-__all__ = ["AttentionMechanism", "BahdanauAttention", "LuongAttention", "hardmax"]
+__all__ = [
+    "AttentionMechanism",
+    "BahdanauAttention",
+    "BahdanauMonotonicAttention",
+    "LuongAttention",
+    "LuongMonotonicAttention",
+    "hardmax",
+    "monotonic_attention",
+    "safe_cumprod",
+]
 
 
 class AttentionMechanism:
@@ -47,6 +62,8 @@ class _BaseAttentionMechanism(AttentionMechanism):
     Raises:
         ConfigError: A size of the memory is not known.
     """
+
+    _scope = "attention"
 
     def __init__(
         self,
@@ -121,6 +138,15 @@ class _BaseAttentionMechanism(AttentionMechanism):
         """Return the state before the first step."""
         return self.initial_alignments(batch_size, dtype)
 
+    def __call__(self, query: Any, state: Any) -> tuple[Any, Any]:
+        """Return the alignments for a query [B, ...] after those of the step before, [B, S]; and the next state."""
+        with tf.variable_scope(None, self._scope, [query]):
+            alignments = self._probability_fn(self._score(query), state)
+        return alignments, alignments
+
+    def _score(self, query: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} has no _score")
+
 
 class BahdanauAttention(_BaseAttentionMechanism):
     """Score a place by ``sum(v * tanh(key + query))``.
@@ -140,6 +166,8 @@ class BahdanauAttention(_BaseAttentionMechanism):
         ``memory_layer/kernel`` in the current scope; in that of the call ``bahdanau_attention/query_layer/kernel`` and
         ``attention_v``, with ``normalize`` also ``attention_g`` and ``attention_b``.
     """
+
+    _scope = "bahdanau_attention"
 
     def __init__(
         self,
@@ -166,18 +194,9 @@ class BahdanauAttention(_BaseAttentionMechanism):
         )
         self._num_units = num_units
         self._normalize = normalize
-        self._name = name
 
-    def __call__(self, query: Any, state: Any) -> tuple[Any, Any]:
-        """Return the alignments, and the same as the next state.
-
-        Args:
-            query: [B, ...].
-            state: the alignments of the step before, [B, S].
-        """
-        with tf.variable_scope(None, "bahdanau_attention", [query]):
-            alignments = self._probability_fn(bahdanau_score(self, query), state)
-        return alignments, alignments
+    def _score(self, query: Any) -> Any:
+        return bahdanau_score(self, query)
 
 
 class LuongAttention(_BaseAttentionMechanism):
@@ -198,6 +217,8 @@ class LuongAttention(_BaseAttentionMechanism):
         ``memory_layer/kernel`` in the current scope; with ``scale`` also ``luong_attention/attention_g`` in that of the
         call.
     """
+
+    _scope = "luong_attention"
 
     def __init__(
         self,
@@ -225,18 +246,9 @@ class LuongAttention(_BaseAttentionMechanism):
         )
         self._num_units = num_units
         self._scale = scale
-        self._name = name
 
-    def __call__(self, query: Any, state: Any) -> tuple[Any, Any]:
-        """Return the alignments, and the same as the next state.
-
-        Args:
-            query: [B, N].
-            state: the alignments of the step before, [B, S].
-        """
-        with tf.variable_scope(None, "luong_attention", [query]):
-            alignments = self._probability_fn(luong_score(self, query), state)
-        return alignments, alignments
+    def _score(self, query: Any) -> Any:
+        return luong_score(self, query)
 
 
 def bahdanau_score(mechanism: Any, query: Any) -> Any:
@@ -301,7 +313,9 @@ def hardmax(logits: Any, name: str | None = None) -> Any:
         return tf.one_hot(tf.argmax(logits, axis=-1), depth, dtype=logits.dtype)
 
 
-def _of_score(function: Callable[[Any], Any] | None) -> Callable[[Any, Any], Any]:
+def _of_score(function: Callable[..., Any] | None) -> Callable[[Any, Any], Any]:
+    if isinstance(function, _Stopping):
+        return function
     probability_fn = tf.nn.softmax if function is None else function
     return lambda score, state: probability_fn(score)
 
@@ -349,3 +363,152 @@ def _size_of(tensor: Any, axis: int) -> Any:
 
 def _static(size: Any) -> Any:
     return tf.get_static_value(size) if tf.is_tensor(size) else size
+
+
+_MODES = ("recursive", "parallel", "hard")
+
+
+def safe_cumprod(x: Any, *args: Any, **kwargs: Any) -> Any:
+    """Return cumulative products of numbers from 0 to 1, by sums of logarithms, whose gradient is no division by 0.
+
+    Args:
+        x: the numbers.
+        *args: what else ``tf.cumsum`` takes.
+        **kwargs: what else ``tf.cumsum`` takes.
+    """
+    with tf.name_scope(None, "SafeCumprod", [x]):
+        x = tf.convert_to_tensor(x, name="x")
+        tiny = np.finfo(x.dtype.as_numpy_dtype).tiny
+        return tf.exp(tf.cumsum(tf.log(tf.clip_by_value(x, tiny, 1)), *args, **kwargs))
+
+
+def monotonic_attention(p_choose_i: Any, previous_attention: Any, mode: str) -> Any:
+    """Return how likely it is that each place is looked at, if one goes on from where one looked before.
+
+    Args:
+        p_choose_i: how likely it is that one stops at a place, [B, S].
+        previous_attention: how likely it was that each place was looked at, [B, S].
+        mode: ``"recursive"``, exact and slow; ``"parallel"``, which is wrong where the probabilities are nearly 1; or
+            ``"hard"``, where both are 0 or 1.
+
+    Shapes:
+        [B, S].
+
+    Raises:
+        ConfigError: There is no such mode.
+    """
+    p, before = tf.convert_to_tensor(p_choose_i), tf.convert_to_tensor(previous_attention)
+    if mode == "recursive":
+        return _recursive(p, before)
+    if mode == "parallel":
+        passed = safe_cumprod(1 - p, axis=1, exclusive=True)
+        return p * passed * tf.cumsum(before / tf.clip_by_value(passed, 1e-10, 1.0), axis=1)
+    if mode == "hard":
+        # Where one may stop: not before the place where one is; and the first such place.
+        stops = p * tf.cumsum(before, axis=1)
+        return stops * tf.cumprod(1 - stops, axis=1, exclusive=True)
+    raise ConfigError(f"monotonic_attention got mode={mode!r}: expected one of {', '.join(map(repr, _MODES))}")
+
+
+def _recursive(p: Any, before: Any) -> Any:
+    """Go from place to place with the probability that one has come there."""
+    passes = tf.concat([tf.ones_like(p[:, :1]), 1 - p[:, :-1]], axis=1)
+
+    def go_on(arrived: Any, place: Any) -> Any:
+        passed, here = place
+        return passed * arrived + here
+
+    arrived = tf.scan(go_on, (tf.transpose(passes), tf.transpose(before)), tf.zeros_like(p[:, 0]))
+    attention = p * tf.transpose(arrived)
+    attention.set_shape(p.shape)
+    return attention
+
+
+_NOT_MONOTONIC = "probability_fn custom_key_value_fn"
+_MONOTONIC = {
+    "score_mask_value": {
+        "sigmoid_noise": 0.0,
+        "sigmoid_noise_seed": None,
+        "score_bias_init": 0.0,
+        "mode": "parallel",
+    }
+}
+
+
+class _BaseMonotonicAttentionMechanism(_BaseAttentionMechanism):
+    """A mechanism whose alignments follow from those before; the first are at the first place."""
+
+    def _stopping(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments of attention for those of monotonic attention."""
+        self._score_bias_init = given.pop("score_bias_init")
+        stopping = _Stopping(given.pop("sigmoid_noise"), given.pop("mode"), given.pop("sigmoid_noise_seed"))
+        return {**given, "probability_fn": stopping}
+
+    def _score(self, query: Any) -> Any:
+        score = super()._score(query)
+        initializer = tf.constant_initializer(self._score_bias_init)
+        return score + tf.get_variable("attention_score_bias", [], dtype=score.dtype, initializer=initializer)
+
+    def initial_alignments(self, batch_size: Any, dtype: Any) -> Any:
+        """Return the alignments before the first step: the first place, [B, S]."""
+        first = tf.zeros(tf.reshape(batch_size, [1]), tf.int32)
+        alignments = tf.one_hot(first, self._alignments_size, dtype=dtype)
+        alignments.set_shape(super().initial_alignments(batch_size, dtype).shape)
+        return alignments
+
+
+class BahdanauMonotonicAttention(_BaseMonotonicAttentionMechanism, BahdanauAttention):
+    """Monotonic attention with Bahdanau's score; other arguments are those of `BahdanauAttention`.
+
+    Args:
+        sigmoid_noise: the deviation of noise on scores, which in training drives probabilities to 0 or 1.
+        sigmoid_noise_seed: of the noise.
+        score_bias_init: the initial value of the learned bias of scores.
+        mode: as in `monotonic_attention`.
+
+    Creates:
+        as `BahdanauAttention`, in ``bahdanau_monotonic_attention``, and ``attention_score_bias`` there.
+    """
+
+    _scope = "bahdanau_monotonic_attention"
+
+    @like(BahdanauAttention.__init__, without=_NOT_MONOTONIC, after=_MONOTONIC, name="BahdanauMonotonicAttention")
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**self._stopping(given))
+
+
+class LuongMonotonicAttention(_BaseMonotonicAttentionMechanism, LuongAttention):
+    """Monotonic attention with Luong's score; other arguments are those of `LuongAttention`.
+
+    Args:
+        sigmoid_noise: the deviation of noise on scores, which in training drives probabilities to 0 or 1.
+        sigmoid_noise_seed: of the noise.
+        score_bias_init: the initial value of the learned bias of scores.
+        mode: as in `monotonic_attention`.
+
+    Creates:
+        as `LuongAttention`, in ``luong_monotonic_attention``, and ``attention_score_bias`` there.
+    """
+
+    _scope = "luong_monotonic_attention"
+
+    @like(LuongAttention.__init__, without=_NOT_MONOTONIC, after=_MONOTONIC, name="LuongMonotonicAttention")
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**self._stopping(given))
+
+
+class _Stopping:
+    """Makes alignments of scores and of the alignments before."""
+
+    def __init__(self, noise: float, mode: str, seed: Any) -> None:
+        if mode not in _MODES:
+            raise ConfigError(f"got mode={mode!r}: expected one of {', '.join(map(repr, _MODES))}")
+        self._noise = noise
+        self._mode = mode
+        self._seed = seed
+
+    def __call__(self, score: Any, previous: Any) -> Any:
+        if self._noise > 0:
+            score += self._noise * tf.random_normal(tf.shape(score), dtype=score.dtype, seed=self._seed)
+        stops = tf.cast(score > 0, score.dtype) if self._mode == "hard" else tf.sigmoid(score)
+        return monotonic_attention(stops, previous, self._mode)

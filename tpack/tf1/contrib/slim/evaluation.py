@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.estimator.session import SessionPlan, model_session
 from tpack.tf1.contrib.framework.variables import get_variables_to_restore
+from tpack.tf1.signatures import like, parameter
 from tpack.tfutils.summary import event_writer
 from tpack.utils import logger
 from tpack.utils.validation import check_count, shown
@@ -31,16 +32,13 @@ def checkpoints_iterator(
 def wait_for_new_checkpoint(
     checkpoint_dir: str, last_checkpoint: str | None = None, seconds_to_sleep: float = 1, timeout: float | None = None
 ) -> str | None:
-    """Wait until a directory has another newest checkpoint.
+    """Wait until a directory has another newest checkpoint; return None at the timeout.
 
     Args:
         checkpoint_dir: the directory.
-        last_checkpoint: the one that is known.
+        last_checkpoint: the known one.
         seconds_to_sleep: has no effect: TensorFlow looks every second.
-        timeout: seconds to wait; None for ever.
-
-    Returns:
-        The checkpoint, or None when the time is over.
+        timeout: seconds to wait; None for no limit.
     """
     found = (path for path in checkpoints_iterator(checkpoint_dir, timeout=timeout) if path != last_checkpoint)
     return next(found, None)
@@ -63,165 +61,117 @@ def evaluate_once(
     session_config: tf.ConfigProto | None = None,
     hooks: Sequence[tf.train.SessionRunHook] | None = None,
 ) -> Any:
-    """Evaluate a checkpoint.
+    """Evaluate a checkpoint; return the value of ``final_op``, or None.
 
     Args:
         master: has to be empty: evaluation is in this process.
         checkpoint_path: the checkpoint.
-        logdir: where summaries go; None for no summaries.
-        num_evals: how often ``eval_op`` is run.
+        logdir: the directory of summaries; None for none.
+        num_evals: the number of runs of ``eval_op``.
         initial_op: run once before.
-        initial_op_feed_dict: what is fed to it.
+        initial_op_feed_dict: its feeds.
         eval_op: such as the updates of metrics.
-        eval_op_feed_dict: what is fed to it.
-        final_op: run once behind, such as the values of metrics.
-        final_op_feed_dict: what is fed to it.
+        eval_op_feed_dict: its feeds.
+        final_op: run once after, such as the values of metrics.
+        final_op_feed_dict: its feeds.
         summary_op: 0 for all summaries of the graph, None for none.
-        summary_op_feed_dict: what is fed to it.
+        summary_op_feed_dict: its feeds.
         variables_to_restore: variables, or a dict of them by their names in the checkpoint; None for all.
         session_config: None for tpack's own.
         hooks: session hooks.
 
-    Returns:
-        The value of ``final_op``, None without one.
-
     Raises:
-        ConfigError: ``master`` is not empty, or there is no checkpoint.
+        ConfigError: ``master`` is not empty, or no checkpoint is given.
         CheckpointError: The checkpoint does not fit the graph.
     """
+    given = locals()
     if not checkpoint_path:
-        raise ConfigError(f"evaluate_once wants the path of a checkpoint, got {shown(checkpoint_path)}")
-    evaluation = _Evaluation(
-        initial=(initial_op, initial_op_feed_dict),
-        eval=(eval_op, eval_op_feed_dict),
-        final=(final_op, final_op_feed_dict),
-        summary=(summary_op, summary_op_feed_dict),
-        num_evals=num_evals,
-    )
-    return evaluation.prepare(master, variables_to_restore).run(checkpoint_path, logdir, session_config, hooks or ())
+        raise ConfigError(f"evaluate_once got checkpoint_path={shown(checkpoint_path)}: expected a path")
+    return _Evaluation(**given).run(checkpoint_path)
 
 
+@like(
+    evaluate_once,
+    without="checkpoint_path",
+    after={
+        "master": {"": parameter("checkpoint_dir", str)},
+        "initial_op_feed_dict": {"init_fn": None},
+        "variables_to_restore": {
+            "": parameter("eval_interval_secs", float, 60),
+            "max_number_of_evaluations": parameter("max_number_of_evaluations", int | None, None),
+        },
+        "session_config": {"timeout": parameter("timeout", float | None, None), "timeout_fn": None},
+    },
+)
 def evaluation_loop(
-    master: str,
     checkpoint_dir: str,
-    logdir: str | None,
-    num_evals: int = 1,
-    initial_op: Any = None,
-    initial_op_feed_dict: Mapping[tf.Tensor, Any] | None = None,
-    init_fn: Callable[..., Any] | None = None,
-    eval_op: Any = None,
-    eval_op_feed_dict: Mapping[tf.Tensor, Any] | None = None,
-    final_op: Any = None,
-    final_op_feed_dict: Mapping[tf.Tensor, Any] | None = None,
-    summary_op: Any = _USE_DEFAULT,
-    summary_op_feed_dict: Mapping[tf.Tensor, Any] | None = None,
-    variables_to_restore: Any = None,
-    eval_interval_secs: float = 60,
-    max_number_of_evaluations: int | None = None,
-    session_config: tf.ConfigProto | None = None,
-    timeout: float | None = None,
-    timeout_fn: Callable[[], bool] | None = None,
-    hooks: Sequence[tf.train.SessionRunHook] | None = None,
+    init_fn: Any,
+    eval_interval_secs: float,
+    max_number_of_evaluations: int | None,
+    timeout: float | None,
+    timeout_fn: Callable[[], bool] | None,
+    **given: Any,
 ) -> Any:
-    """Evaluate the newest checkpoint of a directory and then each new one; see `evaluate_once` for the other arguments.
+    """Evaluate each new checkpoint of a directory, beginning with the newest; return the last value of ``final_op``.
 
     Args:
-        master: see `evaluate_once`.
         checkpoint_dir: the directory.
-        logdir: see `evaluate_once`.
-        num_evals: see `evaluate_once`.
-        initial_op: see `evaluate_once`.
-        initial_op_feed_dict: see `evaluate_once`.
         init_fn: has to be None: variables come from the checkpoint.
-        eval_op: see `evaluate_once`.
-        eval_op_feed_dict: see `evaluate_once`.
-        final_op: see `evaluate_once`.
-        final_op_feed_dict: see `evaluate_once`.
-        summary_op: see `evaluate_once`.
-        summary_op_feed_dict: see `evaluate_once`.
-        variables_to_restore: see `evaluate_once`.
-        eval_interval_secs: seconds between the beginnings of two evaluations at least.
-        max_number_of_evaluations: how many there are; None for no limit.
-        session_config: see `evaluate_once`.
-        timeout: seconds to wait for a checkpoint; None for ever.
-        timeout_fn: asked when they are over; True ends it.
-        hooks: see `evaluate_once`.
-
-    Returns:
-        The last value of ``final_op``, None without one or without a checkpoint.
+        eval_interval_secs: the least seconds between the beginnings of two evaluations.
+        max_number_of_evaluations: None for no limit.
+        timeout: seconds to wait for a checkpoint; None for no limit.
+        timeout_fn: called at the timeout; True ends the loop.
+        **given: see `evaluate_once`.
 
     Raises:
-        ConfigError: An argument cannot work.
+        ConfigError: An argument is out of range, or set where it has to be empty.
     """
     if init_fn is not None:
-        raise ConfigError("evaluation_loop takes all variables from the checkpoint, expected init_fn=None")
-    evaluation = _Evaluation(
-        initial=(initial_op, initial_op_feed_dict),
-        eval=(eval_op, eval_op_feed_dict),
-        final=(final_op, final_op_feed_dict),
-        summary=(summary_op, summary_op_feed_dict),
-        num_evals=num_evals,
-    )
-    evaluation.prepare(master, variables_to_restore)
+        raise ConfigError("evaluation_loop got init_fn: expected None, since all variables come from the checkpoint")
+    evaluation = _Evaluation(**given)
     result = None
     found = checkpoints_iterator(checkpoint_dir, eval_interval_secs, timeout, timeout_fn)
     for number, path in enumerate(found, 1):
-        result = evaluation.run(path, logdir, session_config, hooks or ())
+        result = evaluation.run(path)
         if number == max_number_of_evaluations:
             break
     return result
 
 
-_Fetch = tuple[Any, Mapping[tf.Tensor, Any] | None]
-
-
 class _Evaluation:
-    """What is run on each checkpoint: pairs of what is fetched and what is fed.
+    """An evaluation of checkpoints, with the arguments of `evaluate_once`; the graph is finalized at the first."""
 
-    Args:
-        initial: once before.
-        eval: several times.
-        final: once behind, for the result.
-        summary: once behind.
-        num_evals: how often.
-    """
-
-    def __init__(self, *, initial: _Fetch, eval: _Fetch, final: _Fetch, summary: _Fetch, num_evals: int) -> None:
-        self._initial, self._eval, self._final, self._summary = initial, eval, final, summary
-        self._num_evals = check_count("slim.evaluation", "num_evals", num_evals)
-
-    def prepare(self, master: str, variables_to_restore: Any) -> "_Evaluation":
-        """Build what is needed for all checkpoints; after the first the graph is finalized."""
+    def __init__(
+        self, *, master: str, logdir: str | None, num_evals: int, variables_to_restore: Any, **given: Any
+    ) -> None:
         if master:
-            raise ConfigError(f"slim.evaluation works in this process, expected an empty master, got {shown(master)}")
+            raise ConfigError(f"slim.evaluation got master={shown(master)}: expected '', for this process")
+        self._given, self._logdir = given, logdir
+        self._num_evals = check_count("slim.evaluation", "num_evals", num_evals)
         self._step = tf.train.get_or_create_global_step()
-        summary_op, feeds = self._summary
-        if isinstance(summary_op, int) and summary_op == _USE_DEFAULT:
-            self._summary = tf.summary.merge_all(), feeds
+        if isinstance(given["summary_op"], int) and given["summary_op"] == _USE_DEFAULT:
+            given["summary_op"] = tf.summary.merge_all()
         saver = tf.train.Saver(variables_to_restore or get_variables_to_restore())
         self._scaffold = tf.train.Scaffold(saver=saver)
-        return self
 
-    def run(
-        self,
-        path: str,
-        logdir: str | None,
-        session_config: tf.ConfigProto | None,
-        hooks: Sequence[tf.train.SessionRunHook],
-    ) -> Any:
+    def run(self, path: str) -> Any:
         """Evaluate a checkpoint."""
-        plan = SessionPlan(self._scaffold, path, session_config)
+        plan = SessionPlan(self._scaffold, path, self._given["session_config"])
         graph = tf.get_default_graph()
-        writes = logdir is not None and self._summary[0] is not None
+        writes = self._logdir is not None and self._given["summary_op"] is not None
         with (
-            event_writer(str(logdir)) if writes else nullcontext() as events,
-            model_session(graph, plan, list(hooks)) as session,
+            event_writer(str(self._logdir)) if writes else nullcontext() as events,
+            model_session(graph, plan, list(self._given["hooks"] or ())) as session,
         ):
-            for fetches, feeds in [self._initial, *[self._eval] * self._num_evals]:
-                if fetches is not None:
-                    session.run(fetches, feeds)
-            result = None if self._final[0] is None else session.run(*self._final)
+
+            def run(kind: str) -> Any:
+                fetches = self._given[f"{kind}_op"]
+                return None if fetches is None else session.run(fetches, self._given[f"{kind}_op_feed_dict"])
+
+            for kind in ["initial", *["eval"] * self._num_evals]:
+                run(kind)
+            result = run("final")
             if events is not None:
-                events.add_summary(session.run(*self._summary), int(session.run(self._step)))
+                events.add_summary(run("summary"), int(session.run(self._step)))
         logger.info(f"Evaluated {path}.")
         return result

@@ -1,7 +1,7 @@
 """``slim.learning``: a train op that also counts the step and updates averages, and the loop that runs it.
 
-The loop is on tpack's sessions: an input thread that fails ends training with its error, checkpoints of a former run in
-the same directory are gone on from, and what was done is saved when Ctrl-C ends it.
+The loop is on tpack's sessions: a failing input thread ends training with its error, training resumes from a checkpoint
+in the directory, and Ctrl-C saves first.
 """
 
 import math
@@ -38,7 +38,7 @@ _USE_DEFAULT = 0
 
 
 def clip_gradient_norms(gradients_to_variables: GradsAndVars, max_norm: float) -> GradsAndVars:
-    """Return gradients of which each is scaled down to a norm, if it has a larger one."""
+    """Return gradients, each scaled down to a norm if it is larger."""
     return [(_clipped(grad, max_norm), var) for grad, var in gradients_to_variables]
 
 
@@ -53,12 +53,12 @@ def multiply_gradients(grads_and_vars: GradsAndVars, gradient_multipliers: Mappi
         ConfigError: There are no factors, or one for a variable without a gradient.
     """
     if not isinstance(gradient_multipliers, Mapping) or not gradient_multipliers:
-        raise ConfigError(f"gradient_multipliers is to be a dict that is not empty, got {shown(gradient_multipliers)}")
+        raise ConfigError(f"got gradient_multipliers={shown(gradient_multipliers)}: expected a dict with entries")
     multiplied = []
     for grad, var in grads_and_vars:
         found = [factor for key, factor in gradient_multipliers.items() if key is var or key == var.op.name]
         if found and grad is None:
-            raise ConfigError(f"gradient_multipliers has a factor for {var.op.name}, which has no gradient")
+            raise ConfigError(f"got gradient_multipliers with {var.op.name}, which has no gradient: expected others")
         multiplied.append((scaled(grad, found[0]) if found else grad, var))
     return multiplied
 
@@ -96,8 +96,8 @@ def create_train_op(
         total_loss: a scalar.
         optimizer: makes the step.
         global_step: counted with each step; None for no counting, 0 for that of the graph.
-        update_ops: what runs before the loss is computed; None for UPDATE_OPS.
-        variables_to_train: None for all that can be.
+        update_ops: operations that run before the loss is computed; None for UPDATE_OPS.
+        variables_to_train: None for all trainable variables.
         clip_gradient_norm: the largest norm of each gradient; 0 for no limit.
         summarize_gradients: summarise gradients and their norms.
         gate_gradients: of the optimizer.
@@ -107,7 +107,7 @@ def create_train_op(
         check_numerics: fail at a loss that is not a number.
 
     Raises:
-        ConfigError: A variable to train cannot be, or a factor is for one without a gradient.
+        ConfigError: A variable is not trainable, or a factor's variable has no gradient.
     """
     if global_step is not None and not tf.is_tensor(global_step) and not isinstance(global_step, tf.Variable):
         global_step = tf.train.get_or_create_global_step()
@@ -132,7 +132,7 @@ def create_train_op(
     if summarize_gradients:
         with tf.name_scope("summarize_grads"):
             add_gradients_summaries(grads)
-    # The loss is that before the step.
+    # The loss before the step.
     with tf.control_dependencies([total_loss]):
         grad_updates = optimizer.apply_gradients(grads, global_step=global_step)
     with tf.name_scope("train_op"):
@@ -147,13 +147,13 @@ def create_train_op(
 def train_step(
     sess: Any, train_op: tf.Tensor, global_step: tf.Variable, train_step_kwargs: Mapping[str, Any]
 ) -> tuple[float, bool]:
-    """Make a step; return its loss and whether training is to stop.
+    """Make a step; return its loss and whether training stops.
 
     Args:
         sess: the session.
-        train_op: what `create_train_op` made.
+        train_op: the result of `create_train_op`.
         global_step: of the graph.
-        train_step_kwargs: may have the tensors ``should_log`` and ``should_stop``, which are asked for after the step.
+        train_step_kwargs: may have the tensors ``should_log`` and ``should_stop``, which are evaluated after the step.
     """
     start = time.perf_counter()
     total_loss, step = sess.run([train_op, global_step])
@@ -192,14 +192,14 @@ def train(
     trace_every_n_steps: int | None = None,
     ignore_live_threads: bool = False,
 ) -> float | None:
-    """Train from the newest checkpoint, if there is one, until enough steps are made, a step says so, or the data end.
+    """Train from the newest checkpoint, if any, to a number of steps, a step's stop signal, or the end of data.
 
     Args:
-        train_op: what `create_train_op` made.
-        logdir: where checkpoints and summaries go; None for neither.
+        train_op: the result of `create_train_op`.
+        logdir: the directory of checkpoints and summaries; None for neither.
         train_step_fn: makes a step: of the session, the train op, the global step and the next argument; returns the
             loss and whether to stop.
-        train_step_kwargs: 0 for what `train_step` takes.
+        train_step_kwargs: 0 for those of `train_step`.
         log_every_n_steps: steps between two lines of the log.
         graph: None for the default one.
         master: has to be empty: training is in this process.
@@ -207,30 +207,32 @@ def train(
         global_step: None for that of the graph.
         number_of_steps: the global step to stop at; None for no limit.
         init_op: initialises variables; 0 for TensorFlow's own.
-        init_feed_dict: what is fed to it.
+        init_feed_dict: its feeds.
         local_init_op: initialises local variables and tables; 0 for TensorFlow's own.
-        init_fn: called with the session where there is no checkpoint, such as what `assign_from_checkpoint_fn` returns.
-        ready_op: returns the names of what is not initialised; 0 for TensorFlow's own.
+        init_fn: called with the session if there is no checkpoint, such as the result of `assign_from_checkpoint_fn`.
+        ready_op: returns the names of uninitialised variables; 0 for TensorFlow's own.
         summary_op: 0 for all summaries of the graph, None for none.
         save_summaries_secs: seconds between two summaries; None or 0 for none.
-        summary_writer: where they go; 0 for a writer to ``logdir``, None for none.
+        summary_writer: 0 for a writer to ``logdir``, None for none.
         startup_delay_steps: has to be 0, as there is one process.
         saver: None for one of all variables.
         save_interval_secs: seconds between two checkpoints; None or 0 for none.
         sync_optimizer: has to be None, as there is one process.
         session_config: None for tpack's own.
-        session_wrapper: what the session is given to, and what ``train_step_fn`` gets in its place.
+        session_wrapper: wraps the session for ``train_step_fn``.
         trace_every_n_steps: has to be None; the callback `GraphProfiler` of tpack traces steps.
         ignore_live_threads: has no effect: threads of input queues are ended.
 
     Returns:
-        The last loss; None if no step was made.
+        The last loss; None without a step.
 
     Raises:
-        ConfigError: An argument cannot work, or asks for other processes.
+        ConfigError: An argument is out of range, or is for several processes.
     """
     refused = {"master": master, "startup_delay_steps": startup_delay_steps, "sync_optimizer": sync_optimizer}
-    _refuse(**refused, trace_every_n_steps=trace_every_n_steps)
+    for name, value in {**refused, "trace_every_n_steps": trace_every_n_steps}.items():
+        if value:
+            raise ConfigError(f"slim.learning.train got {name}={shown(value)}: expected none, in one process")
     if number_of_steps is not None:
         check_count("slim.learning.train", "number_of_steps", number_of_steps)
     graph = graph or tf.get_default_graph()
@@ -262,7 +264,7 @@ def train(
 
 
 class _Summaries:
-    """Summaries every so many seconds."""
+    """Summaries at intervals."""
 
     def __init__(self, plan: SessionPlan, events: Any, every_secs: float | None) -> None:
         self._plan = plan
@@ -270,7 +272,7 @@ class _Summaries:
         self._timer = StepTimer(every_secs=every_secs)
 
     def write(self, session: HookedSession, step: int, *, is_last: bool = False) -> None:
-        """Write what there is, if it is time or the last time."""
+        """Write summaries, if due or the last time."""
         summary_op = self._plan.scaffold.summary_op
         if self._events is not None and summary_op is not None and (is_last or self._timer.is_due(step)):
             self._events.add_summary(session.session.run(summary_op), step)
@@ -345,15 +347,8 @@ def _trained(variables_to_train: Sequence[tf.Variable] | None) -> list[tf.Variab
         return trainable
     for var in variables_to_train:
         if not any(known is var for known in trainable):
-            raise ConfigError(f"variables_to_train are to be trainable variables, got {shown(var)}")
+            raise ConfigError(f"got variables_to_train with {shown(var)}: expected trainable variables")
     return list(variables_to_train)
-
-
-def _refuse(**arguments: Any) -> None:
-    """Refuse what is for several processes, or done otherwise here."""
-    for name, value in arguments.items():
-        if value:
-            raise ConfigError(f"slim.learning.train works in one process and without {name}, got {shown(value)}")
 
 
 def _is_default(value: Any) -> bool:

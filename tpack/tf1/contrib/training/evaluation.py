@@ -1,4 +1,4 @@
-"""Evaluation of checkpoints, as ``tf.contrib.training`` had it: some steps, and then what they came to."""
+"""``tf.contrib.training``: evaluation of checkpoints in some steps."""
 
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
+from tpack.tf1.signatures import like, parameter
 from tpack.utils import logger
 from tpack.utils.validation import check_count
 
@@ -23,7 +24,7 @@ def get_or_create_eval_step() -> Any:
     """Return the variable that counts the steps of an evaluation.
 
     Creates:
-        ``eval_step`` in LOCAL_VARIABLES and EVAL_STEP, if there is none.
+        ``eval_step`` in LOCAL_VARIABLES and EVAL_STEP, unless it exists.
 
     Raises:
         ConfigError: There are several.
@@ -44,12 +45,7 @@ def get_or_create_eval_step() -> Any:
 
 
 class StopAfterNEvalsHook(tf.train.SessionRunHook):
-    """Ends an evaluation after some steps.
-
-    Args:
-        num_evals: how many; None is until the data end.
-        log_progress: whether each tenth of them is logged.
-    """
+    """Ends an evaluation after ``num_evals`` steps, or with the data for None; logs each tenth if ``log_progress``."""
 
     def __init__(self, num_evals: int | None, log_progress: bool = True) -> None:
         self._num_evals = num_evals if num_evals is None else check_count(self, "num_evals", num_evals)
@@ -57,16 +53,16 @@ class StopAfterNEvalsHook(tf.train.SessionRunHook):
         self._evals_completed: Any = None
 
     def begin(self) -> None:
-        """Find the variable that counts, if nobody has told it."""
+        """Find the counting variable, unless it is set."""
         if self._evals_completed is None:
             self._evals_completed = get_or_create_eval_step()
 
     def before_run(self, run_context: Any) -> Any:
-        """Ask for the count."""
+        """Fetch the count."""
         return tf.train.SessionRunArgs({"evals_completed": self._evals_completed})
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """End the evaluation, if there were enough steps."""
+        """End the evaluation after enough steps."""
         done = run_values.results["evals_completed"]
         if self._num_evals is None:
             return
@@ -80,16 +76,16 @@ class StopAfterNEvalsHook(tf.train.SessionRunHook):
 
 
 class SummaryAtEndHook(tf.train.SessionRunHook):
-    """Writes summaries when an evaluation is over.
+    """Writes summaries at the end of an evaluation.
 
     Args:
-        log_dir: where they go; None wants a writer.
+        log_dir: their directory; None needs a writer.
         summary_writer: writes them.
-        summary_op: the summaries; None is all of the graph.
-        feed_dict: what they are fed with.
+        summary_op: the summaries; None for all of the graph.
+        feed_dict: its feeds.
 
     Raises:
-        ConfigError: There is neither a folder nor a writer.
+        ConfigError: There is neither a directory nor a writer.
     """
 
     def __init__(
@@ -116,7 +112,7 @@ class SummaryAtEndHook(tf.train.SessionRunHook):
         self._global_step = tf.train.get_or_create_global_step()
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Write the graph down."""
+        """Write the graph."""
         self._summary_writer.add_graph(session.graph)
 
     def end(self, session: Any) -> None:
@@ -139,62 +135,61 @@ def evaluate_once(
     hooks: Sequence[Any] | None = None,
     config: Any = None,
 ) -> Any:
-    """Evaluate a checkpoint.
+    """Evaluate a checkpoint; return the values of ``final_ops``.
 
     Args:
-        checkpoint_path: the checkpoint; None evaluates the values that variables begin with.
+        checkpoint_path: the checkpoint; None evaluates the initial values of variables.
         master: the session's target.
         scaffold: a ``tf.train.Scaffold``.
-        eval_ops: what a step runs, until a hook ends it or the data do; None makes no step.
-        feed_dict: what a step is fed with.
-        final_ops: what is computed in the end.
-        final_ops_feed_dict: what that is fed with.
-        hooks: hooks of the session, such as a `StopAfterNEvalsHook`.
+        eval_ops: the operations of a step, repeated until a hook or the data end it; None for no step.
+        feed_dict: its feeds.
+        final_ops: computed at the end.
+        final_ops_feed_dict: its feeds.
+        hooks: session hooks, such as a `StopAfterNEvalsHook`.
         config: of the session.
-
-    Returns:
-        The values of ``final_ops``.
     """
-    run = _Evaluation(eval_ops, feed_dict, final_ops, final_ops_feed_dict, list(hooks or []))
+    run = _Evaluation(eval_ops, feed_dict, final_ops, final_ops_feed_dict, hooks)
     return run.of(checkpoint_path, master, scaffold, config)
 
 
+@like(
+    evaluate_once,
+    without="checkpoint_path",
+    after={
+        "": {"": parameter("checkpoint_dir", str)},
+        "final_ops_feed_dict": {"": parameter("eval_interval_secs", float, 60)},
+        "config": {
+            "max_number_of_evaluations": parameter("max_number_of_evaluations", int | None, None),
+            "timeout": parameter("timeout", float | None, None),
+            "timeout_fn": None,
+        },
+    },
+)
 def evaluate_repeatedly(
     checkpoint_dir: str,
-    master: str = "",
-    scaffold: Any = None,
-    eval_ops: Any = None,
-    feed_dict: Any = None,
-    final_ops: Any = None,
-    final_ops_feed_dict: Any = None,
-    eval_interval_secs: float = 60,
-    hooks: Sequence[Any] | None = None,
-    config: Any = None,
-    max_number_of_evaluations: int | None = None,
-    timeout: float | None = None,
-    timeout_fn: Callable[[], bool] | None = None,
+    master: str,
+    scaffold: Any,
+    eval_interval_secs: float,
+    config: Any,
+    max_number_of_evaluations: int | None,
+    timeout: float | None,
+    timeout_fn: Callable[[], bool] | None,
+    **given: Any,
 ) -> Any:
-    """Evaluate each checkpoint of a folder when it comes.
+    """Evaluate each new checkpoint of a directory; return ``final_ops`` of the last one, or None.
 
     Args:
-        checkpoint_dir: the folder.
-        master: the session's target.
-        scaffold: a ``tf.train.Scaffold``.
-        eval_ops: what a step runs, until a hook ends it or the data do; None makes no step.
-        feed_dict: what a step is fed with.
-        final_ops: what is computed in the end.
-        final_ops_feed_dict: what that is fed with.
+        checkpoint_dir: the directory.
+        master: see `evaluate_once`.
+        scaffold: see `evaluate_once`.
         eval_interval_secs: the least time between two evaluations.
-        hooks: hooks of the session, such as a `StopAfterNEvalsHook`.
-        config: of the session.
-        max_number_of_evaluations: how many; None is without end.
-        timeout: how long a checkpoint is waited for, in seconds; None is without end.
-        timeout_fn: asked when that is over, whether to stop waiting.
-
-    Returns:
-        The values of ``final_ops`` of the last checkpoint; None if none came.
+        config: see `evaluate_once`.
+        max_number_of_evaluations: None for no limit.
+        timeout: seconds to wait for a checkpoint; None for no limit.
+        timeout_fn: called at the timeout; True ends the loop.
+        **given: see `evaluate_once`.
     """
-    run = _Evaluation(eval_ops, feed_dict, final_ops, final_ops_feed_dict, list(hooks or []))
+    run = _Evaluation(**given)
     paths = tf.train.checkpoints_iterator(checkpoint_dir, eval_interval_secs, timeout, timeout_fn)
     values = None
     for path in islice(paths, max_number_of_evaluations):
@@ -203,16 +198,18 @@ def evaluate_repeatedly(
 
 
 class _Evaluation:
-    """The operations of evaluations, which are made once, and sessions that run them."""
+    """The operations of evaluations, made once, and sessions that run them."""
 
-    def __init__(self, eval_ops: Any, feed_dict: Any, final_ops: Any, final_feed: Any, hooks: list[Any]) -> None:
+    def __init__(
+        self, eval_ops: Any, feed_dict: Any, final_ops: Any, final_ops_feed_dict: Any, hooks: Sequence[Any] | None
+    ) -> None:
         self._feed_dict = feed_dict
-        self._final = (final_ops, final_feed)
-        self._hooks = hooks
+        self._final = (final_ops, final_ops_feed_dict)
+        self._hooks = hooks = list(hooks or [])
         self._eval_ops = None
         step = get_or_create_eval_step()
         if eval_ops is not None:
-            # Counted after the step, and told to the hooks as it is then.
+            # The hooks get the count after the step.
             with tf.control_dependencies(tf.nest.flatten(eval_ops)):
                 counted = step.assign_add(1, read_value=True)
             for hook in hooks:
@@ -221,7 +218,7 @@ class _Evaluation:
             self._eval_ops = [eval_ops, counted]
 
     def of(self, path: str | None, master: str, scaffold: Any, config: Any) -> Any:
-        """Return what a checkpoint comes to."""
+        """Return the final values of a checkpoint."""
         final = tf.train.FinalOpsHook(*self._final)
         creator = tf.train.ChiefSessionCreator(
             scaffold=scaffold, checkpoint_filename_with_path=path, master=master, config=config

@@ -1,7 +1,7 @@
-"""The base of all heads: from logits and labels to what an Estimator runs.
+"""The base of all heads: from logits and labels to an `EstimatorSpec`.
 
-A head knows what the logits of a model mean. Of logits it makes predictions, with labels a loss and metrics, and of all
-of it the `EstimatorSpec` of one mode. The same head serves ready-made models and those that users write as a model_fn.
+A head gives a meaning to the logits of a model: predictions, and with labels a loss and metrics. The same head serves
+ready-made models and a user's model_fn.
 """
 
 import abc
@@ -27,7 +27,7 @@ TrainOpFn = Callable[[tf.Tensor], Any]
 
 
 class LossSpec(NamedTuple):
-    """What a head makes of logits and labels.
+    """The loss that a head computes from logits and labels.
 
     Attributes:
         training_loss: a scalar, that of the batch.
@@ -43,49 +43,48 @@ class LossSpec(NamedTuple):
 
 
 class MultiLossSpec(LossSpec):
-    """A `LossSpec` whose losses, weights and labels are dicts by the names of heads, and count as much as their heads.
+    """A `LossSpec` whose losses, weights and labels are dicts by the names of heads, weighted like their heads.
 
     Attributes:
-        parts: what each head found, by its name.
+        parts: the `LossSpec` of each head, by its name.
     """
 
     parts: Mapping[Any, LossSpec]
 
 
 class Head(abc.ABC):
-    """What a model's logits mean.
+    """The meaning of a model's logits.
 
     Source:
-        ``tf.estimator.Head`` of TensorFlow 1.15, and the heads of ``tf.contrib.estimator``: one family takes the place
-        of both.
+        ``tf.estimator.Head`` of TensorFlow 1.15 and the heads of ``tf.contrib.estimator``, in one family.
     """
 
     @property
     @abc.abstractmethod
     def name(self) -> str | None:
-        """The name, which is added to those of metrics."""
+        """The name, a suffix of those of metrics."""
 
     @property
     @abc.abstractmethod
     def logits_dimension(self) -> int:
-        """How many logits an example has."""
+        """The number of logits of an example."""
 
     @property
     @abc.abstractmethod
     def loss_reduction(self) -> str:
-        """How the losses of examples become one."""
+        """The reduction of the examples' losses."""
 
     @abc.abstractmethod
     def create_loss(self, features: Any, mode: str, logits: Any, labels: Any) -> LossSpec:
-        """Return the loss of a batch and what it is made of."""
+        """Return the loss of a batch and its parts."""
 
     @abc.abstractmethod
     def predictions(self, logits: Any, keys: Sequence[str] | None = None) -> dict[Any, tf.Tensor]:
-        """Return predictions by name: all, or those that are asked for."""
+        """Return predictions by name: all, or the requested ones."""
 
     @abc.abstractmethod
     def export_outputs(self, predictions: Mapping[Any, tf.Tensor]) -> dict[str, ExportOutput]:
-        """Return what a model with this head offers when it is exported."""
+        """Return the export outputs of a model with this head."""
 
     @abc.abstractmethod
     def metric_ops(
@@ -95,7 +94,7 @@ class Head(abc.ABC):
 
     @abc.abstractmethod
     def add_summaries(self, found: LossSpec, regularization: tf.Tensor | None) -> None:
-        """Add summaries of losses. That of the whole loss is written by the Estimator."""
+        """Add summaries of losses, except the whole loss, which the Estimator summarises."""
 
     def loss(
         self,
@@ -123,22 +122,21 @@ class Head(abc.ABC):
     ) -> EstimatorSpec:
         """Return the spec of a model for one mode.
 
-        To train, one of ``optimizer`` and ``train_op_fn`` is needed. Update ops, those of this tower in the collection
-        UPDATE_OPS unless others are given, run with each step.
+        To train, one of ``optimizer`` and ``train_op_fn`` is needed.
 
         Args:
-            features: the input, in which weights may be.
+            features: the input, with the weights if there are any.
             mode: one of `ModeKeys`.
             logits: [B, D].
             labels: the answers; not needed to predict.
             optimizer: minimizes the loss and counts the global step.
-            trainable_variables: what it changes; None for all trainable variables.
+            trainable_variables: the variables to train; None for all trainable variables.
             train_op_fn: takes the loss and returns a train op, in place of an optimizer.
-            update_ops: operations that run with each step.
+            update_ops: operations that run with each step; None for this tower's UPDATE_OPS.
             regularization_losses: scalars that are added to the loss.
 
         Raises:
-            ConfigError: Logits, labels or weights do not fit, or none or both of optimizer and ``train_op_fn`` came.
+            ConfigError: Logits, labels or weights do not fit, or not one of optimizer and ``train_op_fn`` is given.
         """
         with tf.name_scope(self.name, "head"):
             predictions = self.predictions(logits)
@@ -158,14 +156,14 @@ class Head(abc.ABC):
 
 
 class SingleHead(Head):
-    """A head with one kind of logits; its members say what they mean.
+    """A head with one kind of logits; its subclasses give the meaning.
 
     Args:
-        name: added to the names of metrics.
+        name: a suffix of the names of metrics.
         weight_column: a key of the features, or a numeric column: the weights of examples.
         loss_reduction: one of ``tf.losses.Reduction``, or TensorFlow 2's ``"sum"`` or ``"sum_over_batch_size"``.
-        loss_fn: takes ``labels`` and ``logits`` and, as it likes, ``features`` and ``loss_reduction``; returns the
-            examples' losses. None for the loss of the head.
+        loss_fn: takes ``labels`` and ``logits`` and optionally ``features`` and ``loss_reduction``; returns the losses
+            of examples. None for the loss of the head.
 
     Raises:
         ConfigError: The losses are not reduced.
@@ -181,23 +179,16 @@ class SingleHead(Head):
 
     @property
     def name(self) -> str | None:
-        """The name, which is added to those of metrics."""
+        """The name, a suffix of those of metrics."""
         return self._name
 
     @property
     def loss_reduction(self) -> str:
-        """How the losses of examples become one."""
+        """The reduction of the examples' losses."""
         return self._loss_reduction
 
     def create_loss(self, features: Any, mode: str, logits: Any, labels: Any) -> LossSpec:
-        """Return the loss of a batch and what it is made of.
-
-        Args:
-            features: the input, in which weights may be.
-            mode: one of `ModeKeys`.
-            logits: [B, D].
-            labels: the answers.
-        """
+        """Return the loss of a batch and its parts."""
         logits = check_logits(logits, self.logits_dimension)
         labels = self.numbered_labels(labels, logits)
         unreduced = self.unreduced_loss(labels, logits, features)
@@ -216,30 +207,19 @@ class SingleHead(Head):
         """Return the examples' losses."""
 
     def own_loss(self, labels: tf.Tensor, logits: tf.Tensor, features: Any, width: int) -> tf.Tensor:
-        """Return what the user's function makes of labels and logits.
-
-        Args:
-            labels: as numbers.
-            logits: [B, D].
-            features: the input.
-            width: what the second dimension of the result has to be.
+        """Return the losses by the user's function, [B, width].
 
         Raises:
             ConfigError: It returned another shape.
         """
         if self._loss_fn is None:
-            raise ConfigError("there is no loss_fn")
+            raise ConfigError("got no loss_fn: expected one")
         options = {"features": features, "loss_reduction": self._loss_reduction}
         found = tf.convert_to_tensor(call_with_accepted(self._loss_fn, options, labels=labels, logits=logits))
-        return check_labels(found, logits, width, "what loss_fn returned")
+        return check_labels(found, logits, width, "results of loss_fn")
 
     def add_summaries(self, found: LossSpec, regularization: tf.Tensor | None) -> None:
-        """Add summaries of losses.
-
-        Args:
-            found: the loss.
-            regularization: what is added to it.
-        """
+        """Add summaries of losses, with the regularization that is added to them."""
         if self._name is not None:
             tf.summary.scalar(self.key("loss"), _added(found.training_loss, regularization))
         if self._loss_reduction == tf.losses.Reduction.SUM:
@@ -249,12 +229,7 @@ class SingleHead(Head):
             tf.summary.scalar(self.key("regularization_loss"), regularization)
 
     def loss_metrics(self, found: LossSpec, regularization: tf.Tensor | None) -> dict[str, Any]:
-        """Return the metrics that all heads have.
-
-        Args:
-            found: the loss.
-            regularization: what is added to it.
-        """
+        """Return the metrics that all heads have."""
         metrics = {self.key("average_loss"): tf.metrics.mean(found.unreduced_loss, weights=found.weights)}
         if regularization is not None:
             metrics[self.key("regularization_loss")] = tf.metrics.mean(regularization)
@@ -266,14 +241,14 @@ class SingleHead(Head):
 
 
 def chosen(predictions: dict[str, tf.Tensor], keys: Sequence[str] | None) -> dict[str, tf.Tensor]:
-    """Return those predictions that are asked for.
+    """Return the requested predictions.
 
     Raises:
-        ConfigError: There is no such prediction.
+        ConfigError: A requested prediction is unknown.
     """
     unknown = [key for key in keys or () if key not in predictions]
     if unknown:
-        raise ConfigError(f"the head predicts {', '.join(predictions)}, and not {', '.join(map(str, unknown))}")
+        raise ConfigError(f"got keys {', '.join(map(str, unknown))}: expected some of {', '.join(predictions)}")
     return predictions if keys is None else {key: predictions[key] for key in keys}
 
 
@@ -286,14 +261,14 @@ def _check_loss_fn(loss_fn: LossFn) -> LossFn:
     unknown = [name for name in names if name not in (*_LOSS_FN_ARGUMENTS, *fixed)]
     if missing or unknown:
         raise ConfigError(
-            f"loss_fn of a head takes labels and logits and, as it likes, features and loss_reduction; got one that "
-            f"takes {', '.join(names) or 'nothing'}"
+            f"got a loss_fn that takes {', '.join(names) or 'nothing'}: expected labels and logits, and optionally "
+            "features and loss_reduction"
         )
     return loss_fn
 
 
 def is_main_tower() -> bool:
-    """Tell whether summaries are made here: outside of towers, and in the first of them."""
+    """Tell whether summaries are made here: outside of towers, and in the first tower."""
     tower = get_current_tower_context()
     return tower is None or tower.is_main_tower
 
@@ -308,7 +283,7 @@ def _train_op(
 ) -> Any:
     if (optimizer is None) == (train_op_fn is None):
         came = "none" if optimizer is None else "both"
-        raise ConfigError(f"to train, a head wants either an optimizer or a train_op_fn, got {came}")
+        raise ConfigError(f"a head got {came} of optimizer and train_op_fn: expected one of them to train")
     if train_op_fn is not None:
         train_op = train_op_fn(loss)
     elif isinstance(optimizer, tf.train.Optimizer):
@@ -317,7 +292,7 @@ def _train_op(
         only = {} if variables is None else {"var_list": variables}
         train_op = optimizer.minimize(loss, global_step=tf.train.get_global_step(), **only)
     else:
-        raise ConfigError(f"the optimizer of a head must be a tf.train.Optimizer of TensorFlow 1, got {optimizer!r}")
+        raise ConfigError(f"a head got optimizer={optimizer!r}: expected a tf.train.Optimizer of TensorFlow 1")
     updates = update_ops if update_ops is not None else _update_ops_of_tower()
     return tf.group(train_op, *updates) if updates else train_op
 

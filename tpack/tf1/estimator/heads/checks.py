@@ -1,4 +1,4 @@
-"""Checks of what a head is given: logits, labels, weights, vocabularies and thresholds."""
+"""Checks of a head's inputs: logits, labels, weights, vocabularies and thresholds."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,13 +15,10 @@ _NAMES_ARE_LABELS = ", or names of the label_vocabulary where there is one"
 
 
 def check_reduction(loss_reduction: str) -> str:
-    """Return the name of a reduction as ``tf.losses.Reduction`` has it.
-
-    Args:
-        loss_reduction: the name in TensorFlow 1 or 2.
+    """Return the name of a reduction in ``tf.losses.Reduction``, from that in TensorFlow 1 or 2.
 
     Raises:
-        ConfigError: There is no such reduction, or it leaves a loss for each example.
+        ConfigError: The reduction is unknown, or leaves a loss for each example.
     """
     if isinstance(loss_reduction, str):
         loss_reduction = _NAMES_OF_TF2.get(loss_reduction, loss_reduction)
@@ -36,13 +33,13 @@ def check_classes(owner: object, n_classes: int, vocabulary: Sequence[str] | Non
 
     Args:
         owner: the head.
-        n_classes: how many.
+        n_classes: the number of classes.
         vocabulary: the names of the classes, or None.
-        least: how many there have to be.
+        least: the smallest allowed number.
 
     Raises:
-        ConfigError: There are too few classes, or another number of names, or one name twice.
-        WrongTypeError: The vocabulary is no list.
+        ConfigError: There are too few classes, another number of names, or a name twice.
+        WrongTypeError: The vocabulary is not a list.
     """
     check_count(owner, "n_classes", n_classes, minimum=least)
     if vocabulary is None:
@@ -70,50 +67,45 @@ def check_thresholds(thresholds: Sequence[float] | None) -> tuple[float, ...]:
 def check_logits(logits: Any, width: int) -> tf.Tensor:
     """Return logits as a tensor of floats.
 
-    Args:
-        logits: a tensor.
-        width: how many an example has.
-
     Raises:
-        ConfigError: It is of another shape or dtype.
+        ConfigError: They are of another dtype, or not ``width`` per example.
     """
     logits = tf.convert_to_tensor(logits)
     if not logits.dtype.is_floating:
-        raise ConfigError(f"logits must be floats, got {logits.dtype.name}")
+        raise ConfigError(f"got logits of {logits.dtype.name}: expected floats")
     if logits.shape.rank is not None and (logits.shape.rank < 2 or logits.shape.as_list()[-1] not in (None, width)):
-        raise ConfigError(f"the logits of this head have {width} column(s), got the shape {logits.shape}")
+        raise ConfigError(f"got logits of the shape {logits.shape}: expected {width} column(s)")
     return logits
 
 
 def check_labels(labels: Any, logits: tf.Tensor, width: int, what: str = "labels") -> tf.Tensor:
-    """Return labels as a tensor with a row for each row of the logits.
+    """Return labels as a tensor [B, width] with a row for each row of the logits.
 
     Args:
-        labels: [B, width], or [B] where the width is one.
+        labels: [B, width], or [B] where the width is one; other shapes are also an error at run time.
         logits: [B, D].
-        width: how many columns labels have.
-        what: they are called in the message.
-
-    Returns:
-        [B, width]. When the graph runs, other shapes are an error.
+        width: the number of columns.
+        what: their name in the message.
 
     Raises:
         ConfigError: They are missing, sparse, or of another shape.
     """
     if labels is None:
-        raise ConfigError(f"the head wants {what} to train and to evaluate, and the input_fn gave none")
+        raise ConfigError(f"got no {what} from the input_fn: expected some to train and to evaluate")
     if isinstance(labels, (tf.SparseTensor, dict)):
-        raise ConfigError(f"{what} must be one dense tensor, got {shown(labels)}")
+        raise ConfigError(f"got {what} {shown(labels)}: expected one dense tensor")
     labels = tf.convert_to_tensor(labels)
     rank = logits.shape.rank or 2
     if labels.shape.rank == rank - 1 and (width == 1 or rank > 2):
         labels = labels[..., tf.newaxis]
     # A list, since what an element of a shape is depends on whether TensorFlow 2's behaviour is on.
     if labels.shape.rank is not None and (labels.shape.rank != rank or labels.shape.as_list()[-1] not in (None, width)):
-        raise ConfigError(f"{what} of this head have {width} column(s), got the shape {labels.shape}")
+        raise ConfigError(f"got {what} of the shape {labels.shape}: expected {width} column(s)")
     wanted = logits.shape[:-1].concatenate([width])
     if not labels.shape.is_compatible_with(wanted):
-        raise ConfigError(f"{what} of shape {labels.shape} do not go with logits of shape {logits.shape}")
+        raise ConfigError(
+            f"got {what} of the shape {labels.shape}: expected {wanted}, for logits of the shape {logits.shape}"
+        )
     if labels.shape.is_fully_defined() and wanted.is_fully_defined():
         return labels
     shape = tf.concat([tf.shape(logits)[:-1], [width]], 0)
@@ -123,7 +115,7 @@ def check_labels(labels: Any, logits: tf.Tensor, width: int, what: str = "labels
 
 
 def weights_of(features: Any, weight_column: Any, losses: tf.Tensor) -> Any:
-    """Return the weights of examples, as they go with their losses.
+    """Return the weights of examples, in the shape of their losses.
 
     Args:
         features: the input.
@@ -131,10 +123,10 @@ def weights_of(features: Any, weight_column: Any, losses: tf.Tensor) -> Any:
         losses: [B, 1] or [B, D].
 
     Returns:
-        [B, 1] or [B, D] floats, or 1.0 where there is no column.
+        [B, 1] or [B, D] floats, or 1.0 without a column.
 
     Raises:
-        ConfigError: There is no such feature, or it is of another shape.
+        ConfigError: The feature is missing, or of another shape.
     """
     if weight_column is None:
         return 1.0
@@ -143,10 +135,10 @@ def weights_of(features: Any, weight_column: Any, losses: tf.Tensor) -> Any:
         expected = "a key of the features or a numeric column"
         raise ConfigError(mismatch("a head", "weight_column", weight_column, expected))
     if not isinstance(features, dict) or key not in features:
-        raise ConfigError(f"there is no feature {key!r} for the weight_column")
+        raise ConfigError(f"got no feature {key!r}: expected that of the weight_column")
     weights = tf.convert_to_tensor(features[key])
     if not weights.dtype.is_floating and not weights.dtype.is_integer:
-        raise ConfigError(f"the weights in the feature {key!r} must be numbers, got {weights.dtype.name}")
+        raise ConfigError(f"got weights of {weights.dtype.name} in the feature {key!r}: expected numbers")
     weights = tf.cast(weights, tf.float32)
     normalize = getattr(weight_column, "normalizer_fn", None)
     weights = weights if normalize is None else normalize(weights)
@@ -154,7 +146,7 @@ def weights_of(features: Any, weight_column: Any, losses: tf.Tensor) -> Any:
 
 
 def _for_each_loss(weights: tf.Tensor, losses: tf.Tensor) -> tf.Tensor:
-    """Return weights with a row for each row of losses; what is not known of shapes is checked when the graph runs."""
+    """Return weights with a row for each row of losses; shapes unknown now are checked at run time."""
     rank = losses.shape.rank or 2
     came = weights.shape
     if came.rank is None:
@@ -168,7 +160,7 @@ def _for_each_loss(weights: tf.Tensor, losses: tf.Tensor) -> tf.Tensor:
         or weights.shape.as_list()[-1] not in (None, 1, width)
         or not weights.shape[:-1].is_compatible_with(rows)
     ):
-        raise ConfigError(f"weights of shape {came} do not go with losses of shape {losses.shape}")
+        raise ConfigError(f"got weights of the shape {came}: expected one for each loss of the shape {losses.shape}")
     if came.is_fully_defined() and rows.is_fully_defined():
         return weights
     message = "weights must have a row for each row of the losses"
@@ -178,25 +170,22 @@ def _for_each_loss(weights: tf.Tensor, losses: tf.Tensor) -> tf.Tensor:
 
 
 def ids_of(labels: tf.Tensor, vocabulary: Sequence[Any] | None, what: str) -> tf.Tensor:
-    """Return labels as numbers of classes.
+    """Return labels as class numbers, integers of the same shape; an unknown name is -1.
 
     Args:
-        labels: numbers, or names where there is a vocabulary.
+        labels: numbers, or names with a vocabulary.
         vocabulary: the names of the classes, or None.
         what: the head, for messages.
-
-    Returns:
-        Integers of the same shape. A name that is no class's is -1.
 
     Raises:
         ConfigError: Labels are of another dtype.
     """
     if vocabulary is None:
         if not labels.dtype.is_integer:
-            raise ConfigError(f"labels of a {what} without label_vocabulary are integers, got {labels.dtype.name}")
+            raise ConfigError(f"a {what} without label_vocabulary got labels of {labels.dtype.name}: expected integers")
         return tf.cast(labels, tf.int64)
     if labels.dtype != tf.string:
-        raise ConfigError(f"labels of a {what} with label_vocabulary are strings, got {labels.dtype.name}")
+        raise ConfigError(f"a {what} with label_vocabulary got labels of {labels.dtype.name}: expected strings")
     keys = tf.constant(list(vocabulary), tf.string)
     numbers = tf.range(len(vocabulary), dtype=tf.int64)
     table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, numbers), default_value=-1)
@@ -204,14 +193,7 @@ def ids_of(labels: tf.Tensor, vocabulary: Sequence[Any] | None, what: str) -> tf
 
 
 def in_range(numbers: tf.Tensor, highest: int, what: str, *, hint: str = _NAMES_ARE_LABELS) -> tf.Tensor:
-    """Return numbers that are checked, when the graph runs, to be from 0 to the highest.
-
-    Args:
-        numbers: a tensor.
-        highest: the largest that is allowed.
-        what: they are called in the message.
-        hint: the end of the message.
-    """
+    """Return numbers that are checked at run time to be from 0 to ``highest``."""
     message = f"{what} must be from 0 to {highest}{hint}"
     low = tf.debugging.assert_greater_equal(numbers, tf.zeros([], numbers.dtype), message=message)
     high = tf.debugging.assert_less_equal(numbers, tf.constant(highest, numbers.dtype), message=message)

@@ -1,4 +1,4 @@
-"""Several heads on one model: their losses are added up."""
+"""Several heads on one model, with the sum of their losses."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,24 +16,24 @@ from tpack.utils.validation import check_arguments, check_instances
 class MultiHead(Head):
     """Several heads, each with its part of the logits, and labels by their names.
 
-    Logits are one tensor, [B, the sum of the heads' dimensions], which is cut in the order of the heads, or a dict by
-    the names of heads. Predictions are under pairs of a head's name and its own key.
+    Logits are one tensor, [B, the sum of the heads' dimensions], cut in the order of the heads, or a dict by the names
+    of heads. Predictions are under pairs of a head's name and its own key.
 
     Args:
         heads: with different names.
-        head_weights: how much the loss of each counts; None for 1 each.
+        head_weights: the weight of each head's loss; None for 1 each.
 
     Raises:
-        ConfigError: There is no head, one has no name or that of another, or there is another number of weights.
+        ConfigError: There are no heads, names are missing or repeated, or there is another number of weights.
     """
 
     def __init__(self, heads: Sequence[Head], head_weights: Sequence[float] | None = None) -> None:
         self._heads = tuple(check_instances(self, "heads", heads, Head, least=1))
         names = [head.name for head in self._heads]
         if None in names or len(set(names)) < len(names):
-            raise ConfigError(f"the heads of a MultiHead must have different names, got {names}")
+            raise ConfigError(f"a MultiHead got heads of the names {names}: expected different names")
         if head_weights is not None and len(head_weights) != len(names):
-            raise ConfigError(f"expected a weight for each of {len(names)} head(s), got {len(head_weights)}")
+            raise ConfigError(f"a MultiHead got {len(head_weights)} weights: expected one for each of {len(names)}")
         self._weights = tuple(head_weights or (1.0,) * len(names))
 
     @property
@@ -48,31 +48,25 @@ class MultiHead(Head):
 
     @property
     def loss_reduction(self) -> str:
-        """That of the heads, which are alike in it.
+        """The common reduction of the heads.
 
         Raises:
-            ConfigError: They are not.
+            ConfigError: They differ.
         """
         reductions = {head.loss_reduction for head in self._heads}
         if len(reductions) > 1:
-            raise ConfigError(f"the heads of a MultiHead must have one loss_reduction, got {', '.join(reductions)}")
+            raise ConfigError(f"a MultiHead got loss_reduction {', '.join(reductions)}: expected one for all")
         return reductions.pop()
 
     def create_loss(self, features: Any, mode: str, logits: Any, labels: Any) -> MultiLossSpec:
         """Return the weighted sum of the heads' losses; all else is by the names of heads.
-
-        Args:
-            features: the input, in which weights may be.
-            mode: one of `ModeKeys`.
-            logits: one tensor, or several by the names of heads.
-            labels: by the names of heads.
 
         Raises:
             ConfigError: Labels of a head are missing.
         """
         if not isinstance(labels, Mapping) or any(head.name not in labels for head in self._heads):
             names = ", ".join(str(head.name) for head in self._heads)
-            raise ConfigError(f"a MultiHead wants a dict of labels for its heads, {names}; got {labels!r}")
+            raise ConfigError(f"a MultiHead got labels {labels!r}: expected a dict by its heads, {names}")
         parts = self._parts(logits)
         found = {}
         for head in self._heads:
@@ -99,7 +93,7 @@ class MultiHead(Head):
         return made
 
     def export_outputs(self, predictions: Mapping[Any, tf.Tensor]) -> dict[str, ExportOutput]:
-        """Offer what each head offers under its name; the first one's is the default."""
+        """Return each head's outputs under its name; the first one's is the default."""
         made: dict[str, ExportOutput] = {}
         for head in self._heads:
             own = head.export_outputs(self._of(head, predictions))
@@ -135,7 +129,7 @@ class MultiHead(Head):
         if isinstance(logits, Mapping):
             missing = [name for name in names if name not in logits]
             if missing:
-                raise ConfigError(f"the logits of the head(s) {', '.join(missing)} are missing")
+                raise ConfigError(f"a MultiHead got no logits of {', '.join(missing)}: expected those of all heads")
             return dict(logits)
         cut = tf.split(check_logits(logits, self.logits_dimension), [head.logits_dimension for head in self._heads], -1)
         return dict(zip(names, cut, strict=True))
@@ -143,7 +137,7 @@ class MultiHead(Head):
     @staticmethod
     def _parts_of(found: LossSpec) -> Mapping[Any, LossSpec]:
         if not isinstance(found, MultiLossSpec):
-            raise ConfigError(f"a MultiHead wants what its own create_loss returns, got {found!r}")
+            raise ConfigError(f"a MultiHead got {found!r}: expected the result of its create_loss")
         return found.parts
 
     @staticmethod

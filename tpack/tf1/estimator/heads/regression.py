@@ -1,4 +1,4 @@
-"""Heads whose logits are numbers to be predicted, or become such: regression, Poisson and logistic regression."""
+"""Heads for numbers: regression, Poisson and logistic regression."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -19,12 +19,12 @@ class RegressionHead(SingleHead):
     """Numbers, with the squared error as the loss.
 
     Args:
-        label_dimension: how many numbers an example has.
+        label_dimension: the number of numbers of an example.
         weight_column: a key of the features, or a numeric column.
-        loss_reduction: how the losses of examples become one.
+        loss_reduction: of the losses of examples.
         loss_fn: takes ``labels`` and ``logits``, returns [B, label_dimension]; None for the squared error.
         inverse_link_fn: from logits to predictions; None where they are the same.
-        name: added to the names of metrics.
+        name: a suffix of the names of metrics.
 
     Raises:
         ConfigError: The dimension is not positive, or the losses are not reduced.
@@ -49,7 +49,7 @@ class RegressionHead(SingleHead):
         return self._dimension
 
     def predictions(self, logits: Any, keys: Sequence[str] | None = None) -> dict[Any, tf.Tensor]:
-        """Return the numbers, and the logits where they are others."""
+        """Return the numbers, and the logits where they differ."""
         logits = check_logits(logits, self._dimension)
         with tf.name_scope("predictions"):
             if self._inverse_link is None:
@@ -59,20 +59,16 @@ class RegressionHead(SingleHead):
     def numbered_labels(self, labels: Any, logits: tf.Tensor) -> tf.Tensor:
         """Return labels as floats.
 
-        Args:
-            labels: what came.
-            logits: what they are to go with.
-
         Raises:
             ConfigError: They are text.
         """
         labels = check_labels(labels, logits, self._dimension)
         if labels.dtype == tf.string:
-            raise ConfigError("labels of a regression must be numbers, got string")
+            raise ConfigError("a regression got labels of string: expected numbers")
         return tf.cast(labels, tf.float32)
 
     def unreduced_loss(self, labels: tf.Tensor, logits: tf.Tensor, features: Any) -> tf.Tensor:
-        """Return the squared error, or what ``loss_fn`` says."""
+        """Return the squared error, or the loss by ``loss_fn``."""
         if self._loss_fn is not None:
             return self.own_loss(labels, logits, features, self._dimension)
         return tf.losses.mean_squared_error(labels, logits, reduction=tf.losses.Reduction.NONE)
@@ -83,12 +79,12 @@ class RegressionHead(SingleHead):
         """Return the means of the loss, of labels and of predictions."""
         return {
             **self.loss_metrics(found, regularization),
-            self.key("prediction/mean"): _mean(predictions["predictions"], found.weights),
-            self.key("label/mean"): _mean(found.processed_labels, found.weights),
+            self.key("prediction/mean"): tf.metrics.mean(predictions["predictions"], weights=found.weights),
+            self.key("label/mean"): tf.metrics.mean(found.processed_labels, weights=found.weights),
         }
 
     def export_outputs(self, predictions: Mapping[Any, tf.Tensor]) -> dict[str, ExportOutput]:
-        """Offer a regression, and all predictions."""
+        """Return a regression, and all predictions."""
         regression = RegressionOutput(predictions["predictions"])
         return {
             DEFAULT_SIGNATURE: regression,
@@ -99,14 +95,14 @@ class RegressionHead(SingleHead):
 
 @check_arguments
 class PoissonRegressionHead(RegressionHead):
-    """Counts: logits are logarithms of their means, and the loss is the Poisson log likelihood's negative.
+    """Counts: logits are logarithms of their means, and the loss is the negative Poisson log likelihood.
 
     Args:
-        label_dimension: how many numbers an example has.
+        label_dimension: the number of numbers of an example.
         weight_column: a key of the features, or a numeric column.
-        loss_reduction: how the losses of examples become one.
+        loss_reduction: of the losses of examples.
         compute_full_loss: add Stirling's approximation of the term that depends on labels alone.
-        name: added to the names of metrics.
+        name: a suffix of the names of metrics.
 
     Raises:
         ConfigError: The dimension is not positive, or the losses are not reduced.
@@ -132,8 +128,8 @@ class LogisticRegressionHead(RegressionHead):
 
     Args:
         weight_column: a key of the features, or a numeric column.
-        loss_reduction: how the losses of examples become one.
-        name: added to the names of metrics.
+        loss_reduction: of the losses of examples.
+        name: a suffix of the names of metrics.
 
     Raises:
         ConfigError: The losses are not reduced.
@@ -151,10 +147,5 @@ class LogisticRegressionHead(RegressionHead):
         super().__init__(1, weight_column, loss_reduction, loss, tf.sigmoid, name)
 
     def numbered_labels(self, labels: Any, logits: tf.Tensor) -> tf.Tensor:
-        """Return labels as floats, which are checked, when the graph runs, to be from 0 to 1."""
+        """Return labels as floats, checked at run time to be from 0 to 1."""
         return in_range(super().numbered_labels(labels, logits), 1, "labels of a LogisticRegressionHead", hint="")
-
-
-def _mean(values: tf.Tensor, weights: Any) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return the mean over examples and columns, in which an example counts by its weight."""
-    return tf.metrics.mean(values, weights=weights)
