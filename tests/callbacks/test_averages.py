@@ -54,11 +54,11 @@ def test_empty_collection_fetches_nothing(graph):
 
 def test_train_op_of_no_graph_is_an_error(graph):
     tf.add_to_collection(MOVING_SUMMARY_OPS_KEY, tf.no_op())
-    with pytest.raises(CallbackError, match="wants a train_op of the graph, got 'nothing'"):
+    with pytest.raises(CallbackError, match="got train_op='nothing': expected an operation of the graph"):
         MovingAverageSummary(train_op="nothing").setup_graph(FakeTrainer())
     with tf.Graph().as_default():
         elsewhere = tf.no_op()
-    with pytest.raises(CallbackError, match="wants a train_op of the graph, got <tf.Operation"):
+    with pytest.raises(CallbackError, match="got train_op=.*: expected an operation of the graph"):
         MovingAverageSummary(train_op=elsewhere).setup_graph(FakeTrainer(tf.no_op()))
 
 
@@ -87,5 +87,5 @@ def test_misuse_is_an_error(graph):
     with pytest.raises(ConfigError, match="window_size=0: expected an integer of at least 1"):
         SimpleMovingAverage(["w"], 0)
     tf.ones([2], name="pair")
-    with pytest.raises(CallbackError, match=r"wants scalars, got pair:0 of shape \(2,\)"):
+    with pytest.raises(CallbackError, match=r"got pair:0 of shape \(2,\): expected a scalar"):
         FakeTrainer().setup([SimpleMovingAverage(["pair"], 2)])

@@ -138,7 +138,7 @@ def test_ops_are_made_in_the_name_scope(graph, name, expected):
 def test_second_setup_is_an_error(graph):
     callback, trainer = Callback(), FakeTrainer()
     callback.setup_graph(trainer)
-    with pytest.raises(CallbackError, match="Callback was set up before: one callback object serves one training"):
+    with pytest.raises(CallbackError, match="Callback was set up before: expected one object for each training"):
         callback.setup_graph(trainer)
 
 
@@ -172,7 +172,7 @@ def test_get_tensors_maybe_in_tower_looks_in_graph_then_tower(graph):
 def test_get_tensors_maybe_in_tower_names_what_is_missing(graph):
     callback = Callback()
     callback.setup_graph(FakeTrainer())
-    with pytest.raises(CallbackError, match="Callback wants tensor 'nothing:0', which the graph does not have"):
+    with pytest.raises(CallbackError, match="Callback got tensor 'nothing:0': the graph has no such tensor"):
         callback.get_tensors_maybe_in_tower(["nothing"])
     in_tower = Callback()
     in_tower.setup_graph(FakeTrainer(tf.no_op(), make_tower_func()))
@@ -183,7 +183,7 @@ def test_get_tensors_maybe_in_tower_names_what_is_missing(graph):
 def test_get_tensors_maybe_in_tower_looks_in_no_prediction_tower(graph):
     callback = Callback()
     callback.setup_graph(FakeTrainer(tf.no_op(), make_tower_func(is_training=False)))
-    with pytest.raises(CallbackError, match="wants tensor 'inside:0', which the graph does not have"):
+    with pytest.raises(CallbackError, match="got tensor 'inside:0': the graph has no such tensor"):
         callback.get_tensors_maybe_in_tower(["inside"])
 
 

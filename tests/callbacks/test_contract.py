@@ -23,7 +23,7 @@ from tpack.callbacks.monitors.csv_writer import CSVWriter
 from tpack.callbacks.monitors.group import Monitors
 from tpack.callbacks.monitors.hparams import TensorBoardHParams
 from tpack.callbacks.monitors.json_writer import JSONWriter
-from tpack.callbacks.monitors.writers import ScalarPrinter, SendMonitorData, TFEventWriter
+from tpack.callbacks.monitors.writers import ScalarPrinter, TFEventWriter
 from tpack.callbacks.nan_checks import CheckNumerics
 from tpack.callbacks.param_setters import (
     HumanHyperParamSetter,
@@ -36,7 +36,7 @@ from tpack.callbacks.profiling.profile import Profile
 from tpack.callbacks.progress import EstimatedTimeLeft, ProgressBar, ThroughputTracker
 from tpack.callbacks.run_op import RunOp, RunUpdateOps
 from tpack.callbacks.saver import ModelSaver
-from tpack.callbacks.send_stat import SendStat
+from tpack.callbacks.send_stat import SendMonitorData, SendStat
 from tpack.callbacks.start_proc_or_thread import StartProcOrThread
 from tpack.callbacks.stopping import EarlyStopping, MaxTime
 from tpack.callbacks.summary import MergeAllSummaries

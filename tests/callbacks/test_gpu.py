@@ -48,7 +48,7 @@ def test_numbers_count_what_the_environment_leaves(graph, nvml, monkeypatch):
     [
         (None, "this needs the package 'pynvml'"),
         (FakeNVML([], driver=False), "cannot be used on this machine: Driver Not Loaded"),
-        (FakeNVML([]), r"expected the GPUs [0], and 0 are visible to this process"),
+        (FakeNVML([]), r"got devices=[0]: expected numbers below 0, of GPUs"),
     ],
 )
 def test_without_gpus_there_is_one_warning(graph, monkeypatch, library, message):

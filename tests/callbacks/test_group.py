@@ -44,7 +44,7 @@ def test_statistics_are_read_after_all_reported_them(graph):
 @pytest.mark.parametrize("wrap", [lambda cb: cb, ProxyCallback, lambda cb: Callbacks([cb])])
 def test_callback_used_twice_is_an_error_that_names_it(wrap):
     callback = Named("twin", [])
-    with pytest.raises(CallbackError, match="callback twin is there twice"):
+    with pytest.raises(CallbackError, match="Callbacks got twin twice"):
         Callbacks([callback, Callback(), wrap(callback)])
 
 

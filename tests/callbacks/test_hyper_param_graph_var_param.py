@@ -28,16 +28,16 @@ def test_an_array_is_set_if_its_shape_is_right(session8):
     session8.run(variable.initializer)
     param.set_value([1, 2, 3])
     np.testing.assert_array_equal(param.get_value(), [1, 2, 3])
-    with pytest.raises(CallbackError, match=r"wants a value of shape \(3,\), got 5"):
+    with pytest.raises(CallbackError, match=r"got value=5.*: expected the shape \(3,\)"):
         param.set_value(5)
 
 
 def test_a_variable_that_is_not_in_the_graph_lists_near_names(graph):
     for name in ("learning_rate", "momentum"):
         tf.get_variable(name, initializer=0.1)
-    with pytest.raises(CallbackError, match="no variable 'learn_rate' to be set; near names: learning_rate"):
+    with pytest.raises(CallbackError, match="no variable 'learn_rate'; near names: learning_rate"):
         GraphVarParam("learn_rate").setup(None)
-    with pytest.raises(CallbackError, match="no variable 'xyz' to be set; there are 2 variables"):
+    with pytest.raises(CallbackError, match="no variable 'xyz'; there are 2 variables"):
         GraphVarParam("xyz").setup_graph()
 
 
@@ -47,13 +47,13 @@ def test_a_name_that_is_near_none_lists_scalars_that_are_not_trained(graph):
     tf.get_variable("trained", initializer=0.1)
     tf.get_variable("global_step", initializer=0, trainable=False)
     tf.get_variable("vector", [3], trainable=False)
-    with pytest.raises(CallbackError, match="'lr' .*; scalars that are not trained: learning_rate, m1, m2, m3, m4$"):
+    with pytest.raises(CallbackError, match="'lr'; scalars that are not trained: learning_rate, m1, m2, m3, m4$"):
         GraphVarParam("lr").setup_graph()
 
 
 def test_another_shape_is_an_error(graph):
     tf.get_variable("weights", [3])
-    with pytest.raises(CallbackError, match=r"'weights' has shape \(3,\), expected \(\)"):
+    with pytest.raises(CallbackError, match=r"'weights' has shape \(3,\): expected \(\)"):
         GraphVarParam("weights").setup_graph()
 
 

@@ -164,12 +164,12 @@ def test_wrong_arguments_are_refused(arguments, message):
 
 @pytest.mark.parametrize("returned", [0, -1.0, math.inf, math.nan, "much", None])
 def test_a_rule_that_returns_no_factor_is_refused(returned):
-    with pytest.raises(ConfigError, match="expected a positive number"):
+    with pytest.raises(ConfigError, match="expected a number > 0"):
         train(2, bare(lambda ratio: returned))
 
 
 def test_one_who_scales_has_to_be_there_too():
     scaled = ScaleWithWorkers("rate", "linear")
     assert isinstance(scaled.param, HyperParam)
-    with pytest.raises(CallbackError, match=r"ScaleWithWorkers\(rate\) is not: it has to be there too"):
+    with pytest.raises(CallbackError, match=r"without ScaleWithWorkers\(rate\): expected it among the callbacks"):
         train(2, lambda: [ScheduledHyperParamSetter(scaled.param, [(1, 0.1)])])

@@ -7,8 +7,8 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.toy_training import Line, line_input
 from tpack.callbacks.base import Callback
-from tpack.callbacks.hyper_param import _copies_of
 from tpack.callbacks.param_setters import ScheduledHyperParamSetter
+from tpack.callbacks.run_op import copies_in_towers
 from tpack.train.trainers import SimpleTrainer, SyncMultiGPUTrainerParameterServer, SyncMultiGPUTrainerReplicated
 
 
@@ -29,7 +29,7 @@ class Watch(Callback):
 
     def _setup_graph(self):
         variable = self.trainer.towers.training()[0].get_variable(self.name)
-        self.copies = _copies_of(self.trainer, variable)
+        self.copies = [copy for main, copy in copies_in_towers(self.trainer) if main is variable]
         self.values = tf.stack([v.read_value() for v in (variable, *self.copies)])
 
     def _before_run(self, ctx):
@@ -79,12 +79,11 @@ def test_a_learning_rate_made_by_the_optimizer_is_shared_and_has_no_copies():
     class Find(Callback):
         def _setup_graph(self):
             rate = next(v for v in tf.global_variables() if v.op.name == "learning_rate")
-            found.append(_copies_of(self.trainer, rate))
+            found.append([copy for main, copy in copies_in_towers(self.trainer) if main is rate])
 
     train(SyncMultiGPUTrainerReplicated(2), [Find(), ScheduledHyperParamSetter("learning_rate", [(0, 0.0)])])
     assert found == [[]]
 
 
 def test_a_trainer_without_towers_has_no_copies(graph):
-    trainer = FakeTrainer()
-    assert _copies_of(trainer, trainer.weight) == []
+    assert copies_in_towers(FakeTrainer()) == []

@@ -34,15 +34,13 @@ def test_the_cost_can_be_fetched_in_each_step(graph, in_each_step, fetched):
 
 def test_every_step_can_be_checked(graph):
     trainer = FakeTrainer(make_train_op())
-    with pytest.raises(
-        NumericsError, match="NaN or infinity at step 2, where numbers were wanted: cost:0, total_cost:0"
-    ):
+    with pytest.raises(NumericsError, match="NaN or infinity at step 2: cost:0, total_cost:0"):
         trainer.train([CheckNumerics(run_as_trigger=False, run_step=True)], steps_per_epoch=10)
 
 
 def test_trigger_checks_the_coming_step(graph):
     trainer = FakeTrainer(make_train_op())
-    with pytest.raises(NumericsError, match="at step 3, .*: cost:0"):
+    with pytest.raises(NumericsError, match="at step 3: cost:0"):
         trainer.train([CheckNumerics()], steps_per_epoch=3, epochs=(1, 5))
 
 
@@ -63,7 +61,7 @@ def test_only_the_step_after_a_trigger_is_checked(graph):
 def test_trigger_checks_variables_at_once(graph):
     weight = tf.get_variable("layer/w", initializer=1.0, use_resource=True)
     trainer = FakeTrainer(tf.assign(weight, float("nan")).op)
-    with pytest.raises(NumericsError, match="at step 1, .*: layer/w:0$"):
+    with pytest.raises(NumericsError, match="at step 1: layer/w:0$"):
         trainer.train([CheckNumerics()], steps_per_epoch=1, epochs=(1, 1))
 
 
@@ -93,7 +91,7 @@ def test_fused_batch_normalisation_is_checked(graph, factor):
         trainer.train([CheckNumerics(run_step=True)], steps_per_epoch=3)
         assert trainer.global_step == 6
     else:
-        with pytest.raises(NumericsError, match="wanted: mul:0, norm"):
+        with pytest.raises(NumericsError, match="step 0: mul:0, norm"):
             trainer.train([CheckNumerics(run_step=True)], steps_per_epoch=3)
 
 
@@ -107,7 +105,7 @@ def test_what_an_optimizer_does_on_some_steps_is_left_alone(graph, gradient):
         trainer.train([callback], steps_per_epoch=4)
         assert "scaled:0" in [tensor.name for tensor in callback._tensors]
     else:
-        with pytest.raises(NumericsError, match="where numbers were wanted: scaled:0"):
+        with pytest.raises(NumericsError, match="at step 0: scaled:0"):
             trainer.train([callback], steps_per_epoch=4)
 
 

@@ -59,7 +59,7 @@ def train(model: Any, callbacks: Any = (), *, trainer: Any = None, max_epoch: in
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_cost_that_is_no_number_ends_training_at_the_end_of_the_epoch(log_dir: Any, value: float) -> None:
-    with pytest.raises(NumericsError, match=rf"after step 10, in epoch 2, the cost total_cost is {value}"):
+    with pytest.raises(NumericsError, match=rf"cost 'total_cost' is {value} .*after step 10 \(epoch 2\)"):
         train(Breaks(9, spoils_weights=False, value=value))
 
 
@@ -74,7 +74,7 @@ def test_a_cost_that_is_no_number_ends_training_at_the_end_of_the_epoch(log_dir:
     ids=["simple", "replicated", "parameter server", "async"],
 )
 def test_weights_tell_of_a_cost_that_is_a_number_again(log_dir: Any, make: Any) -> None:
-    with pytest.raises(NumericsError, match=r"after step 10, in epoch 2, NaN or infinity is in w, b: nothing can be"):
+    with pytest.raises(NumericsError, match=r"NaN or infinity is in w, b after step 10 \(epoch 2\); training stopped"):
         train(Breaks(6), trainer=make())
 
 
@@ -98,7 +98,7 @@ def test_a_trainer_without_a_known_cost_checks_its_variables(log_dir: Any) -> No
             weight = tf.get_variable("weight", initializer=1.0)
             self.train_op = tf.assign(weight, weight - 1 / tf.maximum(3.0 - tf.cast(get_global_step_var(), "float"), 0))
 
-    with tf.Graph().as_default(), pytest.raises(NumericsError, match="after step 4, in epoch 2, NaN .* is in weight:"):
+    with tf.Graph().as_default(), pytest.raises(NumericsError, match=r"NaN .* is in weight after step 4 \(epoch 2\)"):
         Own().train_with_defaults(steps_per_epoch=2, max_epoch=9, callbacks=[], monitors=[])
 
 
@@ -133,7 +133,7 @@ def test_what_is_no_number_is_not_saved_for_a_signal(log_dir: Any) -> None:
             os.kill(os.getpid(), signal.SIGTERM)
 
     sender = PeriodicTrigger(CallbackFactory(trigger=interrupt), every_k_steps=1)
-    with pytest.raises(NumericsError, match=r"after step 8, in epoch 2, NaN or infinity is in w, b"):
+    with pytest.raises(NumericsError, match=r"NaN or infinity is in w, b after step 8 \(epoch 2\)"):
         train(Breaks(6), [sender, ModelSaver()])
     assert latest_checkpoint(str(log_dir)) == str(log_dir / "model-5")
 

@@ -50,5 +50,5 @@ def test_what_cannot_be_read_is_told_and_changes_nothing(graph, log_dir):
 
 def test_without_a_directory_there_is_an_error(graph):
     setter = HumanHyperParamSetter(ObjAttrParam(SimpleNamespace(rate=1.0), "rate"))
-    with pytest.raises(CallbackError, match="looks for hyper.txt in the logger's directory, and none is set"):
+    with pytest.raises(CallbackError, match="file_name='hyper.txt': expected an absolute path, or a logger directory"):
         setter.setup_graph(FakeTrainer())

@@ -69,7 +69,7 @@ def test_schedules_are_followed_from_anywhere(schedule):
 
 
 def test_what_is_for_pairs_is_refused_with_a_schedule():
-    with pytest.raises(ConfigError, match=r"got interp='linear', which is for pairs, and Constant\(value=1"):
+    with pytest.raises(ConfigError, match=r"got interp='linear' and Constant\(value=1"):
         ScheduledHyperParamSetter("rate", Constant(1), interp="linear")
 
 

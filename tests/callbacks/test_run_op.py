@@ -54,7 +54,7 @@ def test_run_op_verbose_says_when(graph):
 def test_run_op_of_something_else_is_an_error(graph):
     with pytest.raises(WrongTypeError, match="^RunOp got op="):
         RunOp(3)
-    with pytest.raises(CallbackError, match="runs an operation or a tensor, got str: 'x'"):
+    with pytest.raises(CallbackError, match="got op='x': expected an operation or a tensor"):
         RunOp(lambda: "x").setup_graph(FakeTrainer())
 
 

@@ -116,9 +116,9 @@ def test_interruption_right_after_a_checkpoint_saves_nothing_new(log_dir):
     saved = []
 
     class Counting(ModelSaver):
-        def _save(self):
+        def _trigger(self):
             saved.append(self.global_step)
-            super()._save()
+            super()._trigger()
 
     train(PeriodicTrigger(Counting(), every_k_steps=1), interrupt_at=3)
     assert saved == [1, 2, 3]
@@ -139,7 +139,7 @@ def test_local_variables_such_as_tower_copies_are_not_saved(graph, log_dir):
 
 
 def test_no_directory_is_an_error(graph):
-    with pytest.raises(CallbackError, match="ModelSaver wants a checkpoint_dir"):
+    with pytest.raises(CallbackError, match="ModelSaver got checkpoint_dir=None"):
         FakeTrainer().train([ModelSaver()])
 
 

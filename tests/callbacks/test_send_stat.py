@@ -6,7 +6,7 @@ import pytest
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
 from tpack.callbacks.base import CallbackFactory
-from tpack.callbacks.send_stat import CommandTemplate, SendStat, run_command
+from tpack.callbacks.send_stat import CommandTemplate, SendMonitorData, SendStat, run_command
 from tpack.errors import ConfigError
 
 
@@ -59,9 +59,9 @@ def test_whatever_a_value_is_the_shell_sees_one_word(value):
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("echo {eror} {x}", r"uses eror, x, and the names are \['error'\]"),
+        ("echo {eror} {x}", r"uses eror, x: expected names of \['error'\]"),
         ("echo {", "cannot be read as a template"),
-        ("echo {}", "uses , and"),
+        ("echo {}", "uses : expected"),
     ],
 )
 def test_a_template_that_cannot_be_filled_is_an_error(command, message):
@@ -82,3 +82,24 @@ def test_a_command_that_does_not_end_is_killed_with_what_it_started():
     with captured_log() as lines:
         run_command("sleep 1000 & sleep 1000; wait", 0.05)
     assert lines == ["Command 'sleep 1000 & sleep 1000; wait' did not end within 0.05 seconds and was killed."]
+
+
+def test_what_came_in_an_epoch_is_sent_after_it(graph, tmp_path):
+    monitor = SendMonitorData(f"echo {{error}} {{epoch}} >> {tmp_path}/sent", ["error", "epoch"])
+
+    def report(callback):
+        monitors, epoch = callback.trainer.monitors, callback.epoch_num
+        monitors.put_scalar("epoch", epoch)
+        monitors.put_scalar("other", 5)
+        if epoch != 2:
+            monitors.put_scalar("error", epoch / 2)
+
+    with captured_log() as lines:
+        FakeTrainer().train([CallbackFactory(trigger=report)], monitors=[monitor], epochs=(1, 4))
+    assert (tmp_path / "sent").read_text() == "0.5 1\n1.5 3\n2.0 4\n"
+    assert lines == ["SendMonitorData sends nothing in epoch 2: error did not come."]
+
+
+def test_another_name_in_the_command_of_a_monitor_is_an_error():
+    with pytest.raises(ConfigError, match="uses eror"):
+        SendMonitorData("echo {eror}", "error")

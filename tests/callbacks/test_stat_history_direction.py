@@ -70,9 +70,7 @@ def test_a_setter_takes_an_unclear_name_to_be_better_when_smaller(graph: Any, re
 
 
 def test_a_name_that_says_nothing_needs_a_mode() -> None:
-    with pytest.raises(
-        ConfigError, match="EarlyStopping cannot tell from the name 'x' .*: give mode='min' or mode='max'"
-    ):
+    with pytest.raises(ConfigError, match="EarlyStopping got mode=None, and the name 'x' .*: expected 'min' or 'max'"):
         EarlyStopping("x")
     EarlyStopping("x", mode="max")
 

@@ -34,7 +34,7 @@ def test_only_steps_in_which_it_is_enabled_count(graph):
 
 
 def test_names_inside_the_training_tower_are_found(graph):
-    with pytest.raises(CallbackError, match="wants tensor 'nothing:0'"):
+    with pytest.raises(CallbackError, match="got tensor 'nothing:0'"):
         FakeTrainer().train([ProcessTensors(["nothing"], print)])
     callback = ProcessTensors(["score"], print)
     make_trainer().setup([callback])
@@ -81,7 +81,7 @@ def test_a_step_that_was_not_fetched_writes_nothing(graph, log_dir):
 
 
 def test_without_a_directory_there_is_an_error(graph):
-    with pytest.raises(CallbackError, match="writes into the logger's directory, and none is set"):
+    with pytest.raises(CallbackError, match="got no logger directory"):
         FakeTrainer().setup([DumpTensors(["w"])])
 
 

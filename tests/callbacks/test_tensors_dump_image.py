@@ -42,10 +42,10 @@ def test_several_images_are_numbered(graph, log_dir, rng, map_func):
 
 
 def test_what_is_no_image_is_an_error(graph, log_dir):
-    with pytest.raises(CallbackError, match=r"wants images of shape .*, got \(2, 2, 2\): give a map_func"):
+    with pytest.raises(CallbackError, match=r"got an image of shape \(2, 2, 2\): expected .*; use map_func"):
         dump(np.zeros([2, 2, 2], np.float32), log_dir)
 
 
 def test_without_a_directory_there_is_an_error(graph):
-    with pytest.raises(CallbackError, match=r"DumpTensorAsImage\(w\) writes into the logger's directory"):
+    with pytest.raises(CallbackError, match=r"DumpTensorAsImage\(w\) got no logger directory"):
         FakeTrainer().setup([DumpTensorAsImage("w")])

@@ -50,12 +50,12 @@ def test_periodic_trigger_asks_for_steps_only_when_needed():
 
 
 def test_periodic_trigger_without_a_time_is_an_error():
-    with pytest.raises(ConfigError, match="wants every_k_steps, every_k_epochs or before_train"):
+    with pytest.raises(ConfigError, match="expected every_k_steps, every_k_epochs or before_train"):
         PeriodicTrigger(Triggered())
 
 
 def test_periodic_trigger_of_what_cannot_be_triggered_is_an_error():
-    with pytest.raises(CallbackError, match="Callback does not override _trigger"):
+    with pytest.raises(CallbackError, match="got Callback: expected a callback that overrides _trigger"):
         PeriodicTrigger(Callback(), every_k_epochs=1)
 
 
@@ -148,5 +148,5 @@ def test_periodic_callback_in_epochs_takes_all_of_the_epoch(graph):
 
 
 def test_periodic_callback_without_a_period_is_an_error():
-    with pytest.raises(ConfigError, match="wants every_k_steps or every_k_epochs, got neither"):
+    with pytest.raises(ConfigError, match="expected every_k_steps or every_k_epochs"):
         PeriodicCallback(Triggered())

@@ -64,4 +64,4 @@ def test_every_thread_is_shown_where_it_is_and_the_main_one_last():
 
 def test_threads_that_python_did_not_start_are_shown(monkeypatch):
     monkeypatch.setattr(threading, "enumerate", list)
-    assert "a thread that Python did not start:" in _format_thread_stacks()
+    assert "a thread of another library:" in _format_thread_stacks()

@@ -86,7 +86,11 @@ def test_files_of_this_machine_can_be_downloaded(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("url", "message"), [("data:text/plain,x", "expected the URL of a file"), ("http://a/", "no file")]
+    ("url", "message"),
+    [
+        ("data:text/plain,x", "url='data:text/plain,x': expected a URL"),
+        ("http://a/", "expected a file name at its end"),
+    ],
 )
 def test_other_urls_are_refused(tmp_path, url, message):
     with pytest.raises(ConfigError, match=message):

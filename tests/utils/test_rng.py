@@ -79,7 +79,7 @@ def test_forked_workers_differ_from_each_other_and_repeat():
 @pytest.mark.parametrize(
     ("seed", "message"),
     [
-        (-1, "the seed is -1: expected an integer of at least 0, or None"),
+        (-1, "fix_rng_seed got seed=-1: expected an integer of at least 0, or None"),
         (1.5, "fix_rng_seed got seed=1.5: expected an integer or None"),
         ("7", "fix_rng_seed got seed='7': expected an integer or None"),
         (True, "fix_rng_seed got seed=True: expected an integer or None"),

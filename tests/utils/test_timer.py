@@ -95,9 +95,9 @@ def test_duration_is_said_in_words(sec, words):
 @pytest.mark.parametrize(
     ("sec", "message"),
     [
-        (-1, "a duration of -1 seconds: expected a finite number of at least 0"),
+        (-1, "humanize_time_delta got sec=-1: expected a finite number of at least 0"),
         (float("nan"), "humanize_time_delta got sec=nan: expected a number"),
-        (float("inf"), "a duration of inf seconds: expected a finite number of at least 0"),
+        (float("inf"), "humanize_time_delta got sec=inf: expected a finite number of at least 0"),
     ],
 )
 def test_what_is_no_duration_raises(sec, message):

@@ -34,7 +34,6 @@ from tpack.callbacks.monitors.json_writer import JSONWriter as JSONWriter
 from tpack.callbacks.monitors.mlflow import MLflowMonitor as MLflowMonitor
 from tpack.callbacks.monitors.wandb import WandbMonitor as WandbMonitor
 from tpack.callbacks.monitors.writers import ScalarPrinter as ScalarPrinter
-from tpack.callbacks.monitors.writers import SendMonitorData as SendMonitorData
 from tpack.callbacks.monitors.writers import TFEventWriter as TFEventWriter
 from tpack.callbacks.nan_checks import CheckNumerics as CheckNumerics
 from tpack.callbacks.param_setters import HumanHyperParamSetter as HumanHyperParamSetter
@@ -50,6 +49,7 @@ from tpack.callbacks.progress import ThroughputTracker as ThroughputTracker
 from tpack.callbacks.run_op import RunOp as RunOp
 from tpack.callbacks.run_op import RunUpdateOps as RunUpdateOps
 from tpack.callbacks.saver import ModelSaver as ModelSaver
+from tpack.callbacks.send_stat import SendMonitorData as SendMonitorData
 from tpack.callbacks.send_stat import SendStat as SendStat
 from tpack.callbacks.start_proc_or_thread import StartProcOrThread as StartProcOrThread
 from tpack.callbacks.stopping import EarlyStopping as EarlyStopping

@@ -1,4 +1,4 @@
-"""Averages of what steps compute: running the operations of moving averages, and means over a window of steps."""
+"""Averages of values that steps compute: moving averages in the graph, and means over a window of steps."""
 
 from __future__ import annotations
 
@@ -22,30 +22,28 @@ from tpack.tfutils.summary import (
 from tpack.tfutils.variable_values import assign_values
 from tpack.tower.names import op_and_tensor_name
 from tpack.utils import logger
-from tpack.utils.validation import check_arguments, check_count
+from tpack.utils.validation import check_arguments, check_count, mismatch
 
 
 @check_arguments
 class MovingAverageSummary(Callback):
-    """Run the operations of a collection together with every step.
+    """Run the moving-average operations of a collection with every step.
 
-    What trainers know of each step, such as the mean of the towers' costs, gets a moving average here, unless the model
-    has a summary of that name, or of the cost under another name, itself.
-
-    What moving averages have gathered goes into checkpoints, so that those of a run that resumes go on.
+    The trainer's statistics, such as the mean cost of the towers, get moving averages here, unless the model has a
+    summary of that name, or of the cost under another name. The averages go into checkpoints and continue in resumed
+    runs.
 
     Args:
-        collection: the collection that holds them.
-        train_op: an operation, or its name: they become part of it, and run whenever it does. Unless given they run
-            with each `trainer.hooked_sess.run`, which in a trainer that runs several train ops a step is several
-            times.
+        collection: the collection that holds the operations.
+        train_op: an operation, or its name, that the averages become a part of. By default they run with each
+            `trainer.hooked_sess.run`, several times in a step if the trainer runs several train ops.
 
     Raises:
         CallbackError: ``train_op`` is not in the graph.
     """
 
     _chief_only = False
-    # Those who write summaries look for them when they are set up.
+    # Callbacks that write summaries collect them when they are set up.
     adds_variables = True
 
     def __init__(
@@ -58,7 +56,9 @@ class MovingAverageSummary(Callback):
 
     def _setup_graph(self) -> None:
         if self._collection == MOVING_SUMMARY_OPS_KEY:
-            self._add_statistics()
+            # The trainer's statistics, except those with a summary already.
+            known = scalar_tags()
+            add_named_moving_summary([item for item in self.trainer.statistics.items() if item[0] not in known])
         ops = [item if isinstance(item, tf.Operation) else item.op for item in tf.get_collection(self._collection)]
         if not ops:
             return
@@ -72,21 +72,14 @@ class MovingAverageSummary(Callback):
             carrier = f"with operation {train_op.name}"
         logger.info(f"{len(ops)} operation(s) of collection {self._collection} run {carrier}.")
 
-    def _add_statistics(self) -> None:
-        """Make averages of the trainer's statistics, as far as there are no summaries of them yet."""
-        known, scalars = scalar_tags(), self.trainer.statistics
-        new = {name: scalar for name, scalar in scalars.items() if name not in known}
-        add_named_moving_summary(list(new.items()))
-
     def _find_train_op(self) -> tf.Operation:
         given = self._train_op
         if isinstance(given, str):
-            known = {op.name: op for op in self.graph.get_operations()}
-            op = known.get(op_and_tensor_name(given)[0])
+            op = {op.name: op for op in self.graph.get_operations()}.get(op_and_tensor_name(given)[0])
         else:
             op = getattr(given, "op", given)
         if not isinstance(op, tf.Operation) or op.graph is not self.graph:
-            raise CallbackError(f"{self} wants a train_op of the graph, got {given!r}")
+            raise CallbackError(mismatch(self, "train_op", given, "an operation of the graph"))
         return op
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.Operation | None:
@@ -96,40 +89,32 @@ class MovingAverageSummary(Callback):
         return WithSteps() if self._fetch is None else WithSteps(each=(self._fetch,))
 
     def _state_to_save(self) -> dict[str, list[float]] | None:
-        """Return of each average, by its name, what the variable holds of it."""
         states = self.trainer.sess.run([averages.state for averages in self._averages])
         columns = [column for state in states for column in state.T.tolist()]
         return dict(zip(self._names(), columns, strict=True)) or None
 
     def _load_saved_state(self, state: dict[str, list[float]]) -> None:
-        names = self._names()
-        values = [[state.get(next(names), [0.0] * 3) for _ in averages.tags] for averages in self._averages]
-        pairs = [
-            (averages.state, np.array(columns, np.float32).T)
-            for averages, columns in zip(self._averages, values, strict=True)
-        ]
+        names, pairs = self._names(), []
+        for averages in self._averages:
+            columns = [state.get(next(names), [0.0] * 3) for _ in averages.tags]
+            pairs.append((averages.state, np.array(columns, np.float32).T))
         assign_values(self.trainer.sess, pairs)
 
     def _names(self) -> Iterator[str]:
         return numbered(tag for averages in self._averages for tag in averages.tags)
 
     def implements(self, hook: str) -> bool:
-        """Tell whether ``hook`` does anything; with a train op nothing is left to do around a step."""
-        if hook == "before_run":
-            return self._train_op is None
-        return super().implements(hook)
+        """Tell whether ``hook`` does anything; with a train op nothing runs around a step."""
+        return self._train_op is None if hook == "before_run" else super().implements(hook)
 
 
 @check_arguments
 class SimpleMovingAverage(Callback):
-    """Fetch scalars together with every step and report, when triggered, their means over the last steps.
-
-    Use it in place of `add_moving_summary` where old values are to be forgotten altogether. The statistics are called
-    ``<name>/SMA``.
+    """Fetch scalars with every step and report, when triggered, their means over the last steps as ``<name>/SMA``.
 
     Args:
         tensors: names of scalar tensors, in the graph or in the first training tower.
-        window_size: how many steps.
+        window_size: the number of steps; unlike `add_moving_summary` it forgets older values altogether.
 
     Raises:
         ConfigError: ``window_size`` is below 1.
@@ -145,7 +130,7 @@ class SimpleMovingAverage(Callback):
         tensors = self.get_tensors_maybe_in_tower(self._names)
         for tensor in tensors:
             if tensor.shape.rank != 0:
-                raise CallbackError(f"{self} wants scalars, got {tensor.name} of shape {tensor.shape}")
+                raise CallbackError(f"{self} got {tensor.name} of shape {tensor.shape}: expected a scalar")
         self._fetches = tf.train.SessionRunArgs(tuple(tensors))
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:

@@ -1,8 +1,7 @@
-"""The contract that everything around the training step follows.
+"""The contract of callbacks: everything around the training step.
 
-A trainer only steps; saving, evaluating, logging, feeding threads and progress bars are callbacks. `Callback` is the
-contract and `CallbackFactory` the member that does nothing until it is given functions. Packages below the concrete
-callbacks (input sources above all) import this file alone.
+A trainer only steps; saving, evaluating, logging, data threads and progress bars are callbacks. Packages below the
+concrete callbacks, input sources above all, import this file alone.
 """
 
 from __future__ import annotations
@@ -22,23 +21,18 @@ Self = TypeVar("Self", bound="Callback")
 _STEP_HOOKS = ("before_run", "after_run", "trigger_step")
 
 LONG_WAIT_SECS = 86400.0
-"""How long callbacks of several workers wait for one that is slow; one that is lost is noticed long before."""
+"""Timeout for slow workers; a lost worker is noticed much earlier."""
 
 
 @dataclass(frozen=True)
 class WithSteps:
-    """What a callback has to do with steps of which several are one run, without Python in between.
-
-    Its hooks of steps are then called around each such run, in place of each step. What it asks for in ``before_run``
-    must be among what is said here.
+    """Requirements of a callback when a run makes several steps; its step hooks are called around runs.
 
     Attributes:
         each: operations that every step runs, whatever ``before_run`` returns.
-        last: tensors of which it may want the value that they have in the last step of a run; there is none, and
-            ``values.results`` is None, where the run ended early.
-        steps_left: returns after how many more steps a run must be over, so that the callback can act; None where it
-            does not matter.
-        goes_on: boolean variables, which are resources; a run ends after a step that has set one of them to False.
+        last: the tensors that ``before_run`` may fetch, from a run's last step; without results if the run ended early.
+        steps_left: returns the number of steps after which a run must end so that the callback can act; None for any.
+        goes_on: boolean resource variables; a run ends after a step that sets one of them to False.
     """
 
     each: tuple[tf.Operation, ...] = ()
@@ -48,9 +42,9 @@ class WithSteps:
 
 
 class Callback:
-    """Do something before, during or after training; subclasses override the methods that start with an underscore.
+    """Actions before, during and after training; subclasses override the methods that start with an underscore.
 
-    A trainer calls the public method of each callback, in the order in which the callbacks were registered::
+    A trainer calls the public methods, in the order of registration::
 
         for cb in callbacks: cb.setup_graph(trainer)       # may add ops; the graph is finalized afterwards
         session is created, variables are initialized or restored
@@ -66,33 +60,29 @@ class Callback:
             for cb in callbacks: cb.trigger_epoch()        # in the order of the phases below
         for cb in callbacks: cb.after_train()              # also when training ends with an error
 
-    A hook that a class does not override is never called inside the loop, so an idle callback costs a step nothing.
-    `_trigger_epoch` calls `trigger()` unless it is overridden: override `_trigger` for something that makes sense at
-    any time, and wrap the callback in `PeriodicTrigger` to choose when. During `_setup_graph` the trainer's graph is
-    the default graph; from `_before_train` on its session is the default session, and raising
-    `tpack.errors.StopTraining` ends training well: what was reported is still written.
+    Hooks that a class does not override are never called in the loop. `_trigger_epoch` calls `trigger()` unless
+    overridden: override `_trigger` for an action that fits any time, and choose the time with `PeriodicTrigger`. The
+    trainer's graph is the default graph in `_setup_graph`, its session the default session from `_before_train` on.
+    Raising `tpack.errors.StopTraining` ends training normally: reported statistics are still written.
 
-    Wherever they stand in the list, callbacks are triggered in phases: first those that report and change something,
-    then those that read statistics, then those that save. Within a phase the order of the list holds. So a checkpoint
-    is saved when all else of the epoch is done, and an error in any callback keeps the epoch from being saved. Before
-    anything is saved, whenever that is, every callback's `_before_save` may object by raising an error. Then what
-    `_state_to_save` returns goes into the checkpoint, and a run that resumes from it gives it to `_load_saved_state`,
-    right after `_before_train`.
+    Triggering has phases, in each of which the order of the list holds: first callbacks that report and change
+    something, then those that read statistics, then those that save. So a checkpoint follows all else of its epoch, and
+    an error in any callback keeps the epoch from being saved. Before every save, each `_before_save` may raise an
+    error; then the result of `_state_to_save` goes into the checkpoint, and to `_load_saved_state` of a resumed run,
+    after `_before_train`.
 
-    Where towers have variables of their own, a callback that changes a variable changes the main tower's. The others
-    have the change when the next epoch begins, after every `_before_epoch`; what changes variables between the steps of
-    an epoch is better done by `RunOp` or a `HyperParamSetter`, which change all towers' at once.
+    Where towers have own variables, a callback changes those of the main tower; the others follow at the beginning of
+    the next epoch. To change variables between steps use `RunOp` or a `HyperParamSetter`, which change all towers at
+    once.
 
-    One object serves one training: being set up twice is an error.
+    One object serves one training: a second set-up is an error.
 
     Attributes:
-        merges_statistics: the callback changes what others give to the monitors, so it is triggered after those.
-        reads_statistics: the callback reads what others give to the monitors, so it is triggered after all of them.
-        saves_training: the callback saves what it finds, so it is triggered after all others; those that choose by a
-            statistic, which they read, come before those that save where training stands.
-        adds_variables: the callback adds variables that belong into checkpoints, so it is set up before all others.
-        passes_changes_on: the callback gives other towers what callbacks changed in the main one, so its `before_epoch`
-            comes after all others'.
+        merges_statistics: changes reported statistics, so it is triggered after the reporting callbacks.
+        reads_statistics: reads reported statistics, so it is triggered after all of those.
+        saves_training: saves, so it is triggered after all others; savers of the training state come last.
+        adds_variables: adds variables that belong into checkpoints, so it is set up first.
+        passes_changes_on: copies the main tower's changes to other towers, so its `before_epoch` comes last.
     """
 
     _chief_only = True
@@ -104,12 +94,12 @@ class Callback:
     adds_variables = False
     passes_changes_on = False
 
-    # What the trainer calls.
+    # Called by the trainer.
 
     def setup_graph(self, trainer: Trainer) -> None:
         """Remember the trainer and call `_setup_graph` inside `name_scope`.
 
-        There, ``graph.get_tensor_by_name`` gives the value of a variable and not its handle.
+        There ``graph.get_tensor_by_name`` returns a variable's value, not its handle.
 
         Raises:
             CallbackError: the callback already belongs to a training.
@@ -120,7 +110,7 @@ class Callback:
 
     def _join(self, trainer: Trainer) -> None:
         if self._trainer is not None:
-            raise CallbackError(f"{self} was set up before: one callback object serves one training, create a new one")
+            raise CallbackError(f"{self} was set up before: expected one object for each training; use a new one")
         self._trainer = trainer
 
     def before_train(self) -> None:
@@ -132,11 +122,11 @@ class Callback:
         self._before_epoch()
 
     def before_run(self, ctx: tf.train.SessionRunContext) -> object:
-        """Call `_before_run` and return what is to be fetched together with the coming step."""
+        """Call `_before_run` and return the fetches for the coming step."""
         return self._before_run(ctx)
 
     def after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
-        """Call `_after_run` with the values of what `before_run` asked for."""
+        """Call `_after_run` with the values of the fetches."""
         self._after_run(ctx, values)
 
     def trigger_step(self) -> None:
@@ -152,7 +142,7 @@ class Callback:
         self._trigger_epoch()
 
     def trigger(self) -> None:
-        """Call `_trigger`, whenever somebody wants the callback to act."""
+        """Call `_trigger`, at any time."""
         self._trigger()
 
     def before_save(self) -> None:
@@ -160,11 +150,11 @@ class Callback:
         self._before_save()
 
     def state_to_save(self) -> object:
-        """Call `_state_to_save`, as a checkpoint is saved, and return what belongs into it; None for nothing."""
+        """Call `_state_to_save` for a checkpoint and return the state; None for nothing."""
         return self._state_to_save()
 
     def load_saved_state(self, state: Any) -> None:
-        """Call `_load_saved_state` with what `state_to_save` returned in the run that this one resumes."""
+        """Call `_load_saved_state` with the state of the run that this one resumes."""
         self._load_saved_state(state)
 
     def after_train(self) -> None:
@@ -172,32 +162,31 @@ class Callback:
         self._after_train()
 
     def with_several_steps(self) -> WithSteps | None:
-        """Call `_with_several_steps`; None where a subclass of who overrides that sees more of steps."""
-        kinds = type(self).__mro__
-        told_by = _definer(kinds, "_with_several_steps")
-        seen_by = [_definer(kinds, name) for hook in _STEP_HOOKS for name in (hook, f"_{hook}")]
-        return None if min(seen_by) < told_by else self._with_several_steps()
+        """Call `_with_several_steps`; None if a class below the one that defines it overrides a step hook."""
 
-    # What a subclass overrides.
+        def depth(name: str) -> int:  # of the class that defines a method; 0 is the most derived
+            return next(position for position, kind in enumerate(type(self).__mro__) if name in vars(kind))
+
+        hooks = min(depth(name) for hook in _STEP_HOOKS for name in (hook, f"_{hook}"))
+        return None if hooks < depth("_with_several_steps") else self._with_several_steps()
+
+    # Overridden by subclasses.
 
     def _setup_graph(self) -> None:
-        """Add what is needed to the graph."""
+        """Add operations to the graph."""
 
     def _before_train(self) -> None:
-        """Prepare; the session exists and the graph can not be changed any more."""
+        """Prepare; the session exists and the graph is final."""
 
     def _before_epoch(self) -> None:
-        """Prepare for an epoch; keep it short, timers of the epoch are running."""
+        """Prepare for an epoch; keep it short, the epoch's timers are running."""
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> object:
-        """Return fetches for the coming step: None, `tf.train.SessionRunArgs`, or any nest of tensors, ops and names.
-
-        Returning the same object each step keeps the step on its fast path.
-        """
+        """Return fetches for the coming step, None or any nest; the same object in each step is fastest."""
         return None
 
     def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
-        """Use `values.results`, which has the structure that `_before_run` returned."""
+        """Use `values.results`, in the structure that `_before_run` returned."""
 
     def _trigger_step(self) -> None:
         """Act after a step."""
@@ -213,39 +202,33 @@ class Callback:
         """Act, at any time."""
 
     def _before_save(self) -> None:
-        """Raise an error if training is not worth being saved as it is now."""
+        """Raise an error if the present state must not be saved."""
 
     def _state_to_save(self) -> object:
-        """Return what a resumed run must know of this one, in what JSON can hold; None for nothing.
-
-        It finds its way back by what `str` returns of the callback. What is kept in variables needs no state.
-        """
+        """Return state for a resumed run in JSON types, stored by the callback's `str`; variables need none."""
         return None
 
     def _load_saved_state(self, state: Any) -> None:
-        """Go on with what `_state_to_save` returned in the run that this one resumes; the session exists."""
+        """Restore the state that `_state_to_save` returned; the session exists."""
 
     def _after_train(self) -> None:
         """Finish."""
 
     def _with_several_steps(self) -> WithSteps | None:
-        """Return what to do with steps of which several are one run; None to see each, which forbids that.
-
-        It is called once, when the graph is complete, and asked of those that override a hook of steps.
-        """
+        """Return the requirements for several steps in one run, once, on the complete graph; None to forbid that."""
         return None
 
-    # What a callback knows.
+    # Read by subclasses.
 
     @property
     def trainer(self) -> Trainer:
-        """The trainer that the callback belongs to.
+        """The callback's trainer.
 
         Raises:
             CallbackError: there is none yet.
         """
         if self._trainer is None:
-            raise CallbackError(f"{self} has no trainer yet: it is known from setup_graph() on")
+            raise CallbackError(f"{self} has no trainer yet: expected a use after setup_graph()")
         return self._trainer
 
     @property
@@ -255,22 +238,22 @@ class Callback:
 
     @property
     def epoch_num(self) -> int:
-        """Number of the current epoch, from 1; during `trigger_epoch` the one that has just ended."""
+        """Number of the current epoch, from 1; during `trigger_epoch` the epoch that has just ended."""
         return self.trainer.epoch_num
 
     @property
     def global_step(self) -> int:
-        """Steps that were run, those before a resumption included."""
+        """Number of finished steps, including those before a resumption."""
         return self.trainer.global_step
 
     @property
     def local_step(self) -> int:
-        """Steps of this epoch that were run."""
+        """Number of finished steps in this epoch."""
         return self.trainer.local_step
 
     @property
     def coming_step(self) -> int:
-        """Steps of this epoch that will have been run when the coming run is over: one more, or several."""
+        """Number of finished steps in this epoch after the coming run, which makes one or several."""
         loop = self.trainer.loop
         return loop.local_step + loop.num_coming
 
@@ -286,7 +269,7 @@ class Callback:
 
     @property
     def name_scope(self) -> str:
-        """The name scope of the ops that `_setup_graph` creates; the class name unless set."""
+        """The name scope of `_setup_graph`; the class name unless set."""
         return self._name_scope or type(self).__name__.lstrip("_")
 
     @name_scope.setter
@@ -294,50 +277,49 @@ class Callback:
         self._name_scope = name
 
     def get_tensors_maybe_in_tower(self, names: Sequence[str]) -> list[tf.Tensor]:
-        """Find tensors by name, in the graph first and then in the first training tower; a variable means its value.
+        """Find tensors by name, in the graph and then in the first training tower; of a variable its value.
 
         Raises:
             CallbackError: the graph has no tensor of that name, and there is no training tower.
             TowerError: neither the graph nor the first training tower has one.
         """
-        return [value_if_variable(self._find_tensor(name)) for name in names]
 
-    def _find_tensor(self, name: str) -> tf.Tensor:
-        tensor_name = op_and_tensor_name(name)[1]
-        try:
-            return self.graph.get_tensor_by_name(tensor_name)
-        except KeyError as missing:
-            training = training_towers(self.trainer)
-            if not training:
-                raise CallbackError(f"{self} wants tensor '{tensor_name}', which the graph does not have") from missing
-        return training[0].get_tensor(name)
+        def find(name: str) -> tf.Tensor:
+            tensor_name = op_and_tensor_name(name)[1]
+            try:
+                return self.graph.get_tensor_by_name(tensor_name)
+            except KeyError as missing:
+                training = training_towers(self.trainer)
+                if not training:
+                    raise CallbackError(f"{self} got tensor '{tensor_name}': the graph has no such tensor") from missing
+            return training[0].get_tensor(name)
 
-    # What the loop asks.
+        return [value_if_variable(find(name)) for name in names]
+
+    # Asked by the loop.
 
     def implements(self, hook: str) -> bool:
-        """Tell whether calling `hook`, a public name such as "before_run" or "failure", does anything in this class."""
-        if any(_overridden(self, name) for name in (hook, f"_{hook}")):
-            return True
+        """Tell whether the class does anything in `hook`, a public name such as "before_run" or "failure"."""
+        for name in (hook, f"_{hook}"):
+            method = getattr(self, name, None)
+            if hasattr(Callback, name) and getattr(method, "__func__", method) is not getattr(Callback, name):
+                return True
         return hook == "trigger_epoch" and self.implements("trigger")
 
     def bound(self, hook: str) -> Callable[..., Any]:
-        """Return what to call for `hook`: the method that a subclass overrides, without the one that only calls it."""
+        """Return the method to call for `hook`, without the public method that only forwards."""
         public = getattr(self, hook)
         is_plain = getattr(public, "__func__", None) is getattr(Callback, hook)
         return getattr(self, f"_{hook}") if is_plain else public
 
     def failure(self) -> BaseException | None:
-        """Return the error that ended a thread or process which this callback owns, if there is one.
-
-        A run that fails or finds no more data asks for it, so that the cause is raised and not its consequence.
-        """
+        """Return the error that ended a thread or process of this callback, when a run fails or data end."""
         return None
 
     def let_go(self) -> None:
-        """Let a run return that waits for what this callback gives, with an error or the end of the data.
+        """Unblock a run that waits for this callback's data, with an error or the end of the data.
 
-        It is called from another thread, at most once, when training is to end and does not. Nothing more is to be
-        given then.
+        Called from another thread, at most once, when training does not end by itself.
         """
 
     def __str__(self) -> str:
@@ -346,10 +328,10 @@ class Callback:
 
 @check_arguments
 class CallbackFactory(Callback):
-    """Make a callback of functions; each takes the callback itself, and without functions nothing is done.
+    """A callback made of functions; each gets the callback as its argument.
 
     Args:
-        setup_graph: called as `setup_graph(callback)` in place of the hook; so are the others.
+        setup_graph: called in place of the hook; likewise the others.
         before_train: likewise.
         trigger: likewise.
         after_train: likewise.
@@ -365,18 +347,13 @@ class CallbackFactory(Callback):
         trigger: Callable[[Callback], object] | None = None,
         after_train: Callable[[Callback], object] | None = None,
     ) -> None:
-        functions = {
-            "setup_graph": setup_graph,
-            "before_train": before_train,
-            "trigger": trigger,
-            "after_train": after_train,
-        }
+        functions = {"setup_graph": setup_graph, "before_train": before_train}
+        functions |= {"trigger": trigger, "after_train": after_train}
         self._functions = {name: function for name, function in functions.items() if function is not None}
 
     def _call(self, hook: str) -> None:
-        function = self._functions.get(hook)
-        if function is not None:
-            function(self)
+        if hook in self._functions:
+            self._functions[hook](self)
 
     def _setup_graph(self) -> None:
         self._call("setup_graph")
@@ -395,18 +372,6 @@ class CallbackFactory(Callback):
 
 
 def training_towers(trainer: Trainer) -> Sequence[BuiltTower]:
-    """Return the training towers of a trainer, the main one first; none of a trainer without a tower function."""
+    """Return the training towers, the main one first; empty for a trainer without towers."""
     towers: Any = getattr(trainer, "towers", None)
     return towers.training() if towers else ()
-
-
-def _definer(kinds: Sequence[type], name: str) -> int:
-    """Return which of some classes defines a method, the most derived first."""
-    return next(position for position, kind in enumerate(kinds) if name in vars(kind))
-
-
-def _overridden(callback: Callback, name: str) -> bool:
-    if not hasattr(Callback, name):
-        return False
-    method = getattr(callback, name)
-    return getattr(method, "__func__", method) is not getattr(Callback, name)

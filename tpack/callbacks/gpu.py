@@ -1,12 +1,10 @@
-"""How much memory of GPUs is taken and how busy they are, as NVIDIA's management library tells.
-
-Both trackers open the library through `_GPUWatch`, which says once why there are no numbers where it cannot be opened.
-"""
+"""Memory and utilization of GPUs, from NVIDIA's management library."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Sequence
 from contextlib import ExitStack
 
 from tpack.callbacks.base import Callback
@@ -17,16 +15,12 @@ from tpack.utils.gpu import NvidiaDevice, NVMLContext
 from tpack.utils.validation import check_arguments, check_count
 
 INTERVAL_SECS = 1.0
-"""How often the GPUs are asked."""
+"""The sampling interval."""
 
 
 @check_arguments
 class _GPUWatch(Callback):
-    """Open NVIDIA's management library for the time of a training; where that fails, warn once and give no numbers.
-
-    Args:
-        devices: numbers of GPUs among those that ``CUDA_VISIBLE_DEVICES`` leaves to the process; None means all.
-    """
+    """The management library, open during a training; a failure is one warning, without statistics."""
 
     def __init__(self, devices: Sequence[int] | None) -> None:
         self._wanted = None if devices is None else [check_count(self, "devices", index, 0) for index in devices]
@@ -36,13 +30,16 @@ class _GPUWatch(Callback):
     def _before_train(self) -> None:
         try:
             visible = self._library.enter_context(NVMLContext()).visible_devices()
-            self._gpus = dict(enumerate(visible)) if self._wanted is None else _choose(visible, self._wanted)
+            wanted = range(len(visible)) if self._wanted is None else self._wanted
+            if max(wanted, default=-1) >= len(visible):
+                raise DeviceError(f"got devices={list(wanted)}: expected numbers below {len(visible)}, of GPUs")
+            self._gpus = {index: visible[index] for index in wanted}
             self._measure()
         except (DeviceError, DependencyError) as error:
             self._give_up(error)
 
     def _measure(self) -> object:
-        """Ask the GPUs once; what they do not tell is known before training then."""
+        """Query the GPUs once; called before training to find failures early."""
         raise NotImplementedError(f"{type(self).__name__} must override _measure")
 
     def _give_up(self, error: Exception) -> None:
@@ -57,22 +54,14 @@ class _GPUWatch(Callback):
             logger.warning(f"{self}: {error}")
 
 
-def _choose(visible: list[NvidiaDevice], wanted: Sequence[int]) -> dict[int, NvidiaDevice]:
-    missing = [index for index in wanted if not 0 <= index < len(visible)]
-    if missing:
-        raise DeviceError(f"expected the GPUs {list(wanted)}, and {len(visible)} are visible to this process")
-    return {index: visible[index] for index in wanted}
-
-
 @check_arguments
 class GPUMemoryTracker(_GPUWatch):
-    """Report, when triggered, the memory that all processes together use on GPUs, as ``GPUMemory(MB)/gpu:<k>``.
+    """Report, when triggered, all processes' GPU memory as ``GPUMemory(MB)/gpu:<k>``; warn once without GPUs.
 
-    TensorFlow takes memory in advance, so this is not what the model needs; that is `PeakMemoryTracker`'s. On a machine
-    without GPUs there is one warning, and nothing is reported.
+    TensorFlow reserves memory, so for the model's own need see `PeakMemoryTracker`.
 
     Args:
-        devices: numbers of GPUs among those that ``CUDA_VISIBLE_DEVICES`` leaves to the process.
+        devices: numbers of GPUs among those in ``CUDA_VISIBLE_DEVICES``.
     """
 
     def __init__(self, devices: Sequence[int] = (0,)) -> None:
@@ -83,29 +72,26 @@ class GPUMemoryTracker(_GPUWatch):
 
     def _trigger(self) -> None:
         try:
-            used = self._measure()
+            for index, megabytes in self._measure().items():
+                self.trainer.monitors.put_scalar(f"GPUMemory(MB)/gpu:{index}", megabytes)
         except DeviceError as error:
             self._give_up(error)
-            return
-        for index, megabytes in used.items():
-            self.trainer.monitors.put_scalar(f"GPUMemory(MB)/gpu:{index}", megabytes)
 
 
 @check_arguments
 class GPUUtilizationTracker(_GPUWatch):
-    """Report after each epoch the percentage of its time in which a kernel ran, as ``GPUUtil/<k>``.
+    """Report after each epoch the percentage of time in which a kernel ran, as ``GPUUtil/<k>``; warn once without GPUs.
 
-    One look tells of the last second at most. So a thread looks once a second while an epoch runs, and what is reported
-    is the mean. On a machine without GPUs there is one warning, and nothing is reported.
+    A query covers the last second at most, so a thread samples once a second during the epoch; the mean is reported.
 
     Args:
-        devices: numbers of GPUs among those that ``CUDA_VISIBLE_DEVICES`` leaves to the process; all unless given.
+        devices: numbers of GPUs among those in ``CUDA_VISIBLE_DEVICES``; all unless given.
     """
 
     def __init__(self, devices: Sequence[int] | None = None) -> None:
         super().__init__(devices)
         self._samples: list[dict[int, int]] = []
-        self._sampler: _Sampler | None = None
+        self._sampler: StoppableThread | None = None
 
     def _measure(self) -> dict[int, int]:
         return {index: gpu.utilization()["gpu"] for index, gpu in self._gpus.items()}
@@ -122,8 +108,14 @@ class GPUUtilizationTracker(_GPUWatch):
     def _before_epoch(self) -> None:
         self._samples = []
         if self._gpus:
-            self._sampler = _Sampler(self._sample)
+            stop = threading.Event()
+            options = {"target": self._sample_until, "args": (stop,), "name": type(self).__name__, "daemon": True}
+            self._sampler = StoppableThread(stop, **options)
             self._sampler.start()
+
+    def _sample_until(self, stop: threading.Event) -> None:
+        while not stop.wait(INTERVAL_SECS):
+            self._sample()
 
     def _after_epoch(self) -> None:
         # An epoch may be shorter than the interval.
@@ -145,16 +137,3 @@ class GPUUtilizationTracker(_GPUWatch):
     def _after_train(self) -> None:
         self._stop_sampler()
         super()._after_train()
-
-
-class _Sampler(StoppableThread):
-    """Calls a function at the end of each interval."""
-
-    def __init__(self, func: Callable[[], None]) -> None:
-        super().__init__(daemon=True, name="GPUUtilizationTracker")
-        self._func = func
-
-    def run(self) -> None:
-        """Call the function until stopped."""
-        while not self._stop_event.wait(INTERVAL_SECS):
-            self._func()

@@ -1,13 +1,7 @@
-"""Callbacks made of callbacks: all those of a training as one, and a callback around another one.
+"""Callbacks made of callbacks: a group, and a proxy around another callback.
 
-`Callbacks` keeps the order in which its members were given, except where statistics are read and checkpoints saved: a
-callback that reads what the others report in this epoch is triggered after them, and one that saves after all, wherever
-it stands in the list. A callback that adds variables to the graph is set up before the others, and one that passes
-changes on to other towers is the last before an epoch. The group also knows which of its members want something of each
-step; the step loop asks it for them.
-
-A `ProxyCallback` hands each hook to the inner callback, which keeps its own name scope and its own trainer; subclasses
-change when that happens.
+`Callbacks` keeps the order of its members, except: members that read statistics are triggered after those that report,
+savers last; members that add variables are set up first; those that pass changes on come last before an epoch.
 """
 
 from __future__ import annotations
@@ -27,46 +21,52 @@ from tpack.utils import logger
 from tpack.utils.timer import humanize_time_delta
 from tpack.utils.validation import check_arguments, check_instances
 
+_FLAGS = ("merges_statistics", "reads_statistics", "saves_training", "adds_variables", "passes_changes_on")
+_STEP_HOOKS = ("before_run", "after_run", "trigger_step")
+
 SLOW_TRIGGER_SECS = 3.0
-"""An epoch's callbacks together may take this long before their times are logged."""
+"""Seconds that an epoch's callbacks may take before their times are logged."""
 
 
 @check_arguments
 class Callbacks(Callback):
-    """Run several callbacks as one; groups inside groups are flattened.
+    """A group of callbacks as one; groups inside groups are flattened.
 
-    What happens around each run is not the group's part: the loop gives each of `step_callbacks` its own fetches and
-    values. When a member raises `StopTraining` as it is triggered, the others are triggered first, and it is raised
-    then.
+    Around a run the loop calls each of `step_callbacks` with its own fetches and values. A `StopTraining` of a
+    triggered member is raised after the others were triggered.
 
     Args:
         cbs: the callbacks, in the order in which their hooks are called.
 
     Raises:
         WrongTypeError: a member is not a callback.
-        CallbackError: one object is there twice (bare or inside a proxy).
+        CallbackError: an object is there twice, bare or inside a proxy.
     """
 
     _chief_only = False
 
     def __init__(self, cbs: Iterable[Callback]) -> None:
-        self.cbs = list(_flatten(check_instances(self, "cbs", cbs, Callback)))
-        _check_no_repetition(self.all_callbacks())
-        self.merges_statistics = any(cb.merges_statistics for cb in self.cbs)
-        self.reads_statistics = any(cb.reads_statistics for cb in self.cbs)
-        self.saves_training = any(cb.saves_training for cb in self.cbs)
-        self.adds_variables = any(cb.adds_variables for cb in self.cbs)
-        self.passes_changes_on = any(cb.passes_changes_on for cb in self.cbs)
+        given = check_instances(self, "cbs", cbs, Callback)
+        self.cbs: list[Callback] = [
+            cb for each in given for cb in (each.cbs if isinstance(each, Callbacks) else [each])
+        ]
+        seen: set[int] = set()
+        for cb in self.all_callbacks():
+            if id(cb) in seen:
+                raise CallbackError(f"Callbacks got {cb} twice: expected an object of its own at each position")
+            seen.add(id(cb))
+        for flag in _FLAGS:
+            setattr(self, flag, any(getattr(cb, flag) for cb in self.cbs))
         self._triggered = sorted(self.cbs, key=_phase)
         self._stepped = [cb.bound("trigger_step") for cb in self._triggered if cb.implements("trigger_step")]
 
     @property
     def step_callbacks(self) -> list[Callback]:
-        """The members that want something of each step, for the step loop."""
+        """The members with hooks around a run, for the step loop."""
         return [cb for cb in self.cbs if cb.implements("before_run") or cb.implements("after_run")]
 
     def all_callbacks(self) -> list[Callback]:
-        """Return the members, and what proxies and groups among them hold."""
+        """Return the members and the callbacks inside proxies and groups among them."""
         return [cb for member in self.cbs for cb in _chain(member)]
 
     def get_hooks(self) -> list[CallbackToHook]:
@@ -79,7 +79,7 @@ class Callbacks(Callback):
         self._setup_graph()
 
     def _setup_graph(self) -> None:
-        # What saves variables looks for them when it is set up.
+        # Savers collect the variables when they are set up.
         for cb in sorted(self.cbs, key=lambda cb: not cb.adds_variables):
             cb.setup_graph(self.trainer)
 
@@ -97,7 +97,7 @@ class Callbacks(Callback):
             try:
                 trigger_step()
             except StopTraining as request:
-                # The step was made all the same: what the others save and report of it must not be lost.
+                # The step is done: the others still save and report it.
                 stop = stop or request
         if stop is not None:
             raise stop
@@ -120,10 +120,13 @@ class Callbacks(Callback):
             try:
                 action(cb)
             except StopTraining as request:
-                # The epoch is over all the same: what the others save and report of it must not be lost.
+                # The epoch is done: the others still save and report it.
                 stop = stop or request
             seconds.append((str(cb), time.perf_counter() - start))
-        _log_if_slow(seconds)
+        total = sum(duration for _, duration in seconds)
+        if total >= SLOW_TRIGGER_SECS:
+            slow = [f"{name}: {humanize_time_delta(duration)}" for name, duration in seconds if duration > total / 10]
+            logger.info(f"Callbacks took {humanize_time_delta(total)} in total. {'; '.join(slow)}")
         if stop is not None:
             raise stop
 
@@ -132,38 +135,32 @@ class Callbacks(Callback):
             cb.before_save()
 
     def _state_to_save(self) -> dict[str, object] | None:
-        """Return the members' states by what the members are called; None if none has any."""
+        """Return the members' states by name; None if there are none."""
         states = {name: cb.state_to_save() for name, cb in self._stateful()}
         return {name: state for name, state in states.items() if state is not None} or None
 
     def _load_saved_state(self, state: dict[str, Any]) -> None:
-        """Give each member its state; what belongs to a callback that is not there any more is left.
-
-        Raises:
-            CheckpointError: A member cannot read its state.
-        """
+        """Restore each member's state, or raise `CheckpointError`; states without a member are ignored."""
         for name, cb in self._stateful():
             if name in state:
                 try:
                     cb.load_saved_state(state[name])
                 except (LookupError, TypeError, ValueError) as error:
-                    raise CheckpointError(
-                        f"{name} cannot go on with the state that the checkpoint holds of it: "
-                        f"{type(error).__name__}: {error}"
-                    ) from error
+                    reason = f"{type(error).__name__}: {error}"
+                    raise CheckpointError(f"{name} cannot load its state from the checkpoint: {reason}") from error
 
     def _stateful(self) -> Iterator[tuple[str, Callback]]:
-        """Yield each member that has a state, bare or inside a proxy, with a name that no other one has."""
-        # A proxy implements what the callback inside does, which is asked itself.
+        """Yield each member with state, bare or inside a proxy, under a unique name."""
+        # A proxy implements the hooks of the inner callback, which is in the list itself.
         own = [cb for cb in self.all_callbacks() if Callback.implements(cb, "state_to_save")]
         return zip(numbered(map(str, own)), own, strict=True)
 
     def seeing_each_step(self) -> list[Callback]:
-        """Return the members because of which several steps cannot be one run."""
+        """Return the members that forbid several steps in one run."""
         return [cb for cb in self._with_hooks_of_steps() if cb.with_several_steps() is None]
 
     def _with_several_steps(self) -> WithSteps | None:
-        """Return what all members want together; None if one of them wants to see each step."""
+        """Combine the members' requirements; None if one of them forbids several steps."""
         parts = [cb.with_several_steps() for cb in self._with_hooks_of_steps()]
         known = [part for part in parts if part is not None]
         if len(known) < len(parts):
@@ -177,34 +174,33 @@ class Callbacks(Callback):
         )
 
     def _with_hooks_of_steps(self) -> list[Callback]:
-        hooks = ("before_run", "after_run", "trigger_step")
-        return [cb for cb in self.cbs if any(map(cb.implements, hooks))]
+        return [cb for cb in self.cbs if any(map(cb.implements, _STEP_HOOKS))]
 
     def _after_train(self) -> None:
-        """Give every member its `after_train`, log the errors that they have, and raise the first one instead."""
+        """Call every member's `after_train`, then raise the first error; later ones are logged."""
         first: Exception | None = None
         for cb in self.cbs:
             try:
                 cb.after_train()
             except Exception as error:
                 if first is not None:
-                    # The words of tpack's errors say enough.
-                    is_known = isinstance(error, TpackError)
-                    logger.error(f"after_train of callback {cb} failed too: {error}", exc_info=not is_known)
+                    # tpack's own errors need no traceback.
+                    traceback = not isinstance(error, TpackError)
+                    logger.error(f"after_train of callback {cb} failed too: {error}", exc_info=traceback)
                 first = first or error
         if first is not None:
             raise first
 
     def implements(self, hook: str) -> bool:
-        """Tell whether ``hook`` does anything in a member; around a run the members are asked themselves."""
+        """Tell whether ``hook`` does anything in a member; False around a run, where members are called singly."""
         return hook not in ("before_run", "after_run") and any(cb.implements(hook) for cb in self.cbs)
 
     def failure(self) -> BaseException | None:
-        """Return the first failure that a member reports."""
+        """Return the first failure of a member."""
         return next((error for cb in self.cbs if (error := cb.failure()) is not None), None)
 
     def let_go(self) -> None:
-        """Let go what waits for any of the members."""
+        """Unblock runs that wait for any member's data."""
         for cb in self.cbs:
             cb.let_go()
 
@@ -220,7 +216,7 @@ class Callbacks(Callback):
 
 @check_arguments
 class ProxyCallback(Callback):
-    """Behave as the callback ``cb`` does.
+    """The base of callbacks around ``cb``, which keeps its own name scope: forwards every hook.
 
     Args:
         cb: the inner callback.
@@ -231,15 +227,12 @@ class ProxyCallback(Callback):
 
     def __init__(self, cb: Callback) -> None:
         self.cb = cb
-        self.merges_statistics = cb.merges_statistics
-        self.reads_statistics = cb.reads_statistics
-        self.saves_training = cb.saves_training
-        self.adds_variables = cb.adds_variables
-        self.passes_changes_on = cb.passes_changes_on
+        for flag in _FLAGS:
+            setattr(self, flag, getattr(cb, flag))
         self.set_chief_only(cb.chief_only)
 
     def setup_graph(self, trainer: Trainer) -> None:
-        """Set up the inner callback in the scope that it would have without the proxy."""
+        """Set up the inner callback in its own name scope."""
         self._join(trainer)
         self._setup_graph()
 
@@ -280,7 +273,7 @@ class ProxyCallback(Callback):
         self.cb.after_train()
 
     def implements(self, hook: str) -> bool:
-        """Tell whether the inner callback, or a subclass of the proxy, does anything in ``hook``."""
+        """Tell whether the inner callback, or a subclass of the proxy, overrides ``hook``."""
         name = f"_{hook}"
         return getattr(type(self), name, None) is not getattr(ProxyCallback, name, None) or self.cb.implements(hook)
 
@@ -289,7 +282,7 @@ class ProxyCallback(Callback):
         return self.cb.failure()
 
     def let_go(self) -> None:
-        """Let go what waits for the inner callback."""
+        """Unblock a run that waits for the inner callback's data."""
         self.cb.let_go()
 
     def __str__(self) -> str:
@@ -297,7 +290,7 @@ class ProxyCallback(Callback):
 
 
 def numbered(names: Iterable[str]) -> Iterator[str]:
-    """Yield names that all differ: the second of one name has ``(2)`` behind it, and so on."""
+    """Yield unique names: ``(2)`` is appended to the second of a name, and so on."""
     counts: Counter[str] = Counter()
     for name in names:
         counts[name] += 1
@@ -305,19 +298,8 @@ def numbered(names: Iterable[str]) -> Iterator[str]:
 
 
 def _phase(cb: Callback) -> tuple[bool, bool, bool]:
-    """Return a callback's place among the others.
-
-    It reports, merges what was reported, reads, saves what a statistic chose, or saves all.
-    """
+    """Return the sort key of triggering: report, merge, read, save by a statistic, save all."""
     return cb.saves_training, cb.reads_statistics != cb.saves_training, cb.merges_statistics
-
-
-def _flatten(cbs: Iterable[Callback]) -> Iterator[Callback]:
-    for cb in cbs:
-        if isinstance(cb, Callbacks):
-            yield from cb.cbs
-        else:
-            yield cb
 
 
 def _chain(cb: Callback) -> Iterator[Callback]:
@@ -327,20 +309,3 @@ def _chain(cb: Callback) -> Iterator[Callback]:
     yield cb
     if isinstance(cb, ProxyCallback):
         yield from _chain(cb.cb)
-
-
-def _check_no_repetition(cbs: list[Callback]) -> None:
-    seen: set[int] = set()
-    for cb in cbs:
-        if id(cb) in seen:
-            raise CallbackError(f"callback {cb} is there twice: each position needs an object of its own")
-        seen.add(id(cb))
-
-
-def _log_if_slow(seconds: list[tuple[str, float]]) -> None:
-    total = sum(duration for _, duration in seconds)
-    if total < SLOW_TRIGGER_SECS:
-        return
-    # Only what matters is named: a member below a tenth of the total is not why the epoch's end took long.
-    slow = [f"{name}: {humanize_time_delta(duration)}" for name, duration in seconds if duration > total / 10]
-    logger.info(f"Callbacks took {humanize_time_delta(total)} in total. {'; '.join(slow)}")

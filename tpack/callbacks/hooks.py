@@ -1,7 +1,4 @@
-"""TensorFlow's session hooks used as callbacks, and callbacks used as session hooks.
-
-Both have a `before_run` and an `after_run` around each run; what differs is how they begin and end.
-"""
+"""Adapters between TensorFlow's session hooks and callbacks: same `before_run` and `after_run`, other begin and end."""
 
 from __future__ import annotations
 
@@ -14,13 +11,13 @@ from tpack.utils.validation import check_arguments
 
 @check_arguments
 class HookToCallback(Callback):
-    """Use a `tf.train.SessionRunHook` as a callback.
+    """A `tf.train.SessionRunHook` as a callback.
 
     Args:
         hook: `begin` is called in `setup_graph`, `after_create_session` before training, `end` after it.
 
     Raises:
-        WrongTypeError: ``hook`` is no session hook.
+        WrongTypeError: ``hook`` is not a session hook.
     """
 
     _chief_only = False
@@ -33,7 +30,7 @@ class HookToCallback(Callback):
         self._hook.begin()
 
     def _before_train(self) -> None:
-        # There is no coordinator: tpack's threads belong to callbacks.
+        # No coordinator: tpack's threads belong to callbacks.
         self._hook.after_create_session(self.trainer.sess, None)
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
@@ -46,10 +43,8 @@ class HookToCallback(Callback):
         self._hook.end(self.trainer.sess)
 
     def implements(self, hook: str) -> bool:
-        """Tell whether the session hook overrides the method of the same name."""
-        if hook in ("before_run", "after_run"):
-            return self._around_runs.implements(hook)
-        return super().implements(hook)
+        """Tell whether the session hook overrides ``hook``."""
+        return self._around_runs.implements(hook) if hook in ("before_run", "after_run") else super().implements(hook)
 
     def __str__(self) -> str:
         return f"HookToCallback({type(self._hook).__name__})"
@@ -57,7 +52,7 @@ class HookToCallback(Callback):
 
 @check_arguments
 class CallbackToHook(tf.train.SessionRunHook):
-    """Use what a callback does around each run as a `tf.train.SessionRunHook`; its owner calls the other methods.
+    """A callback's hooks around runs as a `tf.train.SessionRunHook`; its owner calls the others.
 
     Args:
         cb: the callback.
@@ -74,5 +69,5 @@ class CallbackToHook(tf.train.SessionRunHook):
         return tf.train.SessionRunArgs(fetches)
 
     def after_run(self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
-        """Give the callback the values of what it asked for."""
+        """Pass the fetched values to the callback."""
         self._cb.after_run(run_context, run_values)

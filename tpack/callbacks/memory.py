@@ -1,4 +1,4 @@
-"""How much memory is left on the machine, and how much the training needs on GPUs."""
+"""Free memory of the machine, and peak memory of the training on GPUs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ from tpack.utils.validation import check_arguments, check_count
 
 
 class HostMemoryTracker(Callback):
-    """Report, when triggered, the memory that is free on the machine, as ``HostFreeMemory (GB)``.
-
-    Memory that the system would give back when it is needed, such as its cache of files, counts as free.
-    """
+    """Report, when triggered, the machine's free and reclaimable memory as ``HostFreeMemory (GB)``."""
 
     _chief_only = False
 
@@ -26,10 +23,9 @@ class HostMemoryTracker(Callback):
 
 @check_arguments
 class PeakMemoryTracker(Callback):
-    """Report after each epoch the most memory that TensorFlow's tensors took on GPUs, as ``PeakMemory(MB)/gpu:<k>``.
+    """Report after each epoch the peak memory of TensorFlow's tensors on GPUs, as ``PeakMemory(MB)/gpu:<k>``.
 
-    The peak is that of the epoch's steps and of the callbacks before this one. Where the session has no such GPU there
-    is one warning, and nothing is reported of it.
+    The peak covers the epoch's steps and the callbacks before this one. Missing GPUs are one warning.
 
     Args:
         devices: numbers of GPUs as TensorFlow counts them.

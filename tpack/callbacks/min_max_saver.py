@@ -1,8 +1,4 @@
-"""Keep the variables that gave the best value of a statistic, or the best few.
-
-What is kept is written down in a small file beside the checkpoints. A checkpoint counts when it stands there, and is
-complete before it does; so a run that is killed at any instant has the best ones of before or those of now.
-"""
+"""Keep the checkpoint with the best value of a statistic, or the best few, and a list of them."""
 
 from __future__ import annotations
 
@@ -36,26 +32,23 @@ from tpack.utils.validation import check_arguments, check_count, check_text
 class MinSaver(Callback):
     """Save a checkpoint whenever a statistic reaches a new minimum.
 
-    The statistic is known by its name: this callback is triggered after all that report statistics, wherever it
-    stands in the list, does nothing when the statistic got no new value, and saves the current variables itself,
-    whether there is a `ModelSaver` and however often that one saves. NaN is never the best.
+    It is triggered after all callbacks that report, does nothing without a new value, and saves the present variables
+    itself, with or without a `ModelSaver`. NaN is never the best, and values that a check of numbers rejects are not
+    saved. The best value is kept in ``<filename>.best.json`` and in each checkpoint's training state, for resumed runs.
 
-    The best value is kept beside the checkpoint in ``<filename>.best.json`` and in the training state of each
-    checkpoint, so that a resumed run does not begin anew. What a check of numbers objects to is not saved.
-
-    With ``max_to_keep`` above 1 the best so many are kept, each as ``<filename>-<global step>``, and a value is saved
-    when it is better than the worst of them. `tpack.tfutils.checkpoint.resolve_checkpoint`, and what loads checkpoints
-    by it, takes ``<filename>`` for the best. Other libraries say ``save_top_k`` for it.
+    With ``max_to_keep`` above 1 (``save_top_k`` in other libraries) the best few are kept, as ``<filename>-<global
+    step>``, and a value is saved when better than the worst of them. `tpack.tfutils.checkpoint.resolve_checkpoint`
+    resolves ``<filename>`` to the best.
 
     Args:
-        monitor_stat: the statistic's name. If it speaks of what is better when it is larger, a warning says so.
+        monitor_stat: the statistic's name. A name that suggests the other direction is warned of.
         reverse: keep the maximum.
         filename: name of the checkpoint; ``min-<statistic>`` or ``max-<statistic>`` unless given.
-        checkpoint_dir: where to; the logger's directory unless given.
-        max_to_keep: how many to keep; the best stay.
+        checkpoint_dir: the directory; the logger's unless given.
+        max_to_keep: the number of checkpoints to keep.
 
     Raises:
-        WrongTypeError: An argument is no such thing.
+        WrongTypeError: An argument has the wrong type.
         ConfigError: ``max_to_keep`` is not positive.
     """
 
@@ -72,8 +65,7 @@ class MinSaver(Callback):
         max_to_keep: int = 1,
     ) -> None:
         self._stat = check_text(self, "monitor_stat", monitor_stat)
-        self._reverse = reverse
-        self._direction = Direction(self, monitor_stat, "max" if reverse else "min", "")
+        self._direction = Direction(self, monitor_stat, "max" if reverse else "min")
         self._filename = filename or f"{'max' if reverse else 'min'}-{monitor_stat.replace('/', '-')}"
         self._given_dir = checkpoint_dir
         self._path = ""
@@ -90,35 +82,30 @@ class MinSaver(Callback):
         self._path = os.path.join(self._claim.directory, self._filename)
         finish_or_remove(self._path, is_single=self._is_single)
         remove_leftovers(self._path + BEST_SUFFIX)
-        # It is told by this class what to delete.
+        # This class deletes checkpoints itself.
         self._saver = make_saver(self, [tf.GraphKeys.GLOBAL_VARIABLES], max_to_keep=0)
 
     def _before_train(self) -> None:
-        """Take over the best values of the run that is being resumed, if this run resumes one."""
         try:
             former = read_kept(self._path)
         except InputError as error:
             logger.warning(f"{self._path}{BEST_SUFFIX} is damaged and ignored: {error}")
             return
         for each in former:
-            self._rename_former(each.global_step)
+            # A run that kept one checkpoint named it otherwise than a run that kept several.
+            names = self._path, f"{self._path}-{each.global_step}"
+            now, before = names if self._is_single else names[::-1]
+            if os.path.exists(f"{before}.index") and not os.path.exists(f"{now}.index"):
+                move_checkpoint(before, now)
         self._take_over([kept for kept in former if kept.global_step <= self.global_step])
 
-    def _rename_former(self, step: int) -> None:
-        """Let the checkpoint of a run that kept one, or several, have the name that it has in this run."""
-        single, numbered, index = self._path, f"{self._path}-{step}", ".index"
-        now, former = (single, numbered) if self._is_single else (numbered, single)
-        if os.path.exists(former + index) and not os.path.exists(now + index):
-            move_checkpoint(former, now)
-
     def _take_over(self, former: Iterable[Kept]) -> None:
-        """Count what a former run kept, as far as it is there and as many as this one keeps."""
+        """Adopt a former run's checkpoints that still exist, up to ``max_to_keep``."""
         there = [kept for kept in former if os.path.exists(f"{self._prefix(kept.global_step)}.index")]
         self._kept = self._best_of(there)
 
     def _best_of(self, kept: Iterable[Kept]) -> list[Kept]:
-        sign = -1 if self._reverse else 1
-        return sorted(kept, key=lambda each: sign * each.value)[: self._max_to_keep]
+        return sorted(kept, key=lambda each: self._direction.sign * each.value)[: self._max_to_keep]
 
     def _prefix(self, step: int) -> str:
         return self._path if self._is_single else f"{self._path}-{step}"
@@ -131,7 +118,7 @@ class MinSaver(Callback):
 
     def _after_train(self) -> None:
         self._claim.release()
-        self._statistic.tell_if_none_came()
+        self._statistic.warn_if_never_reported()
 
     @property
     def _is_single(self) -> bool:
@@ -143,12 +130,8 @@ class MinSaver(Callback):
             self._save(new[-1])
 
     def _is_better(self, value: float) -> bool:
-        if math.isnan(value):
-            return False
-        if len(self._kept) < self._max_to_keep:
-            return True
-        worst = self._kept[-1].value
-        return value > worst if self._reverse else value < worst
+        sign, is_full = self._direction.sign, len(self._kept) == self._max_to_keep
+        return not math.isnan(value) and not (is_full and sign * value >= sign * self._kept[-1].value)
 
     def _save(self, value: float) -> None:
         self.trainer.prepare_save()
@@ -164,14 +147,12 @@ class MinSaver(Callback):
         except OSError as error:
             raise CheckpointError(f"cannot write checkpoint {prefix}: {why_not_written(prefix, error)}") from error
         self._kept = kept
-        self._log(value, prefix)
-
-    def _log(self, value: float, prefix: str) -> None:
         if self._is_single:
-            logger.info(f"Model with {'maximum' if self._reverse else 'minimum'} '{self._stat}' ({value:.5g}) saved.")
+            logger.info(f"Model with {self._direction.mode}imum '{self._stat}' ({value:.5g}) saved.")
         else:
-            place = [each.global_step for each in self._kept].index(self.global_step) + 1
-            logger.info(f"Model with '{self._stat}' {value:.5g}, number {place} of the best, saved to {prefix}.")
+            logger.info(
+                f"Model with '{self._stat}' {value:.5g}, number {kept.index(new) + 1} of the best, saved to {prefix}."
+            )
 
     def __str__(self) -> str:
         return f"{type(self).__name__}({self._stat})"
@@ -184,8 +165,8 @@ class MaxSaver(MinSaver):
     Args:
         monitor_stat: the statistic's name.
         filename: name of the checkpoint; ``max-<statistic>`` unless given.
-        checkpoint_dir: where to; the logger's directory unless given.
-        max_to_keep: how many to keep; the best stay.
+        checkpoint_dir: the directory; the logger's unless given.
+        max_to_keep: the number of checkpoints to keep.
     """
 
     def __init__(

@@ -1,11 +1,7 @@
-"""Stop when a number is not finite, and say which.
+"""Stop at NaN or infinity, and name the tensors; checked before every save too, so that checkpoints stay usable.
 
-`CheckCost` is what every training has: it looks at the cost of the last step of each epoch and at the weights, which
-costs the other steps nothing. `CheckNumerics` finds out where the trouble begins. The tensors that the train op depends
-on are looked at in the order in which they were created, so that the first one named is where the trouble began and not
-where it arrived.
-
-Both also look at what is about to be saved, so that no checkpoint holds what nobody can go on from.
+`CheckCost` checks the cost of each epoch's last step and the weights in every training, at no cost for other steps.
+`CheckNumerics` checks all tensors of the train op in the order of their creation, to find the origin.
 """
 
 from __future__ import annotations
@@ -24,22 +20,20 @@ from tpack.utils import logger
 from tpack.utils.validation import check_arguments
 
 MAX_NAMED = 5
-"""How many of the tensors that are not finite the error names."""
+"""The most tensors that the error names."""
 
 _BATCH_NORM_OUTPUTS = 3
 _CHECKED_DTYPES = (tf.float16, tf.bfloat16, tf.float32, tf.float64)
 
 
 class CheckCost(Callback):
-    """Raise an error when the cost or a trainable variable holds NaN or infinity at the end of an epoch.
+    """Raise an error if the cost or a trainable variable is not finite at the end of an epoch.
 
-    Trainers use it unless their attribute ``checks_cost`` is False. The cost is looked at in the last step of an epoch;
-    if it was not finite before, and is again, then the variables still show it.
+    Trainers use it unless their ``checks_cost`` is False. A bad cost of an earlier step shows in the variables.
 
     Args:
         costs: scalar tensors of the train op, each of which must be finite.
-        in_each_step: fetch the costs in every step. Where XLA compiles the step, it compiles what a step fetches as one
-            with it, so that a last step which fetches more would be compiled for itself.
+        in_each_step: fetch the costs in every step: XLA would compile a last step with more fetches separately.
     """
 
     _chief_only = False
@@ -57,14 +51,14 @@ class CheckCost(Callback):
         self._loop = self.trainer.loop
         for variable in tf.trainable_variables():
             if variable.dtype.base_dtype in _CHECKED_DTYPES:
-                # The check goes where the variable is, and makes no copy of it.
+                # On the variable's device, without a copy.
                 with tf.device(variable.device):
                     check = tf.check_numerics(variable.read_value(), variable.op.name)
                 self._checks.append((variable.op.name, check.op))
         self._check_all = tf.group(*(check for _, check in self._checks))
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
-        # It is asked at each step, so it looks no further than it must.
+        # On the hot path of each step.
         loop = self._loop
         if not self._in_each_step and loop.local_step + loop.num_coming != loop.steps_per_epoch:
             return None
@@ -78,31 +72,20 @@ class CheckCost(Callback):
         return WithSteps(last=self._costs)
 
     def _trigger_epoch(self) -> None:
-        self._raise_if_not_finite()
+        self._before_save()
 
     def _before_save(self) -> None:
-        self._raise_if_not_finite()
-
-    def _raise_if_not_finite(self) -> None:
         costs = zip(self._costs, self._values, strict=bool(self._values))
-        bad = [f"the cost {cost.op.name} is {value}" for cost, value in costs if not np.isfinite(value)]
-        variables = self._variables_not_finite()
-        if variables:
+        bad = [f"cost '{cost.op.name}' is {value}" for cost, value in costs if not np.isfinite(value)]
+        if self._fails(self._check_all):
+            variables = [name for name, check in self._checks if self._fails(check)]
             bad.append(f"NaN or infinity is in {_some(variables)}")
         if bad:
             raise NumericsError(
-                f"after step {self.global_step}, in epoch {self.epoch_num}, {' and '.join(bad)}: nothing can be "
-                "learned from here on, and nothing more is saved. CheckNumerics(run_step=True) tells where it begins; "
-                "check_cost=False of TrainConfig, or checks_cost = False of the trainer, trains on"
+                f"{' and '.join(bad)} after step {self.global_step} (epoch {self.epoch_num}); training stopped, "
+                "nothing was saved. Find the first bad tensor with CheckNumerics(run_step=True), or continue with "
+                "TrainConfig(check_cost=False) or checks_cost = False of the trainer"
             )
-
-    def _variables_not_finite(self) -> list[str]:
-        """Return the names of the variables that hold NaN or infinity."""
-        try:
-            self.trainer.sess.run(self._check_all)
-        except tf.errors.InvalidArgumentError:
-            return [name for name, check in self._checks if self._fails(check)]
-        return []
 
     def _fails(self, check: tf.Operation) -> bool:
         try:
@@ -118,14 +101,13 @@ class CheckCost(Callback):
 
 @check_arguments
 class CheckNumerics(Callback):
-    """Raise an error when a floating point tensor of the step, or a variable, holds NaN or infinity.
+    """Raise an error if a floating point tensor of the step, or a variable, is not finite.
 
-    A check adds one small operation for each tensor. Do not use it for a model that computes with infinities on
-    purpose.
+    Each tensor gets one small operation.
 
     Args:
-        run_as_trigger: when triggered, and before anything is saved, check the variables at once; when triggered, check
-            the tensors in the next step too: a check on its own would take data away from training.
+        run_as_trigger: check the variables when triggered and before every save; after a trigger, check the tensors in
+            the next step too, since a separate run would take a batch from training.
         run_step: check the tensors in every step.
     """
 
@@ -179,20 +161,19 @@ class CheckNumerics(Callback):
     def _raise_if_not_finite(self, checked: Sequence[tf.Tensor | tf.Variable], finite: Sequence[bool]) -> None:
         bad = [item.name for item, is_finite in zip(checked, finite, strict=True) if not is_finite]
         if bad:
-            raise NumericsError(f"NaN or infinity at step {self.global_step}, where numbers were wanted: {_some(bad)}")
+            raise NumericsError(f"NaN or infinity at step {self.global_step}: {_some(bad)}")
 
 
 def _some(names: Sequence[str]) -> str:
-    """Return the first few of the names, and how many more there are."""
     more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
     return ", ".join(names[:MAX_NAMED]) + more
 
 
 def _are_finite(tensors: Sequence[tf.Tensor]) -> tf.Tensor | None:
-    """Return a vector that says of each tensor whether all of it is finite; None for no tensors."""
+    """Return a vector with a boolean for each tensor; None for no tensors."""
     checks = []
     for tensor in tensors:
-        # The check goes where the tensor is: only one byte travels.
+        # On the tensor's device: only one byte is copied.
         with tf.device(tensor.device):
             checks.append(tf.reduce_all(tf.is_finite(tensor)))
     return tf.stack(checks) if checks else None
@@ -202,25 +183,19 @@ def _checkable_outputs(graph: tf.Graph, train_op: tf.Operation | tf.Tensor) -> I
     needed = ancestors([train_op])
     conditional: set[tf.Operation] = set()
     for op in graph.get_operations():
-        # Inside a loop or a branch a tensor can not be fetched, nor what an optimizer does on some of the steps only.
+        # Tensors in loops and branches, and in updates of only some steps, cannot be fetched.
         if op._get_control_flow_context() is not None or _runs_sometimes(op, conditional):
             conditional.add(op)
-        # What the user wrote as a constant is meant.
+        # Constants are intended.
         elif op in needed and op.type != "Const":
-            yield from (tensor for tensor in _outputs_with_meaning(op) if tensor.dtype.base_dtype.is_floating)
+            # Further outputs of fused batch normalization depend on the kernel, and their shapes can be wrong.
+            outputs = op.outputs[:_BATCH_NORM_OUTPUTS] if op.type.startswith("FusedBatchNorm") else op.outputs
+            yield from (tensor for tensor in outputs if tensor.dtype.base_dtype.is_floating)
 
 
 def _runs_sometimes(op: tf.Operation, conditional: set[tf.Operation]) -> bool:
-    """Tell whether an operation chooses a way, or hangs on one that is not taken in every step."""
+    """Tell whether an operation is a branch, or depends on one."""
     if op.type in op_kinds.JOINING:
         return False
     needs = [*(tensor.op for tensor in op.inputs), *op.control_inputs]
     return op.type == "Switch" or any(each in conditional for each in needs)
-
-
-def _outputs_with_meaning(op: tf.Operation) -> Sequence[tf.Tensor]:
-    """Return an operation's outputs, less those in which fused batch normalisation keeps things for its gradient.
-
-    What is in those depends on the kernel; those of the gradient do not even have the shape that they are said to have.
-    """
-    return op.outputs[:_BATCH_NORM_OUTPUTS] if op.type.startswith("FusedBatchNorm") else op.outputs

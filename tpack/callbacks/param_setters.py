@@ -1,7 +1,6 @@
 """Callbacks that change a hyper-parameter while training runs.
 
-`HyperParamSetter` asks for a value and sets it; its subclasses take the value from a function, a file, a schedule, or
-from how a statistic goes.
+`HyperParamSetter` sets the value that its subclass computes: from a function, a file, a schedule or a statistic.
 """
 
 from __future__ import annotations
@@ -31,6 +30,8 @@ from tpack.utils.validation import (
     check_number,
     check_path,
     check_text,
+    mismatch,
+    owner_name,
     shown,
 )
 
@@ -40,17 +41,17 @@ _LEARNING_RATES = ("learning_rate", "lr")
 
 @check_arguments
 class HyperParamSetter(Callback):
-    """Ask a subclass for a value before training and whenever triggered, and set it.
+    """The base of setters: set a subclass's value before training and whenever triggered.
 
-    A value that differs from the last one is logged, at most once an epoch. Where the hyper-parameter is a number, what
-    an epoch ended with is reported after it, under the hyper-parameter's name.
+    A changed value is logged, at most once an epoch. A numeric hyper-parameter is reported after each epoch by its
+    name.
 
     Args:
         param: a `HyperParam`, or the name of a variable in the graph.
-        enable: set to False to leave the hyper-parameter alone, and still report it.
+        enable: False reports the hyper-parameter without setting it.
 
     Raises:
-        WrongTypeError: ``param`` is something else, or ``enable`` no boolean.
+        WrongTypeError: ``param`` is something else, or ``enable`` not a boolean.
     """
 
     _chief_only = False
@@ -65,25 +66,23 @@ class HyperParamSetter(Callback):
         self._epoch_of_last_line: int | None = None
 
     def get_value_to_set(self) -> ArrayLike | None:
-        """Return the value to set now, after logging it if it is a new one; None to leave it as it is."""
+        """Return the value to set now, and log a new one; None to leave it."""
         value = self._get_value_to_set()
         if value is not None and (self._last_value is None or not np.array_equal(value, self._last_value)):
             if self._epoch_of_last_line != self.epoch_num:
-                self._log(value)
+                before = "" if self._last_value is None else f" from {_brief(self._last_value)}"
+                change = f"{before} to {_brief(value)} after step {self.global_step}"
+                logger.info(f"{self.param.readable_name} is set{change}.")
+                self._epoch_of_last_line = self.epoch_num
             self._last_value = value
         return value
 
-    def _log(self, value: ArrayLike) -> None:
-        before = "" if self._last_value is None else f" from {_brief(self._last_value)}"
-        logger.info(f"{self.param.readable_name} is set{before} to {_brief(value)} after step {self.global_step}.")
-        self._epoch_of_last_line = self.epoch_num
-
     def get_current_value(self) -> Any:
-        """Return what the hyper-parameter is now."""
+        """Return the present value."""
         return self.param.get_value()
 
     def _get_value_to_set(self) -> ArrayLike | None:
-        """Return the value to set now, or None to leave it as it is."""
+        """Return the value to set now; None to leave it."""
         raise NotImplementedError(f"{type(self).__name__} must override _get_value_to_set")
 
     def _setup_graph(self) -> None:
@@ -93,7 +92,7 @@ class HyperParamSetter(Callback):
         self._set_param()
 
     def _after_epoch(self) -> None:
-        # Before any callback is triggered and may change it for the next epoch.
+        # Before any triggered callback can change it for the next epoch.
         current = np.asarray(self.get_current_value())
         if current.size == 1 and current.dtype.kind in "biuf":
             self.trainer.monitors.put_scalar(self.param.readable_name, current.item())
@@ -102,9 +101,7 @@ class HyperParamSetter(Callback):
         self._set_param()
 
     def _set_param(self) -> None:
-        if not self._enabled:
-            return
-        value = self.get_value_to_set()
+        value = self.get_value_to_set() if self._enabled else None
         if value is not None:
             self.param.set_value(value)
 
@@ -114,16 +111,16 @@ class HyperParamSetter(Callback):
 
 @check_arguments
 class HyperParamSetterWithFunc(HyperParamSetter):
-    """Set a hyper-parameter to what a function says.
+    """Set a hyper-parameter to the result of a function.
 
     Args:
         param: a `HyperParam`, or the name of a variable in the graph.
-        func: ``func(epoch_num, current_value)`` returns the new value, or None to leave it. It is called before
-            training, with the number of the epoch before the first, and after each epoch with its number.
-        enable: set to False to leave the hyper-parameter alone, and still report it.
+        func: ``func(epoch_num, current_value)`` returns the new value, or None to leave it; called before training,
+            with the number of the epoch before the first, and after each epoch.
+        enable: False reports the hyper-parameter without setting it.
 
     Raises:
-        WrongTypeError: ``func`` is no function.
+        WrongTypeError: ``func`` is not a function.
     """
 
     def __init__(
@@ -139,15 +136,15 @@ class HyperParamSetterWithFunc(HyperParamSetter):
 
 @check_arguments
 class HumanHyperParamSetter(HyperParamSetter):
-    """Set a hyper-parameter to what a file says, before training and after each epoch.
+    """Set a hyper-parameter to the value in a file, before training and after each epoch.
 
-    The file has lines of the form ``name: value``. It need not exist, and may name other hyper-parameters too. Delete
-    the line, or the file, to give the hyper-parameter back to other callbacks.
+    The file has lines ``name: value``, and may name others; without the line or the file the hyper-parameter is left
+    alone.
 
     Args:
         param: a `HyperParam`, or the name of a variable in the graph.
-        file_name: the file, in the logger's directory unless it is an absolute path.
-        enable: set to False to leave the hyper-parameter alone, and still report it.
+        file_name: the file, relative to the logger's directory.
+        enable: False reports the hyper-parameter without setting it.
     """
 
     def __init__(
@@ -160,7 +157,7 @@ class HumanHyperParamSetter(HyperParamSetter):
         super()._setup_graph()
         directory = logger.get_logger_dir()
         if directory is None and not os.path.isabs(self._file_name):
-            raise CallbackError(f"{self} looks for {self._file_name} in the logger's directory, and none is set")
+            raise CallbackError(mismatch(self, "file_name", self._file_name, "an absolute path, or a logger directory"))
         self._path = os.path.join(directory or "", self._file_name)
 
     def _get_value_to_set(self) -> float | None:
@@ -172,10 +169,7 @@ class HumanHyperParamSetter(HyperParamSetter):
         except (OSError, UnicodeDecodeError) as error:
             logger.warning(f"{self} cannot read {self._path}: {error}")
             return None
-        return self._value_in(lines)
-
-    def _value_in(self, lines: list[str]) -> float | None:
-        """Return the value in the last line about this hyper-parameter."""
+        # The last line about this hyper-parameter holds.
         for line in reversed(lines):
             name, _, text = line.rpartition(":")
             if name.strip() == self.param.readable_name:
@@ -191,25 +185,22 @@ class HumanHyperParamSetter(HyperParamSetter):
 class ScheduledHyperParamSetter(HyperParamSetter):
     """Set a hyper-parameter at scheduled epochs or steps.
 
-    A value at epoch 30 is set when epoch 30 has ended, so that epoch 31 is the first to be trained with it; a value at
-    epoch 0 is set before training. Likewise a value at step 1000 is used from the 1001st step on.
-
-    A run that begins anywhere, for example where it resumes, begins with the value that the schedule has there. Before
-    the first scheduled point the hyper-parameter is left alone.
+    A value at epoch 30 is set at the end of epoch 30 and used from epoch 31 on; a value at epoch 0 is set before
+    training. Likewise a value at step 1000 is used from step 1001 on. A run that begins or resumes anywhere starts with
+    the schedule's value there. Before the first point the hyper-parameter is left alone.
 
     Args:
         param: a `HyperParam`, or the name of a variable in the graph.
-        schedule: a `Schedule` of `tpack.schedules`, or (epoch or step, value) pairs. Numbers may be written as text,
-            such as ``"25"``; of a point between two epochs or steps, such as 2.5, the earlier one counts.
-        interp: ``"linear"`` to set a value of a straight line at every epoch or step between two points.
-        step_based: the schedule is in (global) steps.
-        set_at_beginning: before training set what holds there; else set something only if that very epoch or step is
-            scheduled.
-        enable: set to False to leave the hyper-parameter alone, and still report it.
+        schedule: a `Schedule` of `tpack.schedules`, or (epoch or step, value) pairs. Numbers may be text, such as
+            ``"25"``; a point between two epochs or steps, such as 2.5, is rounded down.
+        interp: ``"linear"`` interpolates at every epoch or step between two points.
+        step_based: the schedule counts global steps.
+        set_at_beginning: set the schedule's value before training; otherwise only if that epoch or step is scheduled.
+        enable: False reports the hyper-parameter without setting it.
 
     Raises:
-        ConfigError: the schedule is empty, has a point twice, or cannot be read; or it is a `Schedule`, and ``interp``
-            is given.
+        ConfigError: the schedule is empty, has a point twice, or cannot be read; or ``interp`` is given with a
+            `Schedule`.
 
     Example:
         ``ScheduledHyperParamSetter("learning_rate", [(0, 0.1), (30, 0.01), (60, 0.001)])``, or
@@ -227,7 +218,7 @@ class ScheduledHyperParamSetter(HyperParamSetter):
         enable: bool = True,
     ) -> None:
         if isinstance(schedule, Schedule) and interp is not None:
-            raise ConfigError(f"{type(self).__name__} got interp={interp!r}, which is for pairs, and {schedule!r}")
+            raise ConfigError(f"{owner_name(self)} got interp={interp!r} and {schedule!r}: expected pairs with interp")
         self._schedule = schedule if isinstance(schedule, Schedule) else _Points(schedule, interp)
         super().__init__(param, enable=enable)
         self._counts_steps = step_based
@@ -246,9 +237,8 @@ class ScheduledHyperParamSetter(HyperParamSetter):
         name = self.param.readable_name
         if self._last_value == 0 and not self._counts_steps and name.rpartition("/")[2] in _LEARNING_RATES:
             logger.warning(
-                f"{name} is 0 for all of the epoch that begins, so that nothing is learned in it: a schedule in epochs "
-                "is followed when one has ended. Let it begin with more, as WarmUp(..., start=1e-4) does, or count in "
-                "steps: step_based=True"
+                f"{name} is 0 for all of the epoch that begins, which learns nothing: a schedule in epochs changes at "
+                "their ends. Start above 0, as WarmUp(..., start=1e-4) does, or use step_based=True"
             )
 
     def _trigger_epoch(self) -> None:
@@ -263,36 +253,30 @@ class ScheduledHyperParamSetter(HyperParamSetter):
         return WithSteps(steps_left=lambda: self._schedule.steps_left_at(self.global_step))
 
     def implements(self, hook: str) -> bool:
-        """Tell whether ``hook`` does anything; a schedule of epochs costs a step nothing."""
-        if hook == "trigger_step":
-            return self._counts_steps
-        return super().implements(hook)
+        """Tell whether ``hook`` does anything; schedules of epochs cost a step nothing."""
+        return self._counts_steps if hook == "trigger_step" else super().implements(hook)
 
 
 @check_arguments
 class StatMonitorParamSetter(HyperParamSetter):
-    """Change a hyper-parameter when a statistic has not improved for some time.
+    """Change a hyper-parameter when a statistic has stopped improving.
 
-    Whenever triggered, it takes the statistic's last ``last_k + 1`` values. If none of the newer ones is below the
-    oldest by more than ``threshold``, the hyper-parameter is set to ``value_func`` of its value, and the next change
-    comes no earlier than ``last_k`` values later. It is triggered after the callbacks that report statistics, and does
-    nothing when the statistic got no new value.
-
-    A run that resumes goes on with the values that the checkpoint holds, else with those that a former run left in
-    ``stats.json``.
+    Triggered after the callbacks that report, it sets ``value_func`` of the present value if none of the statistic's
+    last ``last_k`` values is below the one before them by more than ``threshold``; the next change is at least
+    ``last_k`` values later. A resumed run continues with the values in the checkpoint, or else those in ``stats.json``.
 
     Args:
         param: a `HyperParam`, or the name of a variable in the graph.
         stat_name: the statistic.
-        value_func: makes the new value of the current one.
-        threshold: by how much the statistic has to change to have improved.
-        last_k: how many values to wait for that.
-        reverse: the statistic is better when it is larger. Where nothing is given the name says it, as for
-            `EarlyStopping`; one that does not is taken to be better when it is smaller. The log says which it is.
-        enable: set to False to leave the hyper-parameter alone, and still report it.
+        value_func: makes the new value of the present one.
+        threshold: the least change that counts as an improvement.
+        last_k: the number of values to wait for it.
+        reverse: larger is better. By default the name decides, as for `EarlyStopping`, or else smaller is better, as
+            the log tells.
+        enable: False reports the hyper-parameter without setting it.
 
     Raises:
-        ConfigError: an argument is no such thing, ``last_k`` is below 1 or ``threshold`` is negative.
+        ConfigError: an argument is invalid, ``last_k`` is below 1 or ``threshold`` is negative.
 
     Example:
         ``StatMonitorParamSetter("learning_rate", "val_error", lambda rate: rate * 0.2, threshold=0, last_k=10)``
@@ -317,7 +301,7 @@ class StatMonitorParamSetter(HyperParamSetter):
         super().__init__(param, enable=enable)
         self._value_func = value_func
         modes = {None: None if mode_of(stat_name) else "min", False: "min", True: "max"}
-        self._direction = Direction(self, stat_name, modes[reverse], "give reverse=True or reverse=False")
+        self._direction = Direction(self, stat_name, modes[reverse])
         self._values: list[float] = []
         self._statistic = StatisticReader(self, stat_name)
 
@@ -332,18 +316,20 @@ class StatMonitorParamSetter(HyperParamSetter):
         self._values = [float(value) for value in state][-self._last_k - 1 :]
 
     def _before_train(self) -> None:
-        """Take over the values of a former run; nothing is set before there is a new one."""
+        """Take over the values of a former run; nothing is set before a new value."""
         self._values = former_values(self.trainer, self._stat)[-self._last_k :]
 
     def _after_train(self) -> None:
-        self._statistic.tell_if_none_came()
+        self._statistic.warn_if_never_reported()
 
     def _get_value_to_set(self) -> ArrayLike | None:
         new = self._statistic.new_values()
         if not new:
             return None
         self._values = [*self._values, *new][-self._last_k - 1 :]
-        if len(self._values) <= self._last_k or self._has_improved():
+        oldest, *newer = (self._direction.sign * value for value in self._values)
+        has_improved = any(value < oldest - self._threshold for value in newer)
+        if len(self._values) <= self._last_k or has_improved:
             return None
         change = "increased" if self._direction.mode == "max" else "decreased"
         logger.info(
@@ -352,10 +338,6 @@ class StatMonitorParamSetter(HyperParamSetter):
         self._values = self._values[-1:]
         return self._value_func(self.get_current_value())
 
-    def _has_improved(self) -> bool:
-        oldest, *newer = (self._direction.sign * value for value in self._values)
-        return any(value < oldest - self._threshold for value in newer)
-
 
 def _brief(value: object) -> str:
     array = np.asarray(value)
@@ -363,31 +345,23 @@ def _brief(value: object) -> str:
 
 
 class _Points:
-    """Values at points of time, and between them.
-
-    Args:
-        points: (point, value) pairs in any order, each point there once.
-        interp: ``"linear"`` for a straight line between two points, None to keep the value until the next point.
-
-    Raises:
-        ConfigError: there are no points, one cannot be read or is there twice, or ``interp`` is not known.
-    """
+    """Values at (point, value) pairs in any order, with a straight line or the former value between them."""
 
     def __init__(self, points: Iterable[tuple[float | str, float]], interp: str | None = None) -> None:
         check_choice("a schedule", "interp", interp, _INTERPOLATIONS)
         if isinstance(points, (str, bytes)) or not isinstance(points, Iterable):
-            raise WrongTypeError(f"a schedule is a list of (epoch or step, number) pairs, got {shown(points)}")
+            raise WrongTypeError(f"a schedule got {shown(points)}: expected (epoch or step, number) pairs")
         pairs = sorted(map(_checked, points))
         self._points = [point for point, _ in pairs]
         self._values = [value for _, value in pairs]
         self._interpolates = interp is not None
         if not pairs:
-            raise ConfigError("a schedule wants at least one (point, value) pair, got none")
+            raise ConfigError("a schedule got no pairs: expected at least one (point, value) pair")
         if len(set(self._points)) < len(pairs):
-            raise ConfigError(f"a schedule has one value at each point, got {pairs}")
+            raise ConfigError(f"a schedule got {pairs}: expected one value at each point")
 
     def value_at(self, point: int) -> float | None:
-        """Return what holds at ``point``; None before the first point. After the last one its value stays."""
+        """Return the value at ``point``; None before the first point."""
         before = bisect.bisect_right(self._points, point) - 1
         if before < 0:
             return None
@@ -398,14 +372,14 @@ class _Points:
         return value + (next_value - value) * (point - start) / (end - start)
 
     def steps_left_at(self, point: int) -> int:
-        """Return after how many more steps there may be something to be set again."""
+        """Return the number of steps until the next possible change."""
         later = self._points[bisect.bisect_right(self._points, point) :]
         if not later:
             return sys.maxsize
         return 1 if self._interpolates and point >= self._points[0] else later[0] - point
 
     def change_at(self, point: int) -> float | None:
-        """Return the value that is to be set at ``point``; None where nothing changes."""
+        """Return the value to set at ``point``; None if nothing changes there."""
         is_between = self._interpolates and self._points[0] <= point <= self._points[-1]
         return self.value_at(point) if is_between or point in self._points else None
 
@@ -417,7 +391,7 @@ def _checked(pair: tuple[float | str, float]) -> tuple[int, float]:
             raise ValueError
         whole = int(point)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ConfigError(f"a schedule holds (epoch or step, number) pairs, got {shown(pair)}") from error
+        raise ConfigError(f"a schedule got {shown(pair)}: expected (epoch or step, number) pairs") from error
     if isinstance(point, float) and whole != point:
         logger.info(f"The point {point} of a schedule is taken to be {whole}.")
     return whole, float(value)

@@ -1,4 +1,4 @@
-"""How far training is and how fast it goes: a progress bar, the throughput, and the time that is left."""
+"""Progress of training: a progress bar, the throughput, and the time left."""
 
 from __future__ import annotations
 
@@ -23,17 +23,15 @@ from tpack.utils.validation import check_arguments, check_count, check_number
 
 @check_arguments
 class ProgressBar(Callback):
-    """Show how far the epoch is and how fast it goes.
+    """Show the progress and the speed of an epoch.
 
-    It costs a step one look at the clock: the bar is drawn, and the tensors it shows are fetched, only when its refresh
-    interval has passed. Where XLA compiles steps they are fetched in each, so that all steps are the same.
-
-    Under a launcher that shows one bar for all processes, as ``tpack launch`` does on a terminal, the bar goes into the
-    file of the process, and the launcher is told how far this process is.
+    A step pays one look at the clock: the bar is drawn, and its tensors are fetched, once per refresh interval, or in
+    each step where XLA compiles steps. Under a launcher with one bar for all processes, such as ``tpack launch`` on a
+    terminal, the bar goes into the process's file, and its progress to the launcher.
 
     Args:
-        names: names of scalar tensors whose values in the last step are shown behind the bar. None shows what the
-            trainer knows of each step: the cost, which is the mean of the towers' costs, and what a `KerasModel` has.
+        names: names of scalar tensors whose values in the last step are shown. None shows the trainer's statistics: the
+            mean cost of the towers, and the metrics of a `KerasModel`.
     """
 
     def __init__(self, names: Sequence[str] | None = None) -> None:
@@ -60,28 +58,24 @@ class ProgressBar(Callback):
             self._labels, self._fetches = list(shown), list(shown.values()) or None
 
     def _before_epoch(self) -> None:
-        own_interval = get_tqdm_kwargs()["mininterval"]
-        is_told = self._line is not None
-        self._interval = JOB_REFRESH_SECS if is_told else own_interval
-        # The bar is told of new steps only when it is to be drawn, so it need not look at the clock itself; unless the
-        # launcher is told more often than that.
-        interval = own_interval if is_told else 0
-        self._bar = get_tqdm(
-            total=self.trainer.steps_per_epoch, initial=self.local_step, mininterval=interval, miniters=1
-        )
+        interval = get_tqdm_kwargs()["mininterval"]
+        self._interval = interval if self._line is None else JOB_REFRESH_SECS
+        # The bar is updated only when it is drawn, unless a launcher gets more frequent updates.
+        options = {"mininterval": 0 if self._line is None else interval, "miniters": 1}
+        self._bar = get_tqdm(total=self.trainer.steps_per_epoch, initial=self.local_step, **options)
         self._began_at = time.perf_counter()
         self._due_at = self._began_at + self._interval
         self._latest: Sequence[np.ndarray] = ()
         self._values: dict[str, str] = {}
-        self._tell()
+        self._send_progress()
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> list[tf.Tensor] | None:
-        # It is asked at each step, so it looks no further than it must.
+        # On the hot path of each step.
         loop = self._loop
         is_last = loop.local_step + loop.num_coming == loop.steps_per_epoch
         if not (is_last or self._in_each_step or time.perf_counter() >= self._due_at):
             return None
-        # What is known of a step is computed by the train op, and would be computed anew for other runs.
+        # Statistics are computed by the train op; other runs would compute them again.
         is_step = not self._shows_statistics or ctx.original_args.fetches is self.trainer.train_op
         return self._fetches if is_step else None
 
@@ -91,7 +85,7 @@ class ProgressBar(Callback):
             self._got_values = not self._in_each_step or time.perf_counter() >= self._due_at
 
     def _trigger_step(self) -> None:
-        # A bar with values waits one step for them, so that what is drawn belongs together.
+        # A bar with values waits one step for them, so that step and values match.
         is_due = self._got_values or time.perf_counter() >= self._due_at
         if is_due and (self._got_values or self._fetches is None or self._has_waited):
             self._got_values = self._has_waited = False
@@ -104,28 +98,21 @@ class ProgressBar(Callback):
         return WithSteps(last=tuple(self._fetches or ()))
 
     def _draw(self) -> None:
-        self._values = {name: _brief(value) for name, value in zip(self._labels, self._latest, strict=False)}
+        latest = zip(self._labels, self._latest, strict=False)
+        self._values = {name: f"{float(v):.3g}" if np.ndim(v) == 0 else str(v) for name, v in latest}
         text = ", ".join(f"{name}={value}" for name, value in self._values.items())
         self._bar.set_postfix_str(text, refresh=False)
         self._bar.update(self.local_step - self._bar.n)
-        self._tell()
+        self._send_progress()
 
-    def _tell(self) -> None:
-        """Tell a launcher how far this process is, if one wants to know."""
+    def _send_progress(self) -> None:
         if self._line is None:
             return
         secs = time.perf_counter() - self._began_at
         done = self.local_step - self._bar.initial
-        progress = {
-            "epoch": self.epoch_num,
-            "epochs": self.trainer.max_epoch,
-            "step": self.local_step,
-            "steps": self.trainer.steps_per_epoch,
-            "secs": secs,
-            "speed": done / secs if secs else 0.0,
-            "values": self._values,
-        }
-        self._line.tell(progress)
+        progress = {"epoch": self.epoch_num, "epochs": self.trainer.max_epoch}
+        progress |= {"step": self.local_step, "steps": self.trainer.steps_per_epoch}
+        self._line.tell({**progress, "secs": secs, "speed": done / secs if secs else 0.0, "values": self._values})
 
     def _after_epoch(self) -> None:
         self._draw()
@@ -141,21 +128,18 @@ class ProgressBar(Callback):
             bar.close()
 
     def implements(self, hook: str) -> bool:
-        """Tell whether ``hook`` does anything; nothing is fetched where there is nothing to show."""
-        if hook in ("before_run", "after_run"):
-            return bool(self._names or self._fetches)
-        return super().implements(hook)
+        """Tell whether ``hook`` does anything; without values nothing is fetched."""
+        return bool(self._names or self._fetches) if hook in ("before_run", "after_run") else super().implements(hook)
 
 
 @check_arguments
 class ThroughputTracker(Callback):
-    """Report the steps, or samples, per second of each epoch.
+    """Report each epoch's steps or samples per second, without the time between epochs.
 
-    What happens between the epochs does not count. The statistic is called ``Throughput (steps/sec)`` or ``Throughput
-    (samples/sec)``.
+    The name is ``Throughput (steps/sec)`` or ``Throughput (samples/sec)``.
 
     Args:
-        samples_per_step: the number of samples that all towers together take in one step; None counts steps.
+        samples_per_step: the number of samples in a step of all towers; None counts steps.
 
     Raises:
         ConfigError: ``samples_per_step`` is not positive.
@@ -177,22 +161,19 @@ class ThroughputTracker(Callback):
         self._steps_per_sec = self._timer.rate(self.local_step)
 
     def _trigger_epoch(self) -> None:
-        if self._steps_per_sec is None:
-            return
-        if self._samples_per_step is None:
-            self.trainer.monitors.put_scalar("Throughput (steps/sec)", self._steps_per_sec)
-        else:
-            samples_per_sec = self._steps_per_sec * self._samples_per_step
-            self.trainer.monitors.put_scalar("Throughput (samples/sec)", samples_per_sec)
+        if self._steps_per_sec is not None:
+            unit = "steps" if self._samples_per_step is None else "samples"
+            rate = self._steps_per_sec * (self._samples_per_step or 1)
+            self.trainer.monitors.put_scalar(f"Throughput ({unit}/sec)", rate)
 
 
 @check_arguments
 class EstimatedTimeLeft(Callback):
-    """Log after each epoch how long the remaining ones will take, going by the last ones.
+    """Log after each epoch the time for the remaining ones, estimated from the last ones.
 
     Args:
-        last_k_epochs: how many epochs to go by.
-        median: take the median of their times, which one slow epoch does not disturb; else the mean.
+        last_k_epochs: the number of epochs to use.
+        median: use the median of their times, which ignores one slow epoch; otherwise the mean.
 
     Raises:
         ConfigError: ``last_k_epochs`` is below 1.
@@ -214,7 +195,3 @@ class EstimatedTimeLeft(Callback):
         epochs_left = self.trainer.max_epoch - self.epoch_num
         if epochs_left > 0:
             logger.info(f"Estimated time left: {humanize_time_delta(epochs_left * self._average(self._seconds))}.")
-
-
-def _brief(value: np.ndarray) -> str:
-    return f"{float(value):.3g}" if np.ndim(value) == 0 else str(value)

@@ -1,7 +1,6 @@
-"""Run an operation at some times of the training: before it, when triggered, or with every step.
+"""Run an operation before training, when triggered, or with every step.
 
-An operation that a user makes knows the variables of the main tower. Where towers have variables of their own, what it
-assigns to one of these is assigned to the copies as well, right after it.
+A user's operation changes the variables of the main tower. Towers with own variables get the same assignments.
 """
 
 from __future__ import annotations
@@ -11,31 +10,32 @@ from typing import TypeAlias
 
 import tensorflow.compat.v1 as tf
 
-from tpack.callbacks.base import Callback, WithSteps
-from tpack.callbacks.hyper_param import copies_in_towers
+from tpack.callbacks.base import Callback, WithSteps, training_towers
 from tpack.errors import CallbackError
 from tpack.graph_copy import op_kinds
 from tpack.tfutils.dependency import ancestors
+from tpack.tower.ownership import pair_variables
+from tpack.types import Trainer
 from tpack.utils import logger
-from tpack.utils.validation import check_arguments
+from tpack.utils.validation import check_arguments, mismatch
 
 Runnable: TypeAlias = tf.Operation | tf.Tensor | tf.Variable
 
 
 @check_arguments
 class RunOp(Callback):
-    """Run an operation, on all towers if it changes a variable of the main one.
+    """Run an operation, on all towers if it changes a variable of the main tower.
 
     Args:
-        op: an operation or tensor, or a function without arguments that makes one when the graph is set up; the
-            function may return None when there is nothing to run.
+        op: an operation or tensor, or a function without arguments that makes one when the graph is set up and may
+            return None for nothing to run.
         run_before: run it before training.
         run_as_trigger: run it when triggered, that is after each epoch unless wrapped.
-        run_step: run it together with every step.
-        verbose: log each run, those with a step excepted.
+        run_step: run it with every step.
+        verbose: log each run, except those with a step.
 
     Raises:
-        CallbackError: ``op``, or what it returns, can not be run.
+        CallbackError: ``op``, or its result, is not an operation or tensor.
     """
 
     _chief_only = False
@@ -64,9 +64,15 @@ class RunOp(Callback):
             self._fetch = self._with_copies(op)
 
     def _with_copies(self, op: tf.Operation) -> tf.Operation:
-        """Return an operation that also gives copies what this one assigns to variables of the main tower alone."""
+        """Return an operation that also assigns the main tower's new values to the copies."""
         pairs = copies_in_towers(self.trainer)
-        changed = _changed_by(op) if pairs else set()
+        changed = {
+            needed.inputs[0].op.name
+            for needed in (ancestors([op]) if pairs else ())
+            if needed.type.startswith(op_kinds.CHANGE_PREFIXES)
+            and len(needed.inputs)
+            and needed.inputs[0].dtype == tf.resource
+        }
         pairs = [(main, copy) for main, copy in pairs if main.op.name in changed and copy.op.name not in changed]
         if not pairs:
             return op
@@ -92,26 +98,23 @@ class RunOp(Callback):
             self._run("as triggered")
 
     def _run(self, when: str) -> None:
-        if self._fetch is None:
-            return
-        if self._verbose:
-            logger.info(f"Running operation {self._name} {when}.")
-        self.trainer.sess.run(self._fetch)
+        if self._fetch is not None:
+            if self._verbose:
+                logger.info(f"Running operation {self._name} {when}.")
+            self.trainer.sess.run(self._fetch)
 
     def implements(self, hook: str) -> bool:
         """Tell whether ``hook`` runs anything."""
         if hook == "before_run":
             return self._runs_with_step and (self._trainer is None or self._fetch is not None)
-        if hook == "trigger":
-            return self._runs_as_trigger
-        return super().implements(hook)
+        return self._runs_as_trigger if hook == "trigger" else super().implements(hook)
 
 
 @check_arguments
 class RunUpdateOps(RunOp):
-    """Run the operations of a collection together with every step, such as the moving averages of batch normalization.
+    """Run the operations of a collection with every step, such as moving averages of batch normalization.
 
-    Not needed where the train op depends on them already.
+    Not needed if the train op depends on them already.
 
     Args:
         collection: the collection; `tf.GraphKeys.UPDATE_OPS` unless given.
@@ -130,20 +133,16 @@ class RunUpdateOps(RunOp):
         super().__init__(group_updates, run_before=False, run_as_trigger=False, run_step=True)
 
 
-def _changed_by(op: tf.Operation) -> set[str]:
-    """Return the names of the variables that an operation changes, or one that it needs."""
-    return {
-        needed.inputs[0].op.name
-        for needed in ancestors([op])
-        if needed.type.startswith(op_kinds.CHANGE_PREFIXES)
-        and len(needed.inputs)
-        and needed.inputs[0].dtype == tf.resource
-    }
-
-
 def _as_operation(item: Runnable) -> tf.Operation:
-    """Return the operation itself, which unlike a tensor or an assigned variable has no value to bring back."""
+    """Return the operation itself, which has no value to fetch."""
     op = getattr(item, "op", item)
     if not isinstance(op, tf.Operation):
-        raise CallbackError(f"RunOp runs an operation or a tensor, got {type(item).__name__}: {item!r}")
+        raise CallbackError(mismatch("RunOp", "op", item, "an operation or a tensor"))
     return op
+
+
+def copies_in_towers(trainer: Trainer) -> list[tuple[tf.Variable, tf.Variable]]:
+    """Return pairs of a main tower's variable and its copy in a tower with own variables; often none."""
+    contexts = [handle.context for handle in training_towers(trainer)]
+    others = [other for other in contexts[1:] if other.has_own_variables]
+    return [pair for other in others for pair in pair_variables(contexts[0].recorder, other.recorder)]

@@ -1,10 +1,8 @@
-"""Save the variables while training, so that it can be resumed and the model used.
-
-Below `ModelSaver` stands what every callback that saves checkpoints needs: where to, and which variables.
-"""
+"""Save the variables while training; the functions below `ModelSaver` serve every callback that saves checkpoints."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Sequence
@@ -17,13 +15,7 @@ from tpack.dataflow.iterator_state import StatelessError
 from tpack.errors import CallbackError, CheckpointError, ClusterError
 from tpack.tfutils.checkpoint import CheckpointSeries, reason_of
 from tpack.tfutils.checkpoints.async_writer import Background, SavedCopy
-from tpack.tfutils.train_state import (
-    PackedStates,
-    TrainState,
-    pack_states,
-    prune_train_states,
-    workers_state,
-)
+from tpack.tfutils.train_state import PackedStates, TrainState, pack_states, prune_train_states, workers_state
 from tpack.types import Peers
 from tpack.utils import logger
 from tpack.utils.dir_lock import DirectoryClaim
@@ -38,44 +30,38 @@ __getattr__ = on_unknown_name(__name__)
 _remote = LazyModule("tpack.utils.remote.directories")
 _State: TypeAlias = dict[str, Any] | None
 _MOST_BYTES = 1 << 27
-"""A worker that keeps more points back than that, in a buffer for example, does not send them to the chief."""
+"""Limit of a position that a worker sends to the chief; points kept in a buffer can exceed it."""
 _LAST_WAIT_SECS = 30.0
-"""How long one that is interrupted waits for the others to tell where they are in the data."""
+"""Timeout for the other workers' positions after an interruption."""
 
 
 @check_arguments
 class ModelSaver(Callback):
     """Save a checkpoint ``model-<global step>`` when triggered, that is after each epoch unless wrapped.
 
-    It is triggered after all other callbacks, wherever it stands in the list. An epoch whose end fails, because its
-    numbers are not finite or for any other reason, is not saved, and a run that is killed before its epoch is saved
-    does the end of that epoch again.
+    It is triggered after all other callbacks. An epoch whose end fails, by numbers that are not finite or any other
+    error, is not saved, and a run killed before that repeats the end of the epoch. An interruption by a signal saves
+    the last steps too. The limit of checkpoints includes those of former runs in the same directory.
 
-    Beside each checkpoint lies a small file with the epoch, the step and what callbacks have to remember in it, and
-    another with the position in the data if they have one. Both are written first, so that every complete checkpoint
-    knows where training was. When training is interrupted by a signal, the last steps are saved too. The limit of
-    checkpoints holds over restarts: those of a former run in the same directory count.
+    Beside each checkpoint lie a small file with the epoch, the step and the callbacks' state, and another with the
+    position in the data, if any. Both are written first, so that every complete checkpoint has them. With several
+    workers the chief saves the positions of all, so trigger the callback at the same steps in all. The graph is written
+    once, before training, as ``graph-<time>.meta``.
 
-    Where several workers train, the chief saves, and the position in the data is that of each: all workers take part,
-    so the callback is to be triggered at the same steps in all.
-
-    The graph itself is written once, before training, as ``graph-<time>.meta``.
-
-    With ``asynchronous=True`` training waits until the values are copied to the memory of this machine, and a thread
-    writes the same files while it goes on. One checkpoint is written at a time: if the next is due earlier, training
-    waits. An error comes at the next trigger, or at the end of training, which waits for what is being written. A
-    process that is killed has the last checkpoint that was complete.
+    With ``asynchronous=True`` training waits only while the values are copied to this machine's memory, or while the
+    thread still writes the last checkpoint. An error is raised at the next trigger or at the end of training, which
+    waits for the thread. A killed process leaves the last complete checkpoint.
 
     Args:
-        max_to_keep: how many checkpoints to keep; the oldest are deleted. 0 keeps all.
-        keep_checkpoint_every_n_hours: a checkpoint that comes this long after the last one kept is never deleted.
-        checkpoint_dir: where to: a directory, or a URL that fsspec knows; the logger's directory unless given. No other
-            process may write there until training ends.
-        var_collections: which variables: the key of a collection or several; all global variables unless given.
-        asynchronous: write while training goes on; the copy takes as much memory as what is saved.
+        max_to_keep: the number of checkpoints to keep; the oldest are deleted. 0 keeps all.
+        keep_checkpoint_every_n_hours: a checkpoint this long after the last kept one is never deleted.
+        checkpoint_dir: a directory, or a URL that fsspec knows; the logger's directory unless given. No other process
+            may write there until training ends.
+        var_collections: one or several collection keys of the variables; all global variables unless given.
+        asynchronous: write in a thread; the copy takes as much memory as the saved values.
 
     Raises:
-        WrongTypeError: An argument is no such thing.
+        WrongTypeError: An argument has the wrong type.
         ConfigError: A number is negative.
     """
 
@@ -116,7 +102,7 @@ class ModelSaver(Callback):
         if not self.trainer.is_chief:
             return
         self._claim = claim_checkpoint_dir(self, self._given_dir)
-        # The saver's ops stay in the name scope that TensorFlow's own tools expect.
+        # The name scope that TensorFlow's own tools expect.
         with tf.name_scope(None):
             self._saver = make_saver(self, self._collections, **self._options)
         tf.add_to_collection(tf.GraphKeys.SAVERS, self._saver)
@@ -126,10 +112,8 @@ class ModelSaver(Callback):
 
     def _before_train(self) -> None:
         self._first_step = self.global_step
-        if self.trainer.is_chief:
-            self._write_meta_graph()
-
-    def _write_meta_graph(self) -> None:
+        if not self.trainer.is_chief:
+            return
         path = os.path.join(self._claim.directory, f"graph-{time.strftime('%m%d-%H%M%S')}.meta")
         keys = (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.TRAINABLE_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES)
         try:
@@ -139,34 +123,6 @@ class ModelSaver(Callback):
             raise CheckpointError(f"cannot write the graph to {path}: {reason_of(error)}") from error
 
     def _trigger(self) -> None:
-        self._save()
-
-    def _after_train(self) -> None:
-        try:
-            # What was not written before is no reason to lose what was trained since.
-            self._background.wait()
-        finally:
-            try:
-                self._save_what_was_interrupted()
-            finally:
-                self._finish_writing()
-
-    def _save_what_was_interrupted(self) -> None:
-        # Without a step there is nothing to save; and some data only have a position when they have begun.
-        if self.trainer.interrupted and self.global_step not in (self._first_step, self._saved_step):
-            self._save()
-
-    def _finish_writing(self) -> None:
-        if not self.trainer.is_chief:
-            return
-        try:
-            self._background.wait()
-        finally:
-            if self._copy is not None:
-                self._copy.close()
-            self._claim.release()
-
-    def _save(self) -> None:
         step = self.global_step
         if self.trainer.is_chief:
             self._write(step)
@@ -174,9 +130,30 @@ class ModelSaver(Callback):
             self._data_states()
         self._saved_step = step
 
+    def _after_train(self) -> None:
+        def save_last() -> None:
+            # Without a step there is nothing to save, and some data have no position before their beginning.
+            if self.trainer.interrupted and self.global_step not in (self._first_step, self._saved_step):
+                self._trigger()
+
+        # Each part runs, whatever error the ones before end with.
+        with contextlib.ExitStack() as stack:
+            if self.trainer.is_chief:
+                stack.callback(self._claim.release)
+                if self._copy is not None:
+                    stack.callback(self._copy.close)
+                stack.callback(self._background.wait)
+            stack.callback(save_last)
+            self._background.wait()
+
     def _write(self, step: int) -> None:
         remembered = self.trainer.prepare_save()
-        states = self._packed_states(step, remembered)
+        data_states = self._data_states()
+        try:
+            state = TrainState(*self._position(), step, remembered, self.trainer.steps_per_epoch)
+            states = pack_states(state, data_states)
+        except TypeError as error:
+            raise self._unwritten(step, error) from error
         copy = self._copy
         if copy is None:
             self._complete(step, states, self.trainer.sess)
@@ -188,16 +165,8 @@ class ModelSaver(Callback):
         copy.copy_from(self.trainer.sess)
         self._background.begin(lambda: self._complete(step, states, copy))
 
-    def _packed_states(self, step: int, remembered: dict[str, Any]) -> PackedStates:
-        data_states = self._data_states()
-        try:
-            state = TrainState(*self._position(), step, remembered, self.trainer.steps_per_epoch)
-            return pack_states(state, data_states)
-        except TypeError as error:
-            raise self._unwritten(step, error) from error
-
     def _complete(self, step: int, states: PackedStates, session: tf.Session) -> None:
-        """Write all that belongs to a checkpoint, the variables last; in a thread where training goes on."""
+        """Write all files of a checkpoint, the variables last; in the thread if asynchronous."""
         prefix = self._series.prefix(step)
         try:
             states.write(prefix)
@@ -212,8 +181,12 @@ class ModelSaver(Callback):
         return CheckpointError(f"cannot write the training state of checkpoint {prefix}: {why}")
 
     def _data_states(self) -> _State:
-        """Return the position in the data, that of each worker if there are several; None if there is none."""
-        state, reason = self._data_state()
+        """Return the position in the data, of each worker if there are several; None if there is none."""
+        source, state, reason = self.trainer.input_source, None, ""
+        try:
+            state = None if source is None else source.data_state()
+        except StatelessError as error:
+            reason = str(error)
         peers = self.trainer.peers
         if peers is not None and peers.size > 1:
             size_bytes = 0 if state is None else len(dumps(state))
@@ -225,28 +198,18 @@ class ModelSaver(Callback):
             self._said_stateless = True
         return state
 
-    def _data_state(self) -> tuple[_State, str]:
-        """Return the position in the data of this process; None if there is none, and why not if that is to be told."""
-        source = self.trainer.input_source
+    def _state_of_all(self, peers: Peers, state: _State, reason: str) -> tuple[_State, str]:
+        """Return the positions of all workers as one; or None and the reason."""
         try:
-            return None if source is None else source.data_state(), ""
-        except StatelessError as error:
-            return None, str(error)
-
-    def _state_of_all(
-        self, peers: Peers, state: dict[str, Any] | None, reason: str
-    ) -> tuple[dict[str, Any] | None, str]:
-        """Return the positions of all workers as one; None, and why, if one has none or was interrupted elsewhere."""
-        try:
-            # One that was not interrupted as the others were does not come.
+            # A worker that was not interrupted like the others does not save.
             limit = _LAST_WAIT_SECS if self.trainer.interrupted else LONG_WAIT_SECS
-            told = peers.gather("the position in the data", [self.global_step, state, reason], timeout_secs=limit)
+            found = peers.gather("the position in the data", [self.global_step, state, reason], timeout_secs=limit)
         except ClusterError as error:
             if not self.trainer.interrupted:
                 raise
             return None, f"not all workers could tell theirs: {error}"
-        steps, states, reasons = zip(*told, strict=True)
-        # Those that each go at their own pace save at different steps, too.
+        steps, states, reasons = zip(*found, strict=True)
+        # Workers without a common pace save at different steps, too.
         if self.trainer.interrupted and len(set(steps)) > 1:
             return None, f"the workers are at different steps: {', '.join(map(str, steps))}"
         lacking = [rank for rank, each in enumerate(states) if each is None]
@@ -256,27 +219,27 @@ class ModelSaver(Callback):
         return workers_state(states), ""
 
     def _position(self) -> tuple[int, int]:
-        """Return the epoch in which a run that resumes begins, and how many of its steps are finished."""
+        """Return the epoch in which a resumed run begins and the number of its finished steps."""
         if self.epoch_num < self.trainer.starting_epoch:
-            # Before the first epoch training stands where it is going to start.
+            # Before the first epoch.
             return self.trainer.starting_epoch, self.trainer.loop.starting_step
         return (self.epoch_num + 1, 0) if self.trainer.loop.is_epoch_over else (self.epoch_num, self.local_step)
 
 
 def claim_checkpoint_dir(callback: Callback, directory: str | os.PathLike[str] | None) -> DirectoryClaim:
-    """Claim the directory for checkpoints, the logger's unless given; it is made if it is not there.
+    """Claim the checkpoint directory, by default the logger's; it is made if missing.
 
     Raises:
         CallbackError: there is none.
         ConfigError: it cannot be used or written, or another process trains in it.
-        RemoteError: it is on remote storage, which cannot be read or written.
+        RemoteError: it is on remote storage that cannot be read or written.
     """
     if directory is None:
         directory = logger.get_logger_dir()
     if directory is None:
         raise CallbackError(
-            f"{callback} wants a checkpoint_dir, or a directory of the logger: give log_dir to TrainConfig or fit, or "
-            "call logger.set_logger_dir"
+            f"{callback} got checkpoint_dir=None: expected a directory; use log_dir of TrainConfig or fit, or "
+            "logger.set_logger_dir"
         )
     if is_remote(directory):
         return DirectoryClaim(_remote.open_directory(str(directory)).path)
@@ -287,7 +250,7 @@ def make_saver(callback: Callback, collections: Sequence[str], **options: Any) -
     """Return a `tf.train.Saver` of all variables in the collections.
 
     Args:
-        callback: who wants it, for the error.
+        callback: the caller, for the error.
         collections: keys of graph collections.
         **options: further arguments of the saver.
 
@@ -296,5 +259,5 @@ def make_saver(callback: Callback, collections: Sequence[str], **options: Any) -
     """
     variables = list({id(v): v for key in collections for v in tf.get_collection(key)}.values())
     if not variables:
-        raise CallbackError(f"{callback} has nothing to save: no variables in the collections {', '.join(collections)}")
+        raise CallbackError(f"{callback} got no variables in {', '.join(collections)}: expected at least one")
     return tf.train.Saver(variables, save_relative_paths=True, **options)

@@ -1,4 +1,4 @@
-"""Threads and processes that run as long as training does."""
+"""Threads and processes that run during a training."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from tpack.errors import CallbackError, WorkerError
 from tpack.utils import logger
 from tpack.utils.child_process import cause_of_death
 from tpack.utils.concurrency import start_proc_mask_signal
-from tpack.utils.validation import check_arguments
+from tpack.utils.validation import check_arguments, mismatch
 
 Startable: TypeAlias = mp.process.BaseProcess | threading.Thread
 
 JOIN_TIMEOUT_SECS = 5.0
-"""How long the end of training waits for each of them."""
+"""Timeout for each of them at the end of training."""
 
 
 @check_arguments
 class StartProcOrThread(Callback):
     """Start threads and processes before training, and stop them after it.
 
-    When one of them fails, a thread with an exception or a process with an exit code, training ends with an error that
-    names it: a step that waits for what it was to give would wait for ever.
+    A thread that ends with an exception, or a process with an exit code, ends training with an error that names it; a
+    step could wait forever for its data.
 
     Args:
         startable: a process, a thread, or a list of them.
         stop_at_last: after training, call ``stop()`` of threads and ``terminate()`` of processes, and wait a few
-            seconds for them. A thread without ``stop()`` is left alone, which a line in the log says.
+            seconds. A thread without ``stop()`` is left running, with a warning.
 
     Raises:
         CallbackError: something in ``startable`` is neither a process nor a thread.
@@ -46,7 +46,7 @@ class StartProcOrThread(Callback):
         self._members: list[Startable] = list(startable) if isinstance(startable, (list, tuple)) else [startable]
         for member in self._members:
             if not isinstance(member, (mp.process.BaseProcess, threading.Thread)):
-                raise CallbackError(f"StartProcOrThread wants processes and threads, got {member!r}")
+                raise CallbackError(mismatch(self, "startable", member, "processes and threads"))
         self._stops = stop_at_last
         self._started: list[Startable] = []
         self._watchers: list[threading.Thread] = []
@@ -61,13 +61,12 @@ class StartProcOrThread(Callback):
                 watcher.start()
                 self._watchers.append(watcher)
             else:
-                # On the instance, as what a subclass or the argument ``target`` says is its own affair.
+                # On the instance: it covers both a subclass's run() and the argument ``target``.
                 member.__dict__["run"] = functools.partial(self._run_watched, member, member.run)
                 member.start()
             self._started.append(member)
 
     def _run_watched(self, thread: threading.Thread, run: Callable[[], None]) -> None:
-        """Run a thread, and end training if it fails."""
         try:
             run()
         except BaseException as error:
@@ -75,9 +74,8 @@ class StartProcOrThread(Callback):
             raise
 
     def _watch_process(self, process: mp.process.BaseProcess) -> None:
-        """Wait for the end of a process, and end training if it failed."""
         connection.wait([process.sentinel])
-        # A process that ends closes what it has open, the sentinel too, before the kernel knows its exit code.
+        # The sentinel closes before the kernel knows the exit code.
         process.join()
         if process.exitcode:
             self._end_training(f"the process {process.name!r} {cause_of_death(process.exitcode)}", None)
@@ -94,7 +92,7 @@ class StartProcOrThread(Callback):
             return
         started, self._started = self._started, []
         stopped = [member for member in started if _ask_to_end(member)]
-        # Of two threads that ask for the end of a process, the kernel tells only one; the other takes it for alive.
+        # The kernel reports the end of a process to one thread only; another one would take it for alive.
         watchers, self._watchers = self._watchers, []
         for watcher in watchers:
             watcher.join(JOIN_TIMEOUT_SECS)

@@ -1,4 +1,4 @@
-"""End training before its last epoch: when it does not get better any more, or when its time is over."""
+"""End training before its last epoch: when it stops improving, or when its time is over."""
 
 from __future__ import annotations
 
@@ -10,41 +10,37 @@ import time
 from tpack.callbacks.base import Callback, WithSteps
 from tpack.callbacks.stat_history import Direction, StatisticReader, former_values
 from tpack.errors import ConfigError, StopTraining
-from tpack.utils.validation import check_arguments, check_choice, check_count, check_number, check_text
+from tpack.utils.validation import check_arguments, check_choice, check_count, check_number, check_text, mismatch
 
 MODES = ("min", "max")
 
 
 @check_arguments
 class EarlyStopping(Callback):
-    """Stop training when a statistic has not improved for some time.
+    """Stop training when a statistic has stopped improving.
 
-    It is triggered after the callbacks that report statistics, and does nothing when the statistic got no new value.
-    Everything else of that epoch is still done, so that it is saved and reported. NaN is no improvement.
-
-    A resumed run counts what a former run reported in ``stats.json`` of the logger's directory, so that it stops when
-    it would have stopped without the interruption. To keep the best weights and not the last ones, use `MinSaver` or
-    `MaxSaver` beside it.
+    It is triggered after the callbacks that report, and does nothing without a new value; the rest of the epoch is
+    still done and saved. NaN is not an improvement. A resumed run counts the values of former runs in ``stats.json`` of
+    the logger's directory, and stops as without an interruption. To keep the best weights, add `MinSaver` or
+    `MaxSaver`.
 
     Args:
         monitor: the statistic.
-        patience: this many values in a row without an improvement end training; 0 means the same as 1.
-        mode: ``"min"`` if the statistic is better when it is smaller, ``"max"`` if it is when it is larger. It need not
-            be given where the name says it: an accuracy, a score and the like are better when larger, a loss, an error
-            and the like when smaller. The log says which it is.
-        min_delta: a value that is better by no more than this is no improvement.
-        baseline: values that are not better than this are no improvement either.
-        start_from_epoch: leave out what is reported before this epoch.
+        patience: this many values in a row without an improvement end training; 0 means 1.
+        mode: ``"min"`` or ``"max"``, the better direction. By default the name decides: accuracies and scores are
+            better when larger, losses and errors when smaller. The log tells which.
+        min_delta: a value must be better by more than this.
+        baseline: values must be better than this too.
+        start_from_epoch: ignore earlier epochs.
 
     Raises:
-        ConfigError: an argument is no such thing, a number is negative or NaN, or the mode is not given and the name
-            does not say it.
+        ConfigError: an argument is invalid, or the mode is not given and the name is not clear.
 
     Example:
         ``EarlyStopping("validation_error", patience=5)``
 
     Source:
-        The callback of this name in Keras, which does not know of a resumption.
+        The callback of this name in Keras, which ignores resumptions.
     """
 
     reads_statistics = True
@@ -64,8 +60,8 @@ class EarlyStopping(Callback):
         given = None if mode is None else check_choice(self, "mode", mode, MODES)
         self._min_delta = check_number(self, "min_delta", min_delta, 0)
         self._first_epoch = check_count(self, "start_from_epoch", start_from_epoch, 0)
-        self._direction = Direction(self, monitor, given, "give mode='min' or mode='max'")
-        # The best value so far, and the baseline, as numbers of which the smaller is the better.
+        self._direction = Direction(self, monitor, given)
+        # The best value so far and the baseline, signed so that smaller is better.
         self._best = math.inf
         self._baseline = math.inf
         if baseline is not None:
@@ -92,7 +88,7 @@ class EarlyStopping(Callback):
             )
 
     def _after_train(self) -> None:
-        self._statistic.tell_if_none_came()
+        self._statistic.warn_if_never_reported()
 
     def _take(self, value: float) -> None:
         number = self._direction.sign * value
@@ -111,18 +107,17 @@ class EarlyStopping(Callback):
 
 @check_arguments
 class MaxTime(Callback):
-    """End training in order when its time is over, after the step that is being made, and save what was trained.
+    """End training when its time is over, after the current step, and save it, for jobs with a time limit.
 
-    It is for jobs whose time a scheduler limits, and ends as a signal would: `ModelSaver` saves, and a run with
-    `AutoResumeTrainConfig` goes on where this one ended, in the middle of an epoch. The process then ends with code 0.
+    It ends like a signal: `ModelSaver` saves, the process ends with code 0, and a run with `AutoResumeTrainConfig`
+    continues, even in the middle of an epoch.
 
     Args:
-        limit: how long, counted from when the callback is made: ``"hours:minutes:seconds"`` or
-            ``"days-hours:minutes:seconds"``, as Slurm writes them, a ``timedelta``, or seconds. Leave the job some time
-            to save and to end.
+        limit: time from the callback's construction: ``"hours:minutes:seconds"`` or ``"days-hours:minutes:seconds"``,
+            as in Slurm, a ``timedelta``, or seconds. Leave time for saving.
 
     Raises:
-        ConfigError: It is no time, or not positive.
+        ConfigError: It is not a time, or not positive.
 
     Example:
         ``MaxTime("11:30:00")`` in a job of twelve hours
@@ -131,7 +126,14 @@ class MaxTime(Callback):
     _chief_only = False
 
     def __init__(self, limit: str | float | datetime.timedelta) -> None:
-        self.limit_secs = _seconds(limit)
+        if isinstance(limit, str):
+            parts = re.fullmatch(r"(?:(\d+)-)?(\d+):([0-5]?\d):([0-5]?\d)", limit.strip())
+            if parts is None:
+                raise ConfigError(mismatch(self, "limit", limit, "'hours:minutes:seconds', such as '11:30:00'"))
+            days, hours, minutes, seconds = (int(part or 0) for part in parts.groups())
+            limit = datetime.timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        secs = limit.total_seconds() if isinstance(limit, datetime.timedelta) else limit
+        self.limit_secs = check_number(self, "limit", secs, 0, is_low_allowed=False)
         self._deadline = time.monotonic() + self.limit_secs
 
     def _trigger_step(self) -> None:
@@ -141,15 +143,3 @@ class MaxTime(Callback):
 
     def _with_several_steps(self) -> WithSteps:
         return WithSteps()
-
-
-def _seconds(limit: str | float | datetime.timedelta) -> float:
-    """Return a limit in seconds."""
-    if isinstance(limit, str):
-        parts = re.fullmatch(r"(?:(\d+)-)?(\d+):([0-5]?\d):([0-5]?\d)", limit.strip())
-        if parts is None:
-            raise ConfigError(f"MaxTime got limit={limit!r}: expected 'hours:minutes:seconds', such as '11:30:00'")
-        days, hours, minutes, seconds = (int(part or 0) for part in parts.groups())
-        limit = datetime.timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
-    secs = limit.total_seconds() if isinstance(limit, datetime.timedelta) else limit
-    return check_number("MaxTime", "limit", secs, 0, is_low_allowed=False)

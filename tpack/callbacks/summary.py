@@ -21,13 +21,12 @@ def MergeAllSummaries(  # noqa: N802 (scripts use it like a class)
 ) -> Callback:
     """Make a callback that evaluates all summaries of a collection.
 
-    Summaries of what the updates of a step change, which are moving averages and parameters, are evaluated when the
-    step is over.
+    Summaries of moving averages and parameters, which steps change, are evaluated after the step.
 
     Args:
-        period: evaluate every so many steps of an epoch, and in any case at the end of each epoch; 0 for only then.
-        run_alone: evaluate them in a run of their own rather than with a training step. Such a run takes another
-            batch of data where the summaries depend on it, and fails where data are fed.
+        period: evaluate every this many steps of an epoch, and always at its end; 0 for only then.
+        run_alone: evaluate in a separate run, not with a training step. Such a run takes another batch of data if the
+            summaries depend on data, and fails if data are fed.
         key: the collection; `tf.GraphKeys.SUMMARIES` unless given.
 
     Raises:
@@ -39,7 +38,7 @@ def MergeAllSummaries(  # noqa: N802 (scripts use it like a class)
 
 
 class _SummariesWithStep(Callback):
-    """Fetch the merged summaries together with a training step, and those of what steps change after it."""
+    """The merged summaries fetched with a training step; those of values that steps change are fetched after it."""
 
     def __init__(self, period: int, key: str) -> None:
         self._period = period
@@ -59,7 +58,7 @@ class _SummariesWithStep(Callback):
         self._state_fetch = _merge([summary for summary in summaries if id(summary) in after_step])
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.Tensor | None:
-        # It is asked at each step, so it looks no further than it must.
+        # On the hot path of each step.
         loop, period = self._loop, self._period
         coming = loop.local_step + loop.num_coming
         if coming != loop.steps_per_epoch and (not period or coming % period):
@@ -76,7 +75,7 @@ class _SummariesWithStep(Callback):
         return WithSteps(last=wanted, steps_left=lambda: _steps_left(self.local_step, self._period))
 
     def _trigger_step(self) -> None:
-        # The step is counted by now, so that the summary carries the number of the step that made it.
+        # After counting, so that the summary carries the number of its own step.
         if self._is_due:
             pending, self._pending, self._is_due = self._pending, None, False
             if pending is not None:
@@ -84,7 +83,7 @@ class _SummariesWithStep(Callback):
             self._put_state()
 
     def _trigger_epoch(self) -> None:
-        # A run that resumes at the very end of an epoch has made no step of it.
+        # A run that resumes at the end of an epoch has made no step.
         if self._last_step != self.global_step:
             self._put_state()
 
@@ -98,7 +97,7 @@ class _SummariesWithStep(Callback):
 
 
 class _SummariesAlone(Callback):
-    """Evaluate the merged summaries in a run of their own."""
+    """The merged summaries in a separate run."""
 
     def __init__(self, period: int, key: str) -> None:
         self._period = period
@@ -122,10 +121,8 @@ class _SummariesAlone(Callback):
             self.trainer.monitors.put_summary(self.trainer.sess.run(self._fetch))
 
     def implements(self, hook: str) -> bool:
-        """Tell whether ``hook`` does anything; without a period nothing is to be done after a step."""
-        if hook == "trigger_step":
-            return self._period > 0
-        return super().implements(hook)
+        """Tell whether ``hook`` does anything; without a period a step costs nothing."""
+        return self._period > 0 if hook == "trigger_step" else super().implements(hook)
 
     def __str__(self) -> str:
         return "MergeAllSummaries"

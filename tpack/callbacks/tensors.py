@@ -1,4 +1,4 @@
-"""Look at the values of tensors: give them to a function, log them, or write them to files, as arrays or as images."""
+"""Values of tensors passed to a function, logged, or written to files as arrays or images."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from tpack.utils.validation import check_arguments, check_number, check_text
 
 @check_arguments
 class ProcessTensors(Callback):
-    """Fetch tensors together with every step and give their values to a function.
+    """Fetch tensors with every step and pass their values to a function.
 
-    Wrap it in `PeriodicCallback` or `EnableCallbackIf` to look at some of the steps only.
+    Wrap it in `PeriodicCallback` or `EnableCallbackIf` to choose steps.
 
     Args:
         names: names of tensors, in the graph or in the first training tower.
         fn: called with one positional argument for each name.
 
     Raises:
-        WrongTypeError: ``names`` is no list of text, or ``fn`` is no function.
+        WrongTypeError: ``names`` is not a list of text, or ``fn`` not a function.
     """
 
     def __init__(self, names: Sequence[str], fn: Callable[..., object]) -> None:
@@ -51,17 +51,17 @@ class ProcessTensors(Callback):
 class DumpTensors(ProcessTensors):
     """Write tensors to ``DumpTensor-<global step>.npz`` in the logger's directory after every step.
 
-    The names are the keys: ``dict(numpy.load(path))`` gives the arrays back.
+    The names are the keys: ``dict(numpy.load(path))`` reads the arrays.
 
     Args:
         names: names of tensors, in the graph or in the first training tower.
 
     Raises:
-        WrongTypeError: ``names`` is no list of text.
+        WrongTypeError: ``names`` is not a list of text.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
-        super().__init__(names, self._note)
+        super().__init__(names, lambda *values: setattr(self, "_values", values))
         self._values: tuple[np.ndarray, ...] | None = None
         self._dir = ""
 
@@ -69,11 +69,8 @@ class DumpTensors(ProcessTensors):
         super()._setup_graph()
         self._dir = _require_logger_dir(self)
 
-    def _note(self, *values: np.ndarray) -> None:
-        self._values = values
-
     def _trigger_step(self) -> None:
-        # The step is counted by now, so that the file carries the number of the step that made the values.
+        # After counting, so that the file carries the number of its own step.
         if self._values is not None:
             arrays: dict[str, Any] = dict(zip(self._names, self._values, strict=True))
             self._values = None
@@ -86,13 +83,13 @@ DumpTensor = DumpTensors
 
 @check_arguments
 class TensorPrinter(ProcessTensors):
-    """Log tensors after every step; numpy shortens those with many elements.
+    """Log tensors after every step; numpy shortens large ones.
 
     Args:
         names: names of tensors, in the graph or in the first training tower.
 
     Raises:
-        WrongTypeError: ``names`` is no list of text.
+        WrongTypeError: ``names`` is not a list of text.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -107,21 +104,20 @@ class TensorPrinter(ProcessTensors):
 class DumpTensorAsImage(Callback):
     """Evaluate a tensor when triggered and write it as images to the logger's directory.
 
-    It is evaluated in a run of its own. This suits tensors made of variables, such as filters. A tensor that depends on
-    data takes a batch away from training, and fails where data are fed.
-
-    A file is called ``<prefix>-ep<epoch>.png``, or ``<prefix>-ep<epoch>-<number>.png`` if there are several images.
-    Unlike tensorpack, which takes channels in OpenCV's order, three channels are red, green and blue.
+    It is evaluated in a separate run, for tensors made of variables, such as filters: a tensor that depends on data
+    takes a batch from training, and fails if data are fed. Files are called ``<prefix>-ep<epoch>.png``, or
+    ``<prefix>-ep<epoch>-<number>.png`` for several images. Three channels are red, green and blue, unlike in
+    tensorpack.
 
     Args:
         tensor_name: name of a tensor, in the graph or in the first training tower.
-        prefix: how file names begin; the tensor's name unless given.
-        map_func: makes an image, a batch of images or a list of images of the tensor's value.
-        scale: values are multiplied by it, and what is then outside of 0 to 255 is cut off.
+        prefix: the beginning of file names; the tensor's name unless given.
+        map_func: makes an image, a batch or a list of images of the tensor's value.
+        scale: factor of the values, which are then clipped to 0 to 255.
 
     Shapes:
-        An image is [height, width] or [height, width, channels] with 1, 3 or 4 channels, a batch one dimension more
-        than the latter.
+        An image is [height, width] or [height, width, channels] with 1, 3 or 4 channels; a batch is [batch, height,
+        width, channels].
     """
 
     def __init__(
@@ -156,8 +152,8 @@ class DumpTensorAsImage(Callback):
         pixels = image[:, :, np.newaxis] if image.ndim == 2 else image
         if pixels.ndim != 3 or pixels.shape[2] not in (1, 3, 4):
             raise CallbackError(
-                f"{self} wants images of shape (H, W), (H, W, 1), (H, W, 3) or (H, W, 4), got {image.shape}: give a "
-                "map_func that makes one"
+                f"{self} got an image of shape {image.shape}: expected (H, W), (H, W, 1), (H, W, 3) or (H, W, 4); use "
+                "map_func"
             )
         scaled = np.clip(np.rint(pixels.astype(np.float64) * self._scale), 0, 255).astype(np.uint8)
         path = os.path.join(self._dir, f"{self._prefix}-ep{self.epoch_num:03d}{suffix}.png")
@@ -169,11 +165,11 @@ class DumpTensorAsImage(Callback):
 
 
 class DumpParamAsImage(DumpTensorAsImage):
-    """Write a parameter as images: `DumpTensorAsImage` under the name that some scripts use."""
+    """`DumpTensorAsImage` under the name that some scripts use."""
 
 
 def _require_logger_dir(callback: Callback) -> str:
     directory = logger.get_logger_dir()
     if directory is None:
-        raise CallbackError(f"{callback} writes into the logger's directory, and none is set (logger.set_logger_dir)")
+        raise CallbackError(f"{callback} got no logger directory: expected one; use logger.set_logger_dir")
     return directory

@@ -1,4 +1,4 @@
-"""When a callback acts: every so many steps or epochs, or while a condition holds."""
+"""Conditions for callbacks: every k steps or epochs, or a predicate."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tpack.utils.validation import check_arguments, check_count
 
 @check_arguments
 class PeriodicTrigger(ProxyCallback):
-    """Call `trigger()` of a callback every k steps, every k epochs, or both; its other hooks are called as ever.
+    """Call `trigger()` of a callback every k steps, every k epochs, or both; its other hooks are unchanged.
 
-    At a step that is due both as a step and as the end of an epoch, the callback is triggered once.
+    If a step is due both as a step and as the end of an epoch, the callback is triggered once.
 
     Args:
         triggerable: a callback that overrides `_trigger`.
@@ -27,8 +27,8 @@ class PeriodicTrigger(ProxyCallback):
         before_train: trigger also in ``before_train``.
 
     Raises:
-        ConfigError: there is no time at which to trigger, or a period is not a positive integer.
-        CallbackError: ``triggerable`` does not override `_trigger`, so that triggering it would do nothing.
+        ConfigError: no time to trigger is given, or a period is not a positive integer.
+        CallbackError: ``triggerable`` does not override `_trigger`.
     """
 
     def __init__(
@@ -40,12 +40,11 @@ class PeriodicTrigger(ProxyCallback):
     ) -> None:
         super().__init__(triggerable)
         if not triggerable.implements("trigger"):
-            raise CallbackError(f"PeriodicTrigger calls trigger(), and {triggerable} does not override _trigger")
-        _check_periods(self, every_k_steps=every_k_steps, every_k_epochs=every_k_epochs)
+            raise CallbackError(f"PeriodicTrigger got {triggerable}: expected a callback that overrides _trigger")
         if every_k_steps is None and every_k_epochs is None and not before_train:
-            raise ConfigError("PeriodicTrigger wants every_k_steps, every_k_epochs or before_train, got none of them")
-        self._every_k_steps = every_k_steps
-        self._every_k_epochs = every_k_epochs
+            raise ConfigError("PeriodicTrigger got no period: expected every_k_steps, every_k_epochs or before_train")
+        self._every_k_steps = _checked_period(self, "every_k_steps", every_k_steps)
+        self._every_k_epochs = _checked_period(self, "every_k_epochs", every_k_epochs)
         self._triggers_before_train = before_train
         self._step_of_last_trigger = -1
 
@@ -66,17 +65,15 @@ class PeriodicTrigger(ProxyCallback):
         if inner is None or self._every_k_steps is None:
             return inner
         period, others = self._every_k_steps, inner.steps_left
-        return replace(
-            inner,
-            steps_left=lambda: min(period - self.global_step % period, others() if others else period),
-        )
+        left = lambda: min(period - self.global_step % period, others() if others else period)  # noqa: E731
+        return replace(inner, steps_left=left)
 
     def _trigger_epoch(self) -> None:
         if _is_due(self.epoch_num, self._every_k_epochs) and self._step_of_last_trigger != self.global_step:
             self.cb.trigger()
 
     def implements(self, hook: str) -> bool:
-        """Tell whether ``hook`` does anything; without `every_k_steps` a step costs what the inner callback costs."""
+        """Tell whether ``hook`` does anything; without `every_k_steps` steps cost what the inner callback costs."""
         if hook == "trigger_step":
             return self._every_k_steps is not None or self.cb.implements(hook)
         return hook == "trigger_epoch" or super().implements(hook)
@@ -87,14 +84,14 @@ class PeriodicTrigger(ProxyCallback):
 
 @check_arguments
 class EnableCallbackIf(ProxyCallback):
-    """Call a callback's hooks of steps and epochs only while a condition holds.
+    """Call a callback's step and epoch hooks only while a condition holds.
 
-    `setup_graph`, `before_train`, `after_train` and an explicit `trigger()` are not affected. The condition is asked
-    once a run, in `before_run`, and the answer holds for that run's `after_run` and `trigger_step` too.
+    `setup_graph`, `before_train`, `after_train` and an explicit `trigger()` are always forwarded. The condition is
+    evaluated once a run, in `before_run`, for that run's `after_run` and `trigger_step` too.
 
     Args:
         callback: any callback.
-        pred: called with this object, says whether to go on.
+        pred: called with this object; True enables the callback.
     """
 
     def __init__(self, callback: Callback, pred: Callable[[Any], bool]) -> None:
@@ -119,8 +116,7 @@ class EnableCallbackIf(ProxyCallback):
             self.cb.after_run(ctx, values)
 
     def _trigger_step(self) -> None:
-        enabled = self._enabled if self._takes_part_in_runs else self._pred(self)
-        if enabled:
+        if self._enabled if self._takes_part_in_runs else self._pred(self):
             self.cb.trigger_step()
 
     def _after_epoch(self) -> None:
@@ -136,7 +132,7 @@ class EnableCallbackIf(ProxyCallback):
             self.cb.before_save()
 
     def implements(self, hook: str) -> bool:
-        """Tell whether the inner callback does anything in ``hook``, or needs the condition that is asked there."""
+        """Tell whether ``hook`` is needed by the inner callback, or to evaluate the condition."""
         return self._takes_part_in_runs if hook == "before_run" else self.cb.implements(hook)
 
     def __str__(self) -> str:
@@ -145,39 +141,39 @@ class EnableCallbackIf(ProxyCallback):
 
 @check_arguments
 class PeriodicCallback(EnableCallbackIf):
-    """Call a callback's hooks of steps and epochs only in every k-th step or epoch.
+    """Call a callback's step and epoch hooks only in every k-th step or epoch.
 
     Args:
         callback: any callback.
         every_k_steps: enabled for the steps that bring `global_step` to a multiple of it.
-        every_k_epochs: enabled for all of each epoch whose number is a multiple of it.
+        every_k_epochs: enabled during epochs whose number is a multiple of it.
 
     Raises:
         ConfigError: neither period is given, or one is not a positive integer.
     """
 
     def __init__(self, callback: Callback, every_k_steps: int | None = None, every_k_epochs: int | None = None) -> None:
-        _check_periods(self, every_k_steps=every_k_steps, every_k_epochs=every_k_epochs)
         if every_k_steps is None and every_k_epochs is None:
-            raise ConfigError("PeriodicCallback wants every_k_steps or every_k_epochs, got neither")
+            raise ConfigError("PeriodicCallback got no period: expected every_k_steps or every_k_epochs")
         super().__init__(callback, PeriodicCallback.predicate)
-        self._every_k_steps = every_k_steps
-        self._every_k_epochs = every_k_epochs
+        self._every_k_steps = _checked_period(self, "every_k_steps", every_k_steps)
+        self._every_k_epochs = _checked_period(self, "every_k_epochs", every_k_epochs)
 
     def predicate(self) -> bool:
-        """Tell whether the current step or epoch is one of those in which the callback is enabled."""
-        return _is_due(self.epoch_num, self._every_k_epochs) or _is_due(self.global_step, self._every_k_steps)
+        """Tell whether the callback is enabled in the current step or epoch."""
+        return self._is_enabled_at(self.global_step)
 
     def _is_enabled_for_coming_step(self) -> bool:
-        # The step that is about to run is not counted yet.
-        return _is_due(self.epoch_num, self._every_k_epochs) or _is_due(self.global_step + 1, self._every_k_steps)
+        # The coming step is not counted yet.
+        return self._is_enabled_at(self.global_step + 1)
+
+    def _is_enabled_at(self, step: int) -> bool:
+        return _is_due(self.epoch_num, self._every_k_epochs) or _is_due(step, self._every_k_steps)
 
 
 def _is_due(number: int, period: int | None) -> bool:
     return period is not None and number % period == 0
 
 
-def _check_periods(owner: Callback, **periods: int | None) -> None:
-    for name, period in periods.items():
-        if period is not None:
-            check_count(owner, name, period)
+def _checked_period(owner: Callback, name: str, period: int | None) -> int | None:
+    return None if period is None else check_count(owner, name, period)

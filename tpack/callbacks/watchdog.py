@@ -1,8 +1,7 @@
-"""An end, with an explanation, to a training that hangs.
+"""End a training that hangs, with an explanation.
 
-TensorFlow does not tell which operations of a run are still to come. But few kinds of operations wait at all, and for
-those that wait for a queue its size says whether they do. With that, and with where every thread of the process is, a
-`Watchdog` names what a step waits for.
+TensorFlow does not report pending operations, but few kinds of operations wait, and a queue's size shows whether its
+readers do. With that and the stack of every thread, `Watchdog` names what a step waits for.
 """
 
 from __future__ import annotations
@@ -17,42 +16,39 @@ from dataclasses import dataclass
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback, WithSteps
-from tpack.errors import CallbackError, ConfigError, StepTimeoutError
+from tpack.errors import CallbackError, StepTimeoutError
 from tpack.graph_copy import op_kinds
 from tpack.tfutils.dependency import ancestors
 from tpack.types import Interruption
 from tpack.utils import logger
 from tpack.utils.process_exit import exit_now
-from tpack.utils.validation import check_arguments, check_count
+from tpack.utils.validation import check_arguments, check_count, check_number
 
 _EXIT_CODE = 70
-"""What `sysexits.h` calls an internal software error."""
+"""Internal software error, as in `sysexits.h`."""
 
 _JOIN_TIMEOUT_SECS = 5.0
-"""How long the end of training waits for the thread, which may be about to close the session."""
+"""Timeout for the thread at the end of training; it may be closing the session."""
 
 _ASK_TIMEOUT_MS = 2000
-"""How long to wait for the sizes of queues from a session that may be stuck altogether."""
+"""Timeout for the queues' sizes; the session may be stuck."""
 
 
 @check_arguments
 class Watchdog(Callback):
     """End training with a `StepTimeoutError` when no step has ended for some time.
 
-    Where every thread is, how full the queues are and which operation waits are logged first, and the error names the
-    operation and the queue. Then the session is closed, so that a step that waits in TensorFlow returns; one that waits
-    in Python, for example in the dataflow of a `FeedInput`, is interrupted.
+    The stacks of all threads, the sizes of queues and the waiting operation are logged first; the error names operation
+    and queue. Then a step that waits in TensorFlow ends with the session, which is closed, and a step that waits in
+    Python, such as in the dataflow of a `FeedInput`, is interrupted. Python code inside an operation, as in
+    ``tf.py_func`` or behind a `TFDatasetInput`, cannot be interrupted: the process then ends with exit code 70.
 
-    The time between epochs does not count. What callbacks do after a step does: if some of them evaluate the model
-    every so many steps, ``timeout_secs`` must be longer than that takes. It costs a step one look at the clock.
-
-    Python code that waits inside of an operation, as in ``tf.py_func`` or in a dataflow behind a `TFDatasetInput`, can
-    be interrupted by nobody. The process is then ended with exit code 70, without any more ado.
+    Time between epochs does not count; callbacks after a step do, so ``timeout_secs`` must exceed an evaluation between
+    steps. A step pays one look at the clock.
 
     Args:
-        timeout_secs: how long to wait for the end of a step.
-        kill_after_secs: how long a step that is broken off may take to come back before the process is ended; None for
-            ever.
+        timeout_secs: the time limit of a step.
+        kill_after_secs: the time limit of an interrupted step before the process is ended; None for no limit.
 
     Raises:
         ConfigError: a number of seconds is not positive.
@@ -62,12 +58,9 @@ class Watchdog(Callback):
     _chief_only = False
 
     def __init__(self, timeout_secs: float, *, kill_after_secs: float | None = 60.0) -> None:
-        if timeout_secs <= 0 or (kill_after_secs is not None and kill_after_secs <= 0):
-            raise ConfigError(
-                f"Watchdog wants positive numbers of seconds, got timeout_secs={timeout_secs} and "
-                f"kill_after_secs={kill_after_secs}"
-            )
-        self._timeout_secs = timeout_secs
+        self._timeout_secs = check_number(self, "timeout_secs", timeout_secs, 0, is_low_allowed=False)
+        if kill_after_secs is not None:
+            check_number(self, "kill_after_secs", kill_after_secs, 0, is_low_allowed=False)
         self._kill_after_secs = kill_after_secs
         self._waiting: _WaitingOps | None = None
         self._is_watching = False
@@ -81,7 +74,7 @@ class Watchdog(Callback):
     def _before_train(self) -> None:
         interruption = self.trainer.interruption
         if interruption is None:
-            raise CallbackError(f"{self} breaks off steps by the trainer's interruption, which its main_loop() makes")
+            raise CallbackError(f"{self} got a trainer without interruption: expected a trainer whose main_loop() runs")
         self._thread = threading.Thread(target=self._watch, args=(interruption,), name="Watchdog", daemon=True)
         self._thread.start()
 
@@ -93,7 +86,7 @@ class Watchdog(Callback):
         self._last_sign = time.monotonic()
 
     def _with_several_steps(self) -> WithSteps:
-        # A run of several steps is what has to end in time.
+        # The timeout then holds for a run of several steps.
         return WithSteps()
 
     def _after_epoch(self) -> None:
@@ -112,13 +105,10 @@ class Watchdog(Callback):
                 return
 
     def _secs_left(self) -> float:
-        """Return how long to wait before looking again; nothing is left when no step has ended for too long."""
-        if not self._is_watching:
-            return self._timeout_secs
-        return self._last_sign + self._timeout_secs - time.monotonic()
+        return self._timeout_secs + (self._last_sign - time.monotonic() if self._is_watching else 0)
 
     def _end_training(self, interruption: Interruption) -> bool:
-        """Explain and break off the step, unless it ends meanwhile; return whether that was done."""
+        """Explain and interrupt the step; return False if it ends meanwhile."""
         trainer = self.trainer
         logger.error(f"No step has ended for {self._timeout_secs:g} seconds. This is where the threads are:")
         logger.error(_format_thread_stacks())
@@ -132,7 +122,7 @@ class Watchdog(Callback):
         )
         logger.error(f"The step is broken off: {error}")
         if self._kill_after_secs is not None:
-            # A thread of its own: closing a session can hang, too.
+            # In a thread, since closing a session can hang, too.
             args, name = (interruption, self._kill_after_secs), "Watchdog's last resort"
             threading.Thread(target=_end_process_if_stuck, args=args, name=name, daemon=True).start()
         interruption.fail(error)
@@ -140,7 +130,7 @@ class Watchdog(Callback):
 
     def _find_reason(self) -> str:
         if self._waiting is None:
-            return "nothing is known of its operations"
+            return "its operations are unknown"
         try:
             states = self._waiting.ask(self.trainer.sess)
         except (tf.errors.OpError, RuntimeError) as error:
@@ -154,14 +144,14 @@ class Watchdog(Callback):
 class SessionRunTimeout(Callback):
     """End training with a `StepTimeoutError` when a step takes too long.
 
-    It costs a step nothing. It sees only what runs in the session, and does not tell what the step waited for: for that
-    there is `Watchdog`.
+    It costs a step nothing, but covers only the session's run and does not name the waiting operation, as `Watchdog`
+    does.
 
     Args:
-        timeout_in_ms: how long a step may take.
+        timeout_in_ms: the time limit of a step.
 
     Raises:
-        ConfigError: ``timeout_in_ms`` is no positive integer.
+        ConfigError: ``timeout_in_ms`` is not a positive integer.
     """
 
     _chief_only = False
@@ -181,13 +171,7 @@ def _end_process_if_stuck(interruption: Interruption, timeout_secs: float) -> No
 
 @dataclass(frozen=True)
 class _QueueState:
-    """One queue at one moment.
-
-    Attributes:
-        name: the queue's operation.
-        size: how many elements it holds.
-        takers: names of the operations that dequeue from it.
-    """
+    """One queue at one moment: its operation, its number of elements, and its dequeue operations."""
 
     name: str
     size: int
@@ -195,30 +179,24 @@ class _QueueState:
 
 
 class _WaitingOps:
-    """Knows the queues of a graph and the operations of a step that may wait.
-
-    Args:
-        graph: the graph, to which an operation is added for each queue.
-        targets: what a step runs.
-    """
+    """The queues of a graph, which get an operation for their size, and a step's operations that may wait."""
 
     def __init__(self, graph: tf.Graph, targets: Sequence[tf.Operation | tf.Tensor]) -> None:
         needed = ancestors(targets)
         queues = [op for op in graph.get_operations() if op.type in op_kinds.QUEUES]
         self._names = [op.name for op in queues]
-        self._sizes = [_size_of(op) for op in queues]
-        self._takers = [_takers_of(op, needed) for op in queues]
+        self._sizes = []
+        self._takers: list[tuple[str, ...]] = []
+        for queue in queues:
+            with tf.device(queue.device or None):
+                self._sizes.append(tf.raw_ops.QueueSizeV2(handle=queue.outputs[0]))
+            takers = [op for op in queue.outputs[0].consumers() if op.type in op_kinds.DEQUEUES]
+            # The step's own dequeue operations, or else all.
+            self._takers.append(tuple(op.name for op in takers if op in needed) or tuple(op.name for op in takers))
         self._others = sorted(f"{op.name} ({op.type})" for op in needed if op.type in op_kinds.WAITING)
 
     def ask(self, session: tf.Session) -> list[_QueueState]:
-        """Return the state of each queue.
-
-        Args:
-            session: may be in the middle of a step.
-
-        Raises:
-            tf.errors.OpError: the session does not answer.
-        """
+        """Return the state of each queue; ``tf.errors.OpError`` if the session, in its step, does not answer."""
         if not self._sizes:
             return []
         sizes = session.run(self._sizes, options=tf.RunOptions(timeout_in_ms=_ASK_TIMEOUT_MS))
@@ -228,7 +206,7 @@ class _WaitingOps:
         ]
 
     def explain(self, states: Sequence[_QueueState]) -> str:
-        """Return what a step that does not end waits for, as far as it can be known."""
+        """Return what an endless step waits for, as far as known."""
         empty = [state for state in states if state.size == 0 and state.takers]
         if empty:
             return "; ".join(f"operation {', '.join(s.takers)} waits for data: queue {s.name} is empty" for s in empty)
@@ -237,32 +215,13 @@ class _WaitingOps:
         return "no operation of the step is known to wait, see where the threads are"
 
 
-def _size_of(queue: tf.Operation) -> tf.Tensor:
-    with tf.device(queue.device or None):
-        return tf.raw_ops.QueueSizeV2(handle=queue.outputs[0])
-
-
-def _takers_of(queue: tf.Operation, needed: set[tf.Operation]) -> tuple[str, ...]:
-    """Return who takes from a queue, of those that a step needs if it needs one."""
-    takers = [op for op in queue.outputs[0].consumers() if op.type in op_kinds.DEQUEUES]
-    return tuple(op.name for op in takers if op in needed) or tuple(op.name for op in takers)
-
-
 def _format_thread_stacks() -> str:
-    """Return the stack of each thread that runs Python; the main thread's comes last, where it is seen first in a log.
-
-    Threads of TensorFlow are among them while they run Python, as they do in ``tf.py_func``.
-    """
+    """Return the stacks of all threads that run Python, also of TensorFlow's, the main thread's last."""
     known = {thread.ident: thread for thread in threading.enumerate()}
     main = threading.main_thread().ident
     parts = []
     for ident, frame in sorted(sys._current_frames().items(), key=lambda item: item[0] == main):
-        stack = "".join(traceback.format_stack(frame))
-        parts.append(f"{_describe(known.get(ident))}:\n{stack}")
+        thread = known.get(ident)
+        name = f"{'daemon ' if thread.daemon else ''}thread {thread.name}" if thread else "a thread of another library"
+        parts.append(f"{name}:\n{''.join(traceback.format_stack(frame))}")
     return "\n".join(parts)
-
-
-def _describe(thread: threading.Thread | None) -> str:
-    if thread is None:
-        return "a thread that Python did not start"
-    return f"{'daemon ' if thread.daemon else ''}thread {thread.name}"

@@ -180,6 +180,7 @@ MODULES: dict[str, tuple[str, str]] = {
     ),
     "utils.globvars": ("legacy.code.utils", "globalns use_global_argument"),
     "utils.loadcaffe": ("legacy.code.utils", ""),
+    "utils.palette": ("utils.viz", "PALETTE_RGB"),
     "utils.rect": ("legacy.code.rect", "BoxBase FloatBox IntBox"),
     "utils.stat": ("utils.stats", "Accuracy BinaryStatistics OnlineMoments RatioCounter StatCounter"),
     "utils.utils": (

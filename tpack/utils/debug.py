@@ -1,4 +1,4 @@
-"""See which functions are called."""
+"""A trace of function calls."""
 
 import sys
 import threading
@@ -6,15 +6,12 @@ from types import FrameType
 
 
 def enable_call_trace() -> None:
-    """Write a line on standard error for each call of a Python function in this thread, from here on.
-
-    For finding out where a program hangs. It makes everything slow; ``sys.settrace(None)`` ends it.
-    """
+    """Write each call of a Python function in this thread to standard error, slowly, until ``sys.settrace(None)``."""
     sys.settrace(_trace_call)
 
 
 def _trace_call(frame: FrameType, event: str, argument: object) -> None:
-    """Write who calls whom; what happens inside a call is not traced."""
+    """Write caller and callee; the callee's lines are not traced."""
     caller = frame.f_back
     if event != "call" or caller is None or sys.stderr is None:
         return

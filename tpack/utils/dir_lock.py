@@ -1,11 +1,8 @@
-"""Directories that one run at a time writes to: two would mix their checkpoints and statistics.
+"""Exclusive claims on directories, since two runs in one would mix checkpoints and statistics; readers need none.
 
-The lock is one of the kernel, on a file in the directory: it ends with the process, however that dies. Who only
-reads needs none. Inside a process a directory may be claimed several times, by each part that writes to it; the lock
-ends with the last claim, and its file goes.
-
-A forked child shares the open files of its parent, and with them the lock, which would last as long as either of them.
-So a child closes them right after the fork: a worker that outlives the run does not keep the directory.
+The lock is the kernel's, on a file in the directory, and ends with the process. A process may claim a directory several
+times; the last release removes the file. A forked child closes its copies of the locks, so a worker that outlives the
+run does not keep the directory.
 """
 
 import contextlib
@@ -31,18 +28,16 @@ _MAX_DESCRIPTION_BYTES = 1 << 16
 
 
 class DirectoryClaim:
-    """A directory that this process writes to, until the claim is released or nobody refers to it any more.
-
-    On a filesystem that has no locks a warning says so, and the claim is made without one.
+    """A directory that this process writes to, until the claim is released or garbage collected.
 
     Args:
-        directory: made if it is not there.
+        directory: made if missing; on a filesystem without locks there is only a warning.
 
     Attributes:
-        directory: its path, as it was given.
+        directory: its path, as given.
 
     Raises:
-        ConfigError: Another process writes to it; the message names process, host and start. Or it cannot be written.
+        ConfigError: Another process writes to it, named with host and start. Or it cannot be written.
     """
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
@@ -58,7 +53,7 @@ class DirectoryClaim:
         self._release = weakref.finalize(self, _release, held)
 
     def release(self) -> None:
-        """Say that this part of the process does not write to the directory any more; a second time does nothing."""
+        """Release the claim; a second call does nothing."""
         self._release()
 
     def __enter__(self) -> "DirectoryClaim":
@@ -86,19 +81,19 @@ def check_not_claimed(directory: str | os.PathLike[str]) -> None:
 
 
 def was_claimed(directory: str | os.PathLike[str]) -> bool:
-    """Tell whether this process has claimed a directory, and writes to it no more."""
+    """Tell whether this process has claimed and released a directory."""
     path = os.path.realpath(directory)
     return path in _locks.ended and _locks.find(path) is None
 
 
 def forget_claims(directory: str | os.PathLike[str]) -> None:
-    """Let a directory be one that this process has not claimed: what it is used for begins now."""
+    """Forget that this process has claimed a directory before."""
     _locks.ended.discard(os.path.realpath(directory))
 
 
 @dataclass
 class _Held:
-    """A lock that this process has, by its open file, and by how many claims."""
+    """A lock of this process: its path, its open file, and the number of claims."""
 
     path: str
     handle: int
@@ -106,29 +101,29 @@ class _Held:
 
     @property
     def file(self) -> str:
-        """Where the lock's file is, unless the directory was moved."""
+        """The lock's file, unless the directory was moved."""
         return os.path.join(self.path, LOCK_FILE)
 
 
 class _Locks:
-    """What this process has locked; one for the process, as the kernel's locks are."""
+    """The process's locks."""
 
     def __init__(self) -> None:
-        # Reentrant, since the garbage collector may release one claim while another is made.
+        # Reentrant: the garbage collector may release a claim while another is made.
         self.guard = threading.RLock()
         self.held: list[_Held] = []
         self.ended: set[str] = set()
 
     def find(self, path: str) -> _Held | None:
-        """Return the lock of a directory, if this process has it and other processes would find it."""
+        """Return this process's lock of a directory, if other processes would find it."""
         return next((held for held in self.held if held.path == path and _is_at(held.handle, held.file)), None)
 
     def close_in_child(self) -> None:
-        """Close what a fork has copied; the parent's locks stay."""
+        """Close the copies in a forked child; the parent's locks stay."""
         for held in self.held:
             os.close(held.handle)
             held.handle = -1
-        # A thread that the child does not have may have held the guard.
+        # A thread missing in the child may have held the guard.
         self.guard, self.held = threading.RLock(), []
 
 
@@ -141,8 +136,10 @@ def _close_in_children() -> None:
 
 
 def _lock(path: str) -> int:
-    """Lock a directory and write down who did; return the open file."""
+    """Lock a directory and describe the owner in it; return the open file."""
     file = os.path.join(path, LOCK_FILE)
+    description = {"process": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S %Z")}
+    description["command"] = shlex.join([sys.executable, *sys.argv])[:1000]
     try:
         os.makedirs(path, exist_ok=True)
         while True:
@@ -150,10 +147,10 @@ def _lock(path: str) -> int:
                 handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
                 stack.callback(os.close, handle)
                 _flock(path, handle, fcntl.LOCK_EX)
-                # Whoever had it may have removed the file since it was opened here.
+                # The former owner may have removed the file since it was opened here.
                 if _is_at(handle, file):
                     os.ftruncate(handle, 0)
-                    os.pwrite(handle, _description(), 0)
+                    os.pwrite(handle, json.dumps(description).encode(), 0)
                     stack.pop_all()
                     return handle
     except OSError as error:
@@ -161,7 +158,7 @@ def _lock(path: str) -> int:
 
 
 def _flock(path: str, handle: int, kind: int) -> None:
-    """Lock an open file if nobody else has, and the filesystem can."""
+    """Lock an open file if it is free and the filesystem supports it."""
     try:
         fcntl.flock(handle, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -176,13 +173,13 @@ def _flock(path: str, handle: int, kind: int) -> None:
 
 
 def _release(held: _Held) -> None:
-    """Take back one claim; with the last one the lock ends and its file goes."""
+    """Release one claim; the last one unlocks and removes the file."""
     with _locks.guard:
         held.num_claims -= 1
         if held.num_claims or held.handle < 0:
             return
         _locks.ended.add(held.path)
-        # Where the file cannot be removed it stays, and is no lock any more.
+        # A file that cannot be removed stays, without its lock.
         with contextlib.suppress(OSError):
             if _is_at(held.handle, held.file):
                 os.unlink(held.file)
@@ -192,28 +189,19 @@ def _release(held: _Held) -> None:
 
 
 def _is_at(handle: int, file: str) -> bool:
-    """Tell whether an open file is the one of this name."""
+    """Tell whether an open file has this path."""
     try:
         return os.path.samestat(os.fstat(handle), os.stat(file))
     except OSError:
-        # The directory is gone, or something else is in its place.
+        # The directory is gone or replaced.
         return False
 
 
-def _description() -> bytes:
-    """Return who this process is."""
-    started = time.strftime("%Y-%m-%d %H:%M:%S %Z")
-    command = shlex.join([sys.executable, *sys.argv])[:1000]
-    return json.dumps(
-        {"process": os.getpid(), "host": socket.gethostname(), "since": started, "command": command}
-    ).encode()
-
-
 def _owner(handle: int) -> str:
-    """Return who locked an open file."""
+    """Describe the owner of a lock."""
     try:
         found = json.loads(os.pread(handle, _MAX_DESCRIPTION_BYTES, 0))
         return "process {process} on {host} writes to it since {since} ({command})".format(**found)
     except (ValueError, LookupError, TypeError):
-        # It may be just about to write down who it is.
+        # It may not have written its description yet.
         return "another process writes to it"

@@ -1,4 +1,4 @@
-"""Files and directories: made when missing, found, downloaded, and written so that a reader never sees half of one."""
+"""Files and directories: made, found, downloaded, and written atomically."""
 
 import importlib
 import os
@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from tpack.errors import ConfigError, InputError
 from tpack.utils import logger
-from tpack.utils.validation import check_local_path
+from tpack.utils.validation import check_local_path, mismatch
 
 __all__ = ["atomic_path", "atomic_write", "download", "get_dataset_path", "mkdir_p", "normpath", "recursive_walk"]
 
@@ -21,22 +21,19 @@ _TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{8}\.tmp")
 
 
 def mkdir_p(dirname: str | os.PathLike[str]) -> None:
-    """Make a directory and its parents; do nothing if it is there. The empty name is the working directory."""
+    """Make a directory and its parents, if missing. The empty name is the working directory."""
     if os.fspath(dirname):
         os.makedirs(check_local_path("mkdir_p", "dirname", dirname), exist_ok=True)
 
 
 def get_dataset_path(*parts: str) -> str:
-    """Return a path below the directory where data sets are kept: ``$TPACK_DATASET``, or ``~/tpack_data``.
-
-    Nothing is made; the environment variable is read on each call.
-    """
+    """Return a path below ``$TPACK_DATASET``, read on each call, or ``~/tpack_data``; nothing is made."""
     root = os.environ.get("TPACK_DATASET") or os.path.join(os.path.expanduser("~"), "tpack_data")
     return os.path.join(os.path.abspath(root), *parts)
 
 
 def normpath(path: str) -> str:
-    """Return a path without needless parts such as ``./``; a URL, such as of cloud storage, stays as it is."""
+    """Return a path without parts such as ``./``; a URL stays as it is."""
     return path if "://" in path else os.path.normpath(path)
 
 
@@ -50,22 +47,17 @@ def recursive_walk(rootdir: str | os.PathLike[str]) -> Iterator[str]:
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
-    """Open a file for writing that takes the place of ``path`` when the ``with`` block ends, all at once.
-
-    See `atomic_path` for what that means.
+    """Open a file that replaces ``path`` at the end of the ``with`` block; see `atomic_path`.
 
     Args:
         path: the file; its directory must exist.
         mode: ``"w"`` for text in UTF-8, ``"wb"`` for bytes.
 
-    Returns:
-        A context manager whose value is the open file.
-
     Raises:
         ConfigError: The mode is another one, or the path is not on this machine.
     """
     if mode not in ("w", "wb"):
-        raise ConfigError(f"atomic_write got mode={mode!r}: expected 'w' or 'wb', since the file is written as a whole")
+        raise ConfigError(mismatch("atomic_write", "mode", mode, "'w' or 'wb', since the file is written as a whole"))
     encoding = None if "b" in mode else "utf-8"
     with atomic_path(path) as temporary, open(temporary, mode.replace("w", "x"), encoding=encoding) as file:
         yield file
@@ -73,17 +65,14 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
 
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[str]:
-    """Give a path to write to; what is there when the ``with`` block ends takes the place of ``path``, all at once.
+    """Yield a temporary path in the same directory that replaces ``path`` at the end of the ``with`` block.
 
-    For libraries that want a path, and for directories; what Python itself writes is easier with `atomic_write`. The
-    content is brought to the disk and then renamed. If the block raises, what it wrote is removed; if it does, or the
-    process is killed at any instant, ``path`` is what it was before. A file keeps the permissions of the one before it.
+    For libraries that need a path, and for directories; otherwise use `atomic_write`. The content is synced to the
+    disk, then renamed. If the block raises, or the process is killed at any instant, ``path`` is unchanged. A file
+    keeps the permissions of its predecessor.
 
     Args:
-        path: a file, or a directory that is empty if it is there; what it lies in must exist.
-
-    Returns:
-        A context manager whose value is the path to write to, in the same directory. It must be closed in the block.
+        path: a file, or a directory that is empty or missing; its parent must exist.
 
     Raises:
         ConfigError: The path is not on this machine.
@@ -106,7 +95,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[str]:
 
 
 def remove_leftovers(path: str) -> None:
-    """Remove what killed processes left of writing a file. Only for whom nobody else writes it.
+    """Remove temporary files of killed processes; for the only writer of a file.
 
     Args:
         path: the file; its directory must exist.
@@ -118,27 +107,27 @@ def remove_leftovers(path: str) -> None:
 
 
 def why_not_written(path: str, error: OSError) -> str:
-    """Return in words why a file could not be written.
+    """Return the reason why a file could not be written.
 
     Args:
         path: the file.
-        error: what came of trying.
+        error: the error.
     """
     directory = os.path.dirname(os.path.abspath(path))
     return error.strerror or str(error) if os.path.isdir(directory) else f"the directory {directory} is gone"
 
 
 def leftover_of(name: str) -> str | None:
-    """Return which file was being written if a file has a name that `atomic_path` gives; None for other names."""
+    """Return the file behind a temporary name of `atomic_path`; None for other names."""
     match = _TEMPORARY.fullmatch(name)
     return None if match is None else match[1]
 
 
 def _bring_to_disk(path: str) -> None:
-    """Wait until a file, or the names in a directory, are on the disk."""
+    """Sync a file, or the names in a directory, to the disk."""
     is_directory = os.path.isdir(path)
     if is_directory and os.name != "posix":
-        # Such a system cannot open a directory, and does it on its own.
+        # Such a system cannot open a directory, and syncs it itself.
         return
     handle = os.open(path, os.O_RDONLY if is_directory else os.O_RDWR)
     try:
@@ -148,31 +137,25 @@ def _bring_to_disk(path: str) -> None:
 
 
 def download(url: str, dir: str | os.PathLike[str], filename: str | None = None, expect_size: int | None = None) -> str:
-    """Download a file into a directory, unless it is there already.
-
-    Nothing is downloaded when a file of the expected size is there, or any file if no size is expected. A file of
-    another size is not overwritten.
+    """Download a file into a directory, unless it is there with the expected size, if any; return its path.
 
     Args:
-        url: beginning with ``http``, ``https``, ``ftp`` or ``file``.
-        dir: the directory; made if it is not there.
-        filename: the file's name in it; the last part of the URL's path unless given.
-        expect_size: how many bytes it must have.
-
-    Returns:
-        The path of the file.
+        url: with ``http``, ``https``, ``ftp`` or ``file``.
+        dir: the directory; made if missing.
+        filename: the file's name; the last part of the URL's path unless given.
+        expect_size: its size in bytes.
 
     Raises:
         ConfigError: The URL is of another kind, or has no file name, or the directory is not on this machine.
-        InputError: The file cannot be downloaded, is incomplete, or of another size; then nothing is left behind. Or
-            there is a file of another size.
+        InputError: The file cannot be downloaded, is incomplete, or of another size; then nothing is left behind. Or a
+            file of another size exists, which is kept.
     """
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in ("http", "https", "ftp", "file"):
-        raise ConfigError(f"expected the URL of a file, beginning with http, https, ftp or file, got {url!r}")
+        raise ConfigError(mismatch("download", "url", url, "a URL with http, https, ftp or file"))
     name = filename or os.path.basename(urllib.parse.unquote(parts.path))
     if not name:
-        raise ConfigError(f"the URL {url!r} ends in no file name: give one")
+        raise ConfigError(mismatch("download", "url", url, "a file name at its end", "filename"))
     dir = check_local_path("download", "dir", dir)
     path = os.path.join(dir, name)
     if os.path.exists(path):
@@ -190,7 +173,7 @@ def download(url: str, dir: str | os.PathLike[str], filename: str | None = None,
 
 
 def _fetch(url: str, path: str, expect_size: int | None) -> None:
-    # Imported here, since what speaks HTTP and TLS takes longer to import than all else that a data worker needs.
+    # HTTP and TLS take longer to import than everything else in a data worker.
     urlopen = importlib.import_module("urllib.request").urlopen
     with urlopen(url, timeout=_DOWNLOAD_TIMEOUT_SECS) as response, atomic_write(path, "wb") as file:
         shutil.copyfileobj(response, file)

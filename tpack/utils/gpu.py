@@ -1,7 +1,6 @@
-"""Which GPUs this process may use and how busy they are, found out without starting any of them.
+"""The GPUs of this process and their load, from NVIDIA's library, without starting TensorFlow or CUDA.
 
-NVIDIA's management library needs neither TensorFlow nor a CUDA context, so that asking costs no GPU memory. It counts
-GPUs in the order of the PCI bus and knows nothing of ``CUDA_VISIBLE_DEVICES``; `NVMLContext.visible_devices` does.
+The library counts GPUs in the order of the PCI bus; only `NVMLContext.visible_devices` heeds ``CUDA_VISIBLE_DEVICES``.
 """
 
 import os
@@ -22,12 +21,10 @@ _TIMEOUT_SECS = 30.0
 
 
 def change_gpu(val: int | str | Iterable[int | str] | None) -> AbstractContextManager[None]:
-    """Set ``CUDA_VISIBLE_DEVICES`` in a ``with`` block, and bring it back after it.
-
-    CUDA reads the variable once, when it starts: it matters to child processes, and here before the first session.
+    """Set ``CUDA_VISIBLE_DEVICES`` in a ``with`` block, for child processes, and for this one before its first session.
 
     Args:
-        val: the number of a GPU, several of them, or the variable's text; None, -1 or none of them hides all GPUs.
+        val: one or several numbers of GPUs, or the variable's text; None, -1 or an empty list hides all GPUs.
 
     Example:
         with change_gpu([0, 2]):
@@ -40,11 +37,7 @@ def change_gpu(val: int | str | Iterable[int | str] | None) -> AbstractContextMa
 
 
 def get_num_gpu() -> int:
-    """Return the number of GPUs that this process may use.
-
-    ``CUDA_VISIBLE_DEVICES`` says it if it is set. Otherwise NVIDIA's library is asked, or else ``nvidia-smi``; a
-    machine with neither has none. TensorFlow is not asked, since it would start the GPUs.
-    """
+    """Return the number of this process's GPUs, by ``CUDA_VISIBLE_DEVICES``, NVIDIA's library or ``nvidia-smi``."""
     names = visible_gpu_names()
     if names is not None:
         return len(names)
@@ -59,7 +52,7 @@ get_nr_gpu = get_num_gpu
 
 
 class NvidiaDevice:
-    """One GPU, while the context that gave it is open.
+    """One GPU of an open context.
 
     Args:
         library: the module ``pynvml``.
@@ -71,27 +64,24 @@ class NvidiaDevice:
         self._handle = handle
 
     def name(self) -> str:
-        """Return what the GPU is called, such as ``"NVIDIA H200"``.
+        """Return the GPU's name, such as ``"NVIDIA H200"``.
 
         Raises:
-            DeviceError: The GPU does not tell; as for all methods.
+            DeviceError: The GPU does not answer; as for all methods.
         """
         return _text(self._ask("name", "nvmlDeviceGetName"))
 
     def uuid(self) -> str:
-        """Return the GPU's own identifier, which begins with ``"GPU-"``."""
+        """Return the GPU's identifier, which begins with ``"GPU-"``."""
         return _text(self._ask("identifier", "nvmlDeviceGetUUID"))
 
     def memory(self) -> dict[str, int]:
-        """Return bytes of memory: ``"total"``, ``"free"`` and ``"used"``, the last by all processes together."""
+        """Return bytes of memory: ``"total"``, ``"free"``, and ``"used"`` by all processes."""
         info = self._ask("memory", "nvmlDeviceGetMemoryInfo")
         return {key: int(getattr(info, key)) for key in ("total", "free", "used")}
 
     def utilization(self) -> dict[str, int]:
-        """Return the percentages of recent time in which a kernel ran (``"gpu"``) and memory was used (``"memory"``).
-
-        A GPU that is split into instances does not tell, which is a DeviceError.
-        """
+        """Return busy percentages of kernels (``"gpu"``) and ``"memory"``; a GPU in instances raises DeviceError."""
         rates = self._ask("utilization", "nvmlDeviceGetUtilizationRates")
         return {key: int(getattr(rates, key)) for key in ("gpu", "memory")}
 
@@ -129,7 +119,7 @@ class NVMLContext:
             library.nvmlShutdown()
 
     def num_devices(self) -> int:
-        """Return the number of GPUs of the machine.
+        """Return the machine's number of GPUs.
 
         Raises:
             DeviceError: The context is not open, or the library does not answer.
@@ -156,10 +146,10 @@ class NVMLContext:
         return [self.device(idx) for idx in range(self.num_devices())]
 
     def visible_devices(self) -> list[NvidiaDevice]:
-        """Return the GPUs that ``CUDA_VISIBLE_DEVICES`` leaves to this process, in its order; all if it is not set.
+        """Return the GPUs in ``CUDA_VISIBLE_DEVICES``, in its order; all if it is not set.
 
-        Names are numbers or the beginnings of identifiers. As in CUDA, those from the first unknown one on are ignored.
-        Numbers mean what they mean to CUDA if ``CUDA_DEVICE_ORDER`` is ``PCI_BUS_ID`` or all GPUs are alike.
+        Entries are numbers or prefixes of identifiers; as in CUDA, those from the first unknown one on are ignored.
+        Numbers agree with CUDA if ``CUDA_DEVICE_ORDER`` is ``PCI_BUS_ID`` or all GPUs are alike.
         """
         names = visible_gpu_names()
         devices = self.devices()
@@ -175,15 +165,12 @@ class NVMLContext:
 
     def _opened(self) -> ModuleType:
         if self._library is None:
-            raise DeviceError("NVMLContext is not open: ask inside `with NVMLContext() as nvml:`")
+            raise DeviceError("NVMLContext is not open: expected a use in `with NVMLContext() as nvml:`")
         return self._library
 
 
 def visible_gpu_names() -> list[str] | None:
-    """Return the entries of ``CUDA_VISIBLE_DEVICES``, up to the first that is empty or negative; None if it is not set.
-
-    The environment is read on each call.
-    """
+    """Return the entries of ``CUDA_VISIBLE_DEVICES`` before the first empty or negative one; None if it is not set."""
     text = os.environ.get("CUDA_VISIBLE_DEVICES")
     if text is None:
         return None
@@ -196,7 +183,7 @@ def visible_gpu_names() -> list[str] | None:
 
 
 def _count_by_command() -> int:
-    """Count the lines about GPUs that ``nvidia-smi -L`` writes; 0 if there is no such command or it fails."""
+    """Count the GPUs in the output of ``nvidia-smi -L``; 0 if it fails."""
     command = shutil.which("nvidia-smi")
     if command is None:
         return 0
@@ -208,7 +195,7 @@ def _count_by_command() -> int:
 
 
 def _find(name: str, devices: list[NvidiaDevice]) -> NvidiaDevice | None:
-    """Return the device that an entry of ``CUDA_VISIBLE_DEVICES`` means, or None."""
+    """Return the device of an entry of ``CUDA_VISIBLE_DEVICES``, or None."""
     if name.isdigit():
         return devices[int(name)] if int(name) < len(devices) else None
     matches = [device for device in devices if device.uuid().startswith(name)]

@@ -1,8 +1,7 @@
-"""Arrays read from ``.npz`` files, which are archives in the ZIP format, and never unpickled.
+"""Arrays read from ``.npz`` files, which are ZIP archives, and never unpickled.
 
-Python's reader of archives believes their directory, and looks at a checksum only when it has come to an end: a wrong
-byte makes numpy leave arrays out, or take others for them, without a word. So the directory is compared with what the
-end of the file says, and each array is read to its end.
+Python's reader trusts an archive's directory and verifies a checksum only at the end, so numpy can miss or confuse
+arrays without an error. So the directory is compared with the end of the file, and each array is read completely.
 """
 
 import io
@@ -17,7 +16,7 @@ from tpack.errors import InputError
 _END = struct.Struct("<4s6xH4xI2x")
 _ONE_ARRAY = b"\x93NUMPY"
 _END_SIGNATURE = b"PK\x05\x06"
-# What does not fit into the numbers of the format stands elsewhere.
+# Placeholders of larger numbers, which are elsewhere.
 _ELSEWHERE = (0xFFFF, 0xFFFFFFFF)
 
 
@@ -39,12 +38,12 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
             _check_directory(path, archive)
             return {info.filename.removesuffix(".npy"): _read_array(archive, info) for info in archive.infolist()}
     except Exception as error:
-        # What damaged archives raise is of many kinds.
+        # Damaged archives raise many kinds of errors.
         raise InputError(f"cannot read arrays from {path}: {type(error).__name__}: {error}") from error
 
 
 def _check_directory(path: str, archive: zipfile.ZipFile) -> None:
-    """Refuse an archive of which the end names another number of files, or another place of their directory."""
+    """Refuse an archive whose end disagrees with its directory's size or place."""
     with open(path, "rb") as file:
         file.seek(-_END.size, os.SEEK_END)
         signature, count, start = _END.unpack(file.read())
@@ -56,7 +55,7 @@ def _check_directory(path: str, archive: zipfile.ZipFile) -> None:
 
 
 def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
-    """Return an array; what has its checksum is all that the archive has of it, and nothing of it is left over."""
+    """Return an array; its checksum covers all of the entry, so nothing may be left over."""
     content = io.BytesIO(archive.read(info))
     array: np.ndarray = np.lib.format.read_array(content, allow_pickle=False)
     if content.read(1):

@@ -1,11 +1,8 @@
-"""Progress bars with the settings that suit a training run.
+"""Progress bars with settings for training runs.
 
-On a terminal and in a notebook a bar is redrawn twice a second. In a file or a pipe each drawing is a line that stays,
-so there is one a minute. In a notebook it is one of ipywidgets, where that is installed, and else a line of text.
-
-A launcher that shows one bar for all processes of a job gives each a pipe, a `LauncherLine`, and says so in the
-variable `LINE_VARIABLE`. A process tells by it how far it is, and draws its own bars into it, which the launcher writes
-into the process's file. What a launcher does not read at once is dropped: progress is never worth a wait.
+On a terminal and in a notebook a bar is redrawn twice a second; in a file or pipe each drawing is a line, once a
+minute. A launcher with one bar for all processes of a job passes each a pipe, a `LauncherLine`, in the variable
+`LINE_VARIABLE`, for its progress and its own bars. Data that the launcher does not read in time are dropped.
 """
 
 import functools
@@ -41,12 +38,12 @@ _BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_noinv_fm
 
 
 def get_tqdm_kwargs(**kwargs: Any) -> dict[str, Any]:
-    """Return the arguments for ``tqdm.tqdm``, the given ones over the defaults.
+    """Return arguments for ``tqdm.tqdm``, the given ones over the defaults.
 
-    The environment variable ``TPACK_PROGRESS_REFRESH``, read on each call, sets the seconds between two drawings.
+    ``TPACK_PROGRESS_REFRESH``, read on each call, sets the seconds between drawings.
 
     Raises:
-        ConfigError: The environment variable is no positive number.
+        ConfigError: The environment variable is not a positive number.
     """
     line = launcher_line()
     shown_in = sys.stdout if in_notebook() else None
@@ -64,17 +61,17 @@ def get_tqdm_kwargs(**kwargs: Any) -> dict[str, Any]:
 
 
 def get_tqdm(*args: Any, **kwargs: Any) -> "tqdm":
-    """Make a progress bar: ``tqdm.tqdm``, or that of notebooks, with the settings of ``get_tqdm_kwargs``."""
+    """Make a progress bar of ``tqdm``, or of notebooks, with the settings of ``get_tqdm_kwargs``."""
     settings = get_tqdm_kwargs(**kwargs)
-    # Where the library for bars of notebooks is not there, tqdm would warn, and draw on standard error.
+    # Without ipywidgets tqdm would warn, and draw on standard error.
     has_widgets = settings.get("file") is sys.stdout and in_notebook() and importlib.util.find_spec("ipywidgets")
-    # Imported here, since it takes longer to import than a data flow, and many processes never draw a bar.
+    # Slow to import, and many processes never draw a bar.
     bar: tqdm = importlib.import_module("tqdm.notebook" if has_widgets else "tqdm").tqdm(*args, **settings)
     return bar
 
 
 class LauncherLine:
-    """The way to a launcher that shows one bar for all of its processes; for ``tqdm``, a file that bars go into.
+    """A pipe to a launcher with one bar for all processes; for ``tqdm``, a file.
 
     Args:
         descriptor: of the pipe, which does not block.
@@ -86,24 +83,24 @@ class LauncherLine:
         self._descriptor = descriptor
 
     def tell(self, progress: Mapping[str, Any]) -> None:
-        """Say how far this process is.
+        """Send the progress of this process.
 
         Args:
-            progress: ``epoch`` of ``epochs``, ``step`` of ``steps`` in it, the ``secs`` that it has taken so far, its
-                ``speed`` in steps a second, and what is shown behind, ``values``: {name: text}.
+            progress: ``epoch`` of ``epochs``, ``step`` of ``steps``, the epoch's ``secs``, the ``speed`` in steps per
+                second, and ``values``: {name: text}.
         """
         self._send({"progress": dict(progress)})
 
     def write(self, text: str) -> None:
-        """Send a drawing of a bar; what only ends or clears a line is left out."""
+        """Send a drawing of a bar, without line ends and clearing."""
         if drawn := text.strip():
             self._send({"bar": drawn[:_LONGEST_BAR]})
 
     def flush(self) -> None:
-        """Do nothing: each drawing has been sent."""
+        """Do nothing: drawings are sent at once."""
 
     def isatty(self) -> bool:
-        """Return False: each drawing is a line that stays."""
+        """Return False: each drawing is a line."""
         return False
 
     def _send(self, message: Mapping[str, Any]) -> None:
@@ -115,7 +112,7 @@ class LauncherLine:
 
 
 def launcher_line() -> LauncherLine | None:
-    """Return the line to a launcher that shows one bar for all of its processes, if there is one."""
+    """Return the pipe to a launcher with one bar for all processes, if any."""
     found = re.fullmatch(r"(\d+):(\d+)", os.environ.get(LINE_VARIABLE, ""), re.ASCII)
     return None if found is None else _line(int(found[1]), int(found[2]))
 
@@ -126,17 +123,12 @@ def _line(descriptor: int, inode: int) -> LauncherLine | None:
         status = os.fstat(descriptor)
     except OSError:
         return None
-    # A program that this process's parent has started has the variable and not the pipe.
+    # Other programs may inherit the variable without the pipe.
     return LauncherLine(descriptor) if stat.S_ISFIFO(status.st_mode) and status.st_ino == inode else None
 
 
 def open_launcher_line() -> tuple[int, int, str]:
-    """Make a line, in the launcher.
-
-    Returns:
-        The end that is read, the end that a process is to have under the same number, and what `LINE_VARIABLE` is to
-        say.
-    """
+    """Make a pipe in the launcher: its read end, its write end for the process, and the value of `LINE_VARIABLE`."""
     read_end, write_end = os.pipe()
     os.set_blocking(read_end, False)
     os.set_blocking(write_end, False)
@@ -144,12 +136,12 @@ def open_launcher_line() -> tuple[int, int, str]:
 
 
 def job_bar(progress: Mapping[str, Any], num_columns: int, label: str = "") -> str:
-    """Return the bar of a job, as `LauncherLine.tell` has told of it.
+    """Return the bar of a job from the progress of `LauncherLine.tell`.
 
     Args:
-        progress: what was told.
-        num_columns: how long it may be.
-        label: what stands behind the epoch.
+        progress: the progress.
+        num_columns: the largest length.
+        label: text after the epoch.
     """
     values = [f"{name}={value}" for name, value in progress["values"].items()]
     text: str = importlib.import_module("tqdm").tqdm.format_meter(
@@ -166,7 +158,7 @@ def job_bar(progress: Mapping[str, Any], num_columns: int, label: str = "") -> s
 
 
 def _refresh_secs(default: float) -> float:
-    """Return the seconds between two drawings, from the environment or the default."""
+    """Return the seconds between drawings."""
     text = os.environ.get("TPACK_PROGRESS_REFRESH")
     if text is None:
         return default

@@ -1,9 +1,8 @@
-"""Random numbers for data flows: different in each object and process, and the same again once a seed is fixed.
+"""Random generators for data flows: distinct for each object and process, and repeatable with a fixed seed.
 
-A generator is asked for with ``get_rng(self)`` in ``reset_state``, in the process that uses it. Without a fixed seed
-its state comes from the operating system. With one it comes from the seed, the name of the process, the type of the
-object and how many of that type came before, so that a run repeats. (In tensorpack a fixed seed gave every object in
-every worker the same numbers: all workers then yield the same data.)
+Call ``get_rng(self)`` in ``reset_state``, in the process that uses it. The state comes from the operating system, or
+from a fixed seed, the process's name, the object's type and the number of earlier generators of that type. (In
+tensorpack a fixed seed gave every object in every worker the same numbers.)
 """
 
 import multiprocessing
@@ -17,13 +16,13 @@ from contextvars import ContextVar
 import numpy as np
 
 from tpack.errors import ConfigError
-from tpack.utils.validation import check_arguments
+from tpack.utils.validation import check_arguments, mismatch
 
 __all__ = ["fix_rng_seed", "get_rng"]
 
 
 class _FixedSeed:
-    """The seed of the process, if one is fixed, and how many generators each type got since."""
+    """The process's fixed seed, and the number of generators of each type since."""
 
     def __init__(self) -> None:
         self.value: int | None = None
@@ -32,44 +31,41 @@ class _FixedSeed:
 
 
 _fixed = _FixedSeed()
-# The seed of the block that this thread is in, and how many generators each type got there.
+# The seed of this thread's block, and the number of generators of each type in it.
 _shared: ContextVar[tuple[int, Counter[str]] | None] = ContextVar("shared seed", default=None)
 
 
 @check_arguments
 def fix_rng_seed(seed: int | None) -> None:
-    """Make the generators given out from now on the same in every run of the program.
+    """Make later generators the same in every run of the program.
 
-    Call it first in a script. It is inherited by processes that are forked, not by those that are spawned.
+    Call it first in a script. Forked processes inherit it, spawned ones do not.
 
     Args:
-        seed: an integer of at least 0; None takes the effect back.
+        seed: an integer of at least 0; None undoes it.
 
     Raises:
         ConfigError: The seed is something else.
     """
     if seed is not None and seed < 0:
-        raise ConfigError(f"the seed is {seed!r}: expected an integer of at least 0, or None")
+        raise ConfigError(mismatch("fix_rng_seed", "seed", seed, "an integer of at least 0, or None"))
     with _fixed.lock:
         _fixed.value = None if seed is None else int(seed)
         _fixed.given.clear()
 
 
 def get_rng(obj: object = None) -> np.random.RandomState:
-    """Make a generator of random numbers, which nobody else uses.
+    """Make a new random generator.
 
     Args:
-        obj: the object that will use it; its type keeps the generators of unlike objects apart.
+        obj: the object that will use it; its type separates it from others.
     """
     return np.random.RandomState(np.random.MT19937(np.random.SeedSequence(_entropy(type(obj).__qualname__))))
 
 
 @contextmanager
 def same_in_all_processes(seed: int) -> Iterator[None]:
-    """Make the generators given out inside of a block the same in every process that gives them out in one order.
-
-    They come of this seed alone, and neither of the name of the process nor of a seed that is fixed. It holds for the
-    thread that is in the block.
+    """Make this thread's generators in a block depend on this seed alone, the same in all processes in one order.
 
     Args:
         seed: an integer of at least 0.
@@ -82,7 +78,7 @@ def same_in_all_processes(seed: int) -> Iterator[None]:
 
 
 def _entropy(kind: str) -> list[int] | None:
-    """Return what to seed the next generator for a type with; None means from the operating system."""
+    """Return the entropy of a type's next generator; None for the operating system's."""
     shared = _shared.get()
     if shared is not None:
         seed, given = shared

@@ -1,14 +1,9 @@
-"""Data points as bytes, to be sent to other processes and kept in files: msgpack, with numpy arrays as an extension.
+"""Data points as bytes for other processes and files: msgpack, with numpy arrays as an extension.
 
-Loading makes numbers, strings, bytes, lists, dicts and arrays, and never runs code: bytes from anywhere can at worst be
-refused. A tuple comes back as a list, since msgpack has one kind of sequence, and a numpy scalar that is also a Python
-number (``float64``) as that number. An array keeps its dtype, shape and memory order, comes back writable, and does not
-share memory with the bytes. Arrays of types that numpy itself does not have, such as ``bfloat16``, are refused: view
-them as integers.
-
-What loading takes in memory is bounded by the number of bytes, whatever sizes they claim.
-
-Bytes that lie on a disk are sealed: a checksum stands before them, so that a changed bit is not taken for other data.
+Loading makes numbers, strings, bytes, lists, dicts and arrays, and never runs code, in memory bounded by the number of
+bytes. A tuple comes back as a list, a numpy scalar that is a Python number (``float64``) as that. An array keeps dtype,
+shape and memory order, and owns its memory. Types from outside numpy, such as ``bfloat16``, are refused: view them as
+integers. Bytes on disk are sealed with a checksum.
 """
 
 import json
@@ -28,19 +23,19 @@ if TYPE_CHECKING:
 __all__ = ["dumps", "loads", "seal", "seal_json", "unseal", "unseal_json"]
 
 _ARRAY, _SCALAR = 1, 2
-# Times of msgpack's own, which `dumps` does not make, become numbers and not objects of a class of msgpack's.
+# msgpack's timestamps, which `dumps` does not make, become numbers.
 _TIMESTAMP_AS_FLOAT = 1
 _HEADER_SIZE_BYTES = 2
 _CHECKSUM_SIZE_BYTES = 4
 _CHECKSUM = "crc32"
-# Booleans, integers, floats, complex numbers, bytes, strings, and times. Not objects, and not records. Nothing else is
-# given to numpy to parse, which knows many more notations.
+# Booleans, integers, floats, complex numbers, bytes, strings, and times; neither objects nor records. Numpy's parser
+# would accept many more notations.
 _KINDS = "biufcSUmM"
 _DTYPE_NAME = re.compile(rf"[<>|][{_KINDS}][1-9][0-9]{{0,9}}(\[[0-9]{{0,9}}[A-Za-z\u03bc]{{1,2}}\])?")
 
 
 def dumps(obj: object) -> bytes:
-    """Turn an object into bytes.
+    """Serialize an object.
 
     Args:
         obj: made of numbers, strings, bytes, None, lists, tuples, dicts, numpy arrays and numpy scalars.
@@ -55,13 +50,13 @@ def dumps(obj: object) -> bytes:
 
 
 def loads(buf: "Buffer") -> Any:
-    """Turn what ``dumps`` made back into an object.
+    """Deserialize the result of ``dumps``.
 
     Args:
-        buf: bytes, or anything with their buffer interface.
+        buf: bytes, or an object with the buffer interface.
 
     Raises:
-        InputError: These are not bytes that ``dumps`` made, or some are missing.
+        InputError: The bytes are not from ``dumps``, or incomplete.
     """
     try:
         check_sizes(buf)
@@ -72,15 +67,15 @@ def loads(buf: "Buffer") -> Any:
 
 
 def seal(content: bytes) -> bytes:
-    """Put the checksum of bytes, a CRC-32, before them."""
+    """Prepend the CRC-32 of bytes."""
     return zlib.crc32(content).to_bytes(_CHECKSUM_SIZE_BYTES, "little") + content
 
 
 def unseal(sealed: bytes) -> bytes:
-    """Return the bytes that `seal` was given.
+    """Return sealed bytes.
 
     Raises:
-        InputError: They are others than those, or were never sealed.
+        InputError: They are damaged, or were not sealed.
     """
     content = sealed[_CHECKSUM_SIZE_BYTES:]
     if seal(content) != sealed:
@@ -92,15 +87,15 @@ def unseal(sealed: bytes) -> bytes:
 
 
 def seal_json(content: dict[str, Any]) -> str:
-    """Return a dict as JSON in which the entry ``crc32`` is the checksum of the others."""
+    """Return a dict as JSON, with the checksum in the entry ``crc32``."""
     return json.dumps({**content, _CHECKSUM: _json_checksum(content)})
 
 
 def unseal_json(text: str) -> dict[str, Any]:
-    """Return the dict that `seal_json` was given, with strings for keys and lists for tuples.
+    """Return a sealed dict, with strings for keys and lists for tuples.
 
     Raises:
-        InputError: It is another one than that, or was never sealed.
+        InputError: It is damaged, or was not sealed.
     """
     try:
         content = json.loads(text)
@@ -120,13 +115,10 @@ def _json_checksum(content: object) -> int:
 
 
 def check_sizes(buf: "Buffer") -> None:
-    """Let msgpack raise for bytes in which something claims more elements than follow.
-
-    Unpacking makes each list at the size it claims before it looks for the elements: lists in lists would take many
-    times the memory of the bytes.
+    """Let msgpack raise for bytes that claim more elements than follow, since unpacking allocates the claimed sizes.
 
     Args:
-        buf: bytes in msgpack, or anything with their buffer interface.
+        buf: bytes in msgpack, or an object with the buffer interface.
     """
     unpacker = msgpack.Unpacker(max_buffer_size=max(1, memoryview(buf).nbytes))
     unpacker.feed(buf)
@@ -134,7 +126,7 @@ def check_sizes(buf: "Buffer") -> None:
 
 
 def _encode(obj: object) -> msgpack.ExtType:
-    """Encode what msgpack does not know."""
+    """Encode an object unknown to msgpack."""
     if not isinstance(obj, (np.ndarray, np.generic)):
         raise DataPointError(
             f"an object of type {type(obj).__module__}.{type(obj).__qualname__} cannot be serialized: "
@@ -155,7 +147,6 @@ def _encode(obj: object) -> msgpack.ExtType:
 
 
 def _decode(code: int, data: bytes) -> np.ndarray | np.generic:
-    """Decode an extension type."""
     if code not in (_ARRAY, _SCALAR):
         raise ValueError(f"extension type {code} is unknown")
     end = _HEADER_SIZE_BYTES + int.from_bytes(data[:_HEADER_SIZE_BYTES], "little")

@@ -1,7 +1,4 @@
-"""Counters that are fed one value or one batch after another and know a statistic of all of them.
-
-They keep sums and counts, never the values, so that the result over many batches is exact whatever their sizes.
-"""
+"""Statistics of values fed one by one or in batches, from sums and counts, so exact for any batch sizes."""
 
 import math
 
@@ -12,10 +9,7 @@ from tpack.errors import ConfigError
 
 
 class StatCounter:
-    """Count, sum, average, least and greatest of the numbers it is fed.
-
-    Before the first number the average, ``min`` and ``max`` are NaN.
-    """
+    """Count, sum, average, minimum and maximum of numbers; the last three are NaN before the first."""
 
     def __init__(self) -> None:
         self.reset()
@@ -40,32 +34,29 @@ class StatCounter:
 
 
 class RatioCounter:
-    """The share of some among all, such as the errors among the samples.
-
-    The ratio of nothing is NaN: an evaluation that saw no sample must not look like one without errors.
-    """
+    """The ratio of some among all, such as the errors among the samples; NaN, not 0, before the first."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Start again from nothing."""
+        """Forget all counts."""
         self.count = 0.0
         self.total = 0.0
 
     def feed(self, count: float, total: float = 1) -> None:
-        """Take in ``count`` more among ``total`` more."""
+        """Add to the part and to the total."""
         self.count += count
         self.total += total
 
     @property
     def ratio(self) -> float:
-        """The share so far."""
+        """The present ratio."""
         return self.count / self.total if self.total else math.nan
 
 
 class Accuracy(RatioCounter):
-    """A ratio counter fed with the number of right answers."""
+    """A ratio counter of right answers."""
 
     @property
     def accuracy(self) -> float:
@@ -74,26 +65,23 @@ class Accuracy(RatioCounter):
 
 
 class BinaryStatistics:
-    """Precision, recall and error rates of yes-or-no predictions.
-
-    A rate whose denominator is 0 (the precision when nothing was predicted positive) is 0.
-    """
+    """Precision, recall and error rates of binary predictions; a rate with the denominator 0 is 0."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Start again from nothing."""
+        """Forget all counts."""
         self.nr_pos = self.nr_neg = 0
         self.nr_pred_pos = self.nr_pred_neg = 0
         self.corr_pos = self.corr_neg = 0
 
     def feed(self, pred: ArrayLike, label: ArrayLike) -> None:
-        """Take in a batch.
+        """Add a batch.
 
         Args:
             pred: predictions, 0 or 1, of any shape.
-            label: what is true, of the same shape.
+            label: labels, of the same shape.
 
         Raises:
             ConfigError: The shapes differ, or a value is neither 0 nor 1.
@@ -110,27 +98,27 @@ class BinaryStatistics:
 
     @property
     def precision(self) -> float:
-        """Which share of what was predicted positive is positive."""
+        """The ratio of positives among predicted positives."""
         return _rate(self.corr_pos, self.nr_pred_pos)
 
     @property
     def recall(self) -> float:
-        """Which share of what is positive was predicted so."""
+        """The ratio of predicted positives among positives."""
         return _rate(self.corr_pos, self.nr_pos)
 
     @property
     def false_positive(self) -> float:
-        """Which share of what is negative was predicted positive."""
+        """The ratio of predicted positives among negatives."""
         return _rate(self.nr_neg - self.corr_neg, self.nr_neg)
 
     @property
     def false_negative(self) -> float:
-        """Which share of what is positive was predicted negative."""
+        """The ratio of predicted negatives among positives."""
         return _rate(self.nr_pos - self.corr_pos, self.nr_pos)
 
 
 class OnlineMoments:
-    """Mean and variance of a stream of numbers, by Welford's update, which does not lose digits to cancellation."""
+    """Mean and variance of a stream of numbers, by Welford's update, which avoids cancellation."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -151,7 +139,7 @@ class OnlineMoments:
 
     @property
     def variance(self) -> float:
-        """The variance of the numbers as a whole population (divided by ``count``); NaN before the first."""
+        """The population variance (divided by ``count``); NaN before the first number."""
         return self._square / self.count if self.count else math.nan
 
     @property
@@ -161,10 +149,10 @@ class OnlineMoments:
 
 
 def _binary(name: str, values: ArrayLike) -> np.ndarray:
-    """Return an array of truth values, and refuse what is neither 0 nor 1."""
     array = np.asarray(values)
-    if not np.isin(array, (0, 1)).all():
-        raise ConfigError(f"{name} has values other than 0 and 1, such as {array[~np.isin(array, (0, 1))].flat[0]!r}")
+    others = array[~np.isin(array, (0, 1))]
+    if others.size:
+        raise ConfigError(f"{name} has values other than 0 and 1, such as {others.flat[0]!r}")
     return array.astype(bool)
 
 

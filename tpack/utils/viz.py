@@ -1,9 +1,7 @@
-"""Look at images: boxes, text and intensities drawn, grids of images, and the images of a data flow in files.
+"""Images: boxes, text and intensities drawn, grids, and the images of a data flow in files."""
 
-Grids open no windows. `interactive_imshow` does, by an OpenCV that has windows, which that of the extra ``vision`` has
-not.
-"""
-
+import colorsys
+import itertools
 import math
 import os
 import sys
@@ -33,6 +31,28 @@ __all__ = [
 
 _WINDOW = "tpack"
 _BOX_COLOUR = (180, 119, 31)
+_NUM_COLOURS = 80
+_HUES = 36
+_SATURATIONS = (0.4, 0.65, 0.9)
+_BRIGHTNESSES = (0.5, 0.75, 1.0)
+
+
+def _make_palette() -> np.ndarray:
+    """Return bright colours, each the farthest from those before it."""
+    tones = itertools.product(range(_HUES), _SATURATIONS, _BRIGHTNESSES)
+    candidates = np.array([colorsys.hsv_to_rgb(hue / _HUES, *tone) for hue, *tone in tones])
+    chosen = [len(_SATURATIONS) * len(_BRIGHTNESSES) - 1]
+    distances = np.linalg.norm(candidates - candidates[chosen[0]], axis=1)
+    while len(chosen) < _NUM_COLOURS:
+        chosen.append(int(np.argmax(distances)))
+        distances = np.minimum(distances, np.linalg.norm(candidates - candidates[chosen[-1]], axis=1))
+    palette = np.rint(candidates[chosen] * 255).astype(np.int32)
+    palette.setflags(write=False)
+    return palette
+
+
+PALETTE_RGB = _make_palette()
+"""Distinct colours, the most different first: red, green and blue in [0, 255], shape (80, 3), int32, read-only."""
 
 
 class _DataFlow(Protocol):
@@ -44,11 +64,11 @@ class _DataFlow(Protocol):
 def draw_text(
     img: np.ndarray, pos: tuple[int, int], text: str, color: Sequence[int], font_scale: float = 0.4
 ) -> np.ndarray:
-    """Return an image with text on it, white on a filled rectangle.
+    """Return an image with white text on a filled rectangle.
 
     Args:
         img: a BGR image in [0, 255]; it is not changed.
-        pos: (x, y) of the upper left corner. Text that would leave the image is moved inside.
+        pos: (x, y) of the upper left corner; text is moved inside the image.
         text: one line.
         color: of the rectangle, BGR.
         font_scale: the size of the letters.
@@ -74,12 +94,12 @@ def draw_boxes(
 
     Args:
         im: a BGR image in [0, 255], or a grey one of shape (H, W); it is not changed.
-        boxes: of shape (N, 4), each row (x1, y1, x2, y2).
+        boxes: of shape (N, 4), with rows (x1, y1, x2, y2).
         labels: a text for each box.
         color: of all boxes, BGR.
 
     Raises:
-        ConfigError: The boxes have another shape, a box is empty or outside the image, or the labels are not as many.
+        ConfigError: The boxes have another shape, a box is empty or outside the image, or the number of labels differs.
         DependencyError: OpenCV is not installed.
     """
     cv2 = import_optional("cv2", "vision")
@@ -96,18 +116,18 @@ def draw_boxes(
 
 
 def intensity_to_rgb(intensity: ArrayLike, cmap: str = "cubehelix", normalize: bool = False) -> np.ndarray:
-    """Return an image of intensities by one of matplotlib's colour maps.
+    """Return an image of intensities by a colour map of matplotlib.
 
     Args:
-        intensity: of shape (H, W), in [0, 1]; values outside get the colours of the ends.
+        intensity: of shape (H, W), in [0, 1]; other values get the colours of the ends.
         cmap: the name of the map.
-        normalize: stretch the least and greatest intensity to 0 and 1 first; equal ones become 0.
+        normalize: stretch the extremes to 0 and 1 first; equal intensities become 0.
 
     Returns:
         Red, green and blue in [0, 255]: float32 of shape (H, W, 3).
 
     Raises:
-        ConfigError: The shape is another one, or there is no such map.
+        ConfigError: The shape differs, or there is no such map.
         DependencyError: matplotlib is not installed.
     """
     maps = import_optional("matplotlib", "plot").colormaps
@@ -135,20 +155,20 @@ def stack_patches(
     """Put images into a grid, row by row.
 
     Args:
-        patch_list: images in [0, 255] of shape (H, W) or (H, W, C), a list or an array of them.
+        patch_list: a list or array of images in [0, 255], of shape (H, W) or (H, W, C).
         nr_row: rows of the grid.
         nr_col: its columns.
         border: pixels between images; 5 % of the smaller side unless given.
-        pad: let images be smaller than the largest: they are put in the middle of their place.
-        bgcolor: of what no image covers: a number, or one for each channel.
-        viz: not offered. tensorpack shows the grid in a window here; the OpenCV of the extra ``vision`` has none.
-        lclick_cb: not offered either.
+        pad: allow smaller images, centred in their places.
+        bgcolor: the background: a number, or one for each channel.
+        viz: not offered; tensorpack opens a window.
+        lclick_cb: not offered.
 
     Returns:
         The grid, uint8 of shape (height, width, C).
 
     Raises:
-        ConfigError: There are no images or more than places, their shapes differ, or a window is wanted.
+        ConfigError: There are no images or more than places, their shapes differ, or a window is requested.
     """
     if viz or lclick_cb is not None:
         raise ConfigError("stack_patches opens no window: write what it returns to a file, with viz=False")
@@ -180,21 +200,18 @@ def gen_stack_patches(
     viz: bool = False,
     lclick_cb: Callable[..., object] | None = None,
 ) -> Iterator[np.ndarray]:
-    """Yield as many grids as the images need; the last one may have empty places.
+    """Yield grids of all images; the last one may have empty places. For arguments and errors see ``stack_patches``.
 
     Args:
-        patch_list: as for ``stack_patches``; images may be of different sizes.
-        nr_row: rows of a grid; as many as fit into ``max_height`` unless given.
-        nr_col: columns of a grid; as many as fit into ``max_width`` unless given.
-        border: as for ``stack_patches``.
+        patch_list: images of any sizes.
+        nr_row: rows of a grid; by default ``max_height`` decides.
+        nr_col: columns of a grid; by default ``max_width`` decides.
+        border: pixels between images.
         max_width: in pixels.
         max_height: in pixels.
-        bgcolor: as for ``stack_patches``.
-        viz: as for ``stack_patches``.
-        lclick_cb: as for ``stack_patches``.
-
-    Raises:
-        ConfigError: As for ``stack_patches``.
+        bgcolor: the background.
+        viz: not offered.
+        lclick_cb: not offered.
     """
     patches = _as_patches(patch_list)
     height, width, gap = _cell(patches, border)
@@ -211,20 +228,17 @@ def interactive_imshow(
     rclick_cb: Callable[[np.ndarray, int, int], object] | None = None,
     **key_callbacks: Callable[[np.ndarray], object],
 ) -> None:
-    """Show an image in a window until a key is pressed.
-
-    The key ``s`` writes it to ``out.png`` and ``x`` ends the program, unless they have callbacks; any other closes the
-    window.
+    """Show an image in a window until a key is pressed: ``s`` writes ``out.png``, ``x`` ends the program.
 
     Args:
         img: a BGR image in [0, 255].
-        lclick_cb: called with the image, x and y when the left button is clicked.
+        lclick_cb: called with the image, x and y at a click of the left button.
         rclick_cb: the same for the right button.
         **key_callbacks: ``key_cb_a`` is called with the image when ``a`` is pressed, and so on.
 
     Raises:
-        ConfigError: A keyword names no key, or what is given for it cannot be called.
-        DependencyError: OpenCV is not installed, or has no windows, or there is no screen.
+        ConfigError: A keyword names no key, or its value is not callable.
+        DependencyError: OpenCV is not installed, or has no windows, like that of the extra ``vision``, or no screen.
     """
     by_key = {name.removeprefix("key_cb_"): callback for name, callback in key_callbacks.items()}
     for key, name in zip(by_key, key_callbacks, strict=True):
@@ -251,7 +265,6 @@ def interactive_imshow(
 
 
 def _on_click(cv2: ModuleType, img: np.ndarray, *callbacks: Callable[..., object] | None) -> Callable[..., None]:
-    """Return what OpenCV is to call for each event of the mouse."""
     by_event = dict(zip((cv2.EVENT_LBUTTONUP, cv2.EVENT_RBUTTONUP), callbacks, strict=True))
 
     def on_mouse(event: int, x: int, y: int, *_: object) -> None:
@@ -273,19 +286,18 @@ def dump_dataflow_images(
     viz: int | Sequence[int] | None = None,
     flipRGB: bool = False,  # noqa: N803 (tensorpack's name)
 ) -> None:
-    """Write images as ``001.jpg``, ``002.jpg``, ... until there are enough or the data flow has ended.
+    """Write images as ``001.jpg``, ``002.jpg``, ..., up to a number or the end of the data flow.
 
     Args:
         df: the data flow; it is reset first.
-        index: which component of a data point holds images.
-        batched: whether it holds several, along the first dimension.
-        number: how many images to write at most.
-        output_dir: the directory; made if it is not there.
-        scale: what to multiply the values with, such as 255 for images in [0, 1].
-        resize: (width, height) to resize to, or one number for both.
-        viz: (rows, columns), or one number for both: write grids of so many images in place of the images. (tensorpack
-            shows them in windows.)
-        flipRGB: reverse the channels first, for images that are not BGR.
+        index: the component of a data point with images.
+        batched: the component has several, along the first dimension.
+        number: the most images to write.
+        output_dir: the directory; made if missing.
+        scale: factor of the values, such as 255 for images in [0, 1].
+        resize: (width, height), or one number for both.
+        viz: (rows, columns), or one number for both: write grids of this size. (tensorpack shows them in windows.)
+        flipRGB: reverse the channels, for images that are not BGR.
 
     Raises:
         ConfigError: There is no directory.
@@ -306,7 +318,7 @@ def dump_dataflow_images(
 
 
 def _as_canvas(image: np.ndarray) -> np.ndarray:
-    """Return a copy that OpenCV can draw on in colours."""
+    """Return a copy of an image in OpenCV's format, in colour."""
     copy = np.array(image, np.uint8, order="C")
     if copy.ndim == 2:
         copy = copy[:, :, np.newaxis]
@@ -335,7 +347,6 @@ def _colour(color: Sequence[int]) -> tuple[int, ...]:
 
 
 def _as_patches(patch_list: Iterable[ArrayLike]) -> list[np.ndarray]:
-    """Return the images with three dimensions each."""
     patches = [np.asarray(patch) for patch in patch_list]
     if not patches:
         raise ConfigError("expected at least one image to put into a grid, got none")
@@ -347,13 +358,13 @@ def _as_patches(patch_list: Iterable[ArrayLike]) -> list[np.ndarray]:
 
 
 def _cell(patches: Sequence[np.ndarray], border: int | None) -> tuple[int, int, int]:
-    """Return height and width of a place in a grid, and the pixels between two."""
+    """Return height and width of a place in a grid, and the border."""
     height, width = (max(patch.shape[axis] for patch in patches) for axis in (0, 1))
     return height, width, int(0.05 * min(height, width)) if border is None else border
 
 
 def _images(df: _DataFlow, index: int, batched: bool, number: int) -> Iterator[np.ndarray]:
-    """Yield up to ``number`` images, and take no data point more than they need."""
+    """Yield up to ``number`` images from as few data points as possible."""
     if number <= 0:
         return
     count = 0

@@ -65,7 +65,7 @@ def test_hooks_run_around_inference_only(graph, rng):
     runner.register_hook(hook)
     make_trainer().train([runner], epochs=(1, 2))
     assert (hook.begun, hook.runs, hook.ended) == (1, 6, 1)
-    with pytest.raises(CallbackError, match="was set up already: register hooks before training"):
+    with pytest.raises(CallbackError, match="was set up already: expected hooks before training"):
         runner.register_hook(hook)
 
 
@@ -91,12 +91,12 @@ def test_unknown_size_is_an_error_at_once():
     def generate():
         yield [np.zeros(1, np.float32), np.zeros(1, np.int32)]
 
-    with pytest.raises(ConfigError, match="wants to know how many batches there are: the size of FeedInput is unknown"):
+    with pytest.raises(ConfigError, match="got FeedInput of unknown size: expected an input with a size"):
         InferenceRunner(DataFromGenerator(generate), Life())
 
 
 def test_no_batches_are_an_error_at_once():
-    with pytest.raises(ConfigError, match="wants at least one batch, got an input of size 0"):
+    with pytest.raises(ConfigError, match="got an input of size 0: expected at least one batch"):
         InferenceRunner(flow([]), Life())
 
 
@@ -118,7 +118,7 @@ def test_tensor_that_does_not_exist_is_an_error(graph, rng):
 
 def test_tensor_of_the_training_tower_is_an_error(graph, rng):
     runner = InferenceRunner(flow(uneven_batches(rng, 3)), ScalarStats("only_in_training"))
-    with pytest.raises(CallbackError, match="one belongs to .* and would take its data. Name tensors"):
+    with pytest.raises(CallbackError, match="of which one takes the data of .*: expected tensors"):
         make_trainer().train([runner])
 
 
@@ -140,7 +140,7 @@ def test_failure_is_that_of_the_input(graph, rng):
 
 def test_a_trainer_without_a_tower_function_is_an_error(graph, rng):
     runner = InferenceRunner(flow(uneven_batches(rng, 3)), Life())
-    with pytest.raises(CallbackError, match="wants a tower_func, since the trainer FakeTrainer has none"):
+    with pytest.raises(CallbackError, match="got tower_func=None and a FakeTrainer without one"):
         runner.setup_graph(FakeTrainer())
 
 

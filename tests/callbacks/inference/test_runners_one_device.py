@@ -71,7 +71,7 @@ def test_batches_are_not_put_into_batches(graph, rng):
     x, label = uneven_batches(rng, 1)[0]
     with pytest.raises(ConfigError, match="the data are arrays.*batch_size"):
         InferenceRunner((x, label), make_inferencers())
-    with pytest.raises(ConfigError, match="batch_size=4 was given.*QueueInput"):
+    with pytest.raises(ConfigError, match="got batch_size=4 and a QueueInput: expected one"):
         InferenceRunner(QueueInput(flow([[x, label]])), make_inferencers(), batch_size=4)
 
 

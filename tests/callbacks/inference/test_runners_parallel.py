@@ -64,7 +64,7 @@ def test_staged_input_begins_anew_too(graph, rng):
 
 
 def test_feed_input_for_several_towers_is_an_error(rng):
-    with pytest.raises(ConfigError, match="FeedInput feeds all towers in each run"):
+    with pytest.raises(ConfigError, match="got a FeedInput for several devices: expected its DataFlow"):
         DataParallelInferenceRunner(FeedInput(flow(uneven_batches(rng, 3))), Seen(), 2)
 
 

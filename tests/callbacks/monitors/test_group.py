@@ -75,7 +75,7 @@ def test_nan_is_a_statistic():
 
 @pytest.mark.parametrize("bad", ["text", [1.0, 2.0], None])
 def test_statistic_that_is_no_number_is_an_error(bad):
-    with pytest.raises(CallbackError, match="statistic 'x' must be one number, got"):
+    with pytest.raises(CallbackError, match="statistic 'x' got .*: expected one number"):
         Monitors([]).put_scalar("x", bad)
 
 
@@ -97,7 +97,7 @@ def test_image_becomes_a_batch(keepers, rng, shape):
 
 
 def test_image_of_another_rank_is_an_error():
-    with pytest.raises(CallbackError, match=r"image 'x' must have 2, 3 or 4 dimensions, got an array of shape \(3,\)"):
+    with pytest.raises(CallbackError, match=r"image 'x' got shape \(3,\): expected 2, 3 or 4 dimensions"):
         Monitors([]).put_image("x", np.zeros(3))
     with pytest.raises(ConfigError, match="x"):
         Monitors([]).put_image("x", np.zeros([2, 2, 7]))
@@ -140,5 +140,5 @@ def test_something_else_than_a_monitor_is_an_error(keepers):
         WrongTypeError, match=r"Monitors got monitors\[[0-9]\]=a CallbackFactory: expected a MonitorBase"
     ):
         Monitors([CallbackFactory()])
-    with pytest.raises(CallbackError, match="Keeper is there twice"):
+    with pytest.raises(CallbackError, match="Keeper.* twice"):
         Monitors([keepers[0], keepers[0]])

@@ -152,7 +152,7 @@ def test_loading_says_what_is_wrong(log_dir):
 
 
 def test_loading_without_a_directory_is_an_error():
-    with pytest.raises(CallbackError, match="looked for in the logger's directory, and none is set"):
+    with pytest.raises(CallbackError, match="JSONWriter got dir=None: expected a directory"):
         JSONWriter.load_existing_json()
 
 

@@ -6,8 +6,8 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
 from tpack.callbacks.base import Callback, CallbackFactory
-from tpack.callbacks.monitors.writers import ScalarPrinter, SendMonitorData, TFEventWriter
-from tpack.errors import CallbackError, ConfigError
+from tpack.callbacks.monitors.writers import ScalarPrinter, TFEventWriter
+from tpack.errors import CallbackError
 
 
 def read_events(directory):
@@ -131,27 +131,6 @@ def test_printer_logs_each_value_once(graph):
     with captured_log() as lines:
         FakeTrainer().train([Once()], monitors=[ScalarPrinter()], epochs=(1, 3))
     assert lines == ["start: 1"]
-
-
-def test_what_came_in_an_epoch_is_sent_after_it(graph, tmp_path):
-    monitor = SendMonitorData(f"echo {{error}} {{epoch}} >> {tmp_path}/sent", ["error", "epoch"])
-
-    def report(callback):
-        monitors, epoch = callback.trainer.monitors, callback.epoch_num
-        monitors.put_scalar("epoch", epoch)
-        monitors.put_scalar("other", 5)
-        if epoch != 2:
-            monitors.put_scalar("error", epoch / 2)
-
-    with captured_log() as lines:
-        FakeTrainer().train([CallbackFactory(trigger=report)], monitors=[monitor], epochs=(1, 4))
-    assert (tmp_path / "sent").read_text() == "0.5 1\n1.5 3\n2.0 4\n"
-    assert lines == ["SendMonitorData sends nothing in epoch 2: error did not come."]
-
-
-def test_another_name_in_the_command_is_an_error():
-    with pytest.raises(ConfigError, match="uses eror"):
-        SendMonitorData("echo {eror}", "error")
 
 
 def test_two_files_of_one_second_have_two_names(graph, log_dir, monkeypatch):

@@ -64,7 +64,7 @@ def test_all_steps_are_traced_if_that_is_wanted(graph, log_dir):
 def test_misuse_is_an_error(graph):
     with pytest.raises(ConfigError, match="num_steps"):
         GraphProfiler(num_steps=0)
-    with pytest.raises(ConfigError, match="dump_metadata, dump_tracing or dump_event, got none"):
+    with pytest.raises(ConfigError, match="got no output: expected dump_metadata"):
         GraphProfiler(dump_tracing=False)
-    with pytest.raises(CallbackError, match="writes into the logger's directory, and none is set"):
+    with pytest.raises(CallbackError, match="got no logger directory"):
         FakeTrainer().setup([GraphProfiler()])

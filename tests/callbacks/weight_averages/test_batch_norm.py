@@ -168,7 +168,7 @@ def test_weights_and_statistics_come_back_where_the_data_do_not_fit(rng):
     trainer = SimpleTrainer()
     at_end = CallbackFactory(after_train=lambda cb: outside._read(cb))
     first = outside.callback()
-    with pytest.raises(InputError, match=r"has shape \(2, 5\), wanted"):
+    with pytest.raises(InputError, match=r"has shape \(2, 5\), expected"):
         train(trainer, Model(), [first, swa, swa.evaluate(seen.callback()), at_end], rng, max_epoch=1)
     assert not seen.seen
     for name, value in outside.seen[0].items():
@@ -197,5 +197,5 @@ def test_momentum_of_nothing_and_of_all():
 def test_statistics_that_each_device_of_a_strategy_has_are_refused(rng):
     swa = SWA(batch_norm_data=DataFromList(batches(rng, 1)))
     trainer = BuilderTrainer(StrategyBuilder(MirroredStrategy(cpu_devices(2))))
-    with pytest.raises(CallbackError, match="SWA cannot estimate own/mean/EMA, of which each device of a strategy"):
+    with pytest.raises(CallbackError, match="SWA cannot estimate own/mean/EMA: each device of a strategy has one"):
         train(trainer, Model(synchronised=True), [swa], rng)

@@ -121,20 +121,20 @@ def endless():
 
 
 def test_misuse_is_an_error():
-    with pytest.raises(ConfigError, match="batch_norm_steps or batch_size, and no batch_norm_data"):
+    with pytest.raises(ConfigError, match="batch_norm_steps or batch_size: expected batch_norm_data"):
         SWA(batch_norm_steps=3)
-    with pytest.raises(ConfigError, match="SWA cannot feed a tf.data.Dataset"):
+    with pytest.raises(ConfigError, match="SWA got a tf.data.Dataset"):
         SWA(batch_norm_data=lambda: None)
-    with pytest.raises(ConfigError, match="do not say how many: give batch_norm_steps"):
+    with pytest.raises(ConfigError, match="of unknown size: expected batch_norm_steps"):
         EMA(batch_norm_data=endless)
     with pytest.raises(WrongTypeError, match="SWA cannot take its batch_norm_data: the data are 5"):
         SWA(batch_norm_data=5)
-    with tf.Graph().as_default(), pytest.raises(CallbackError, match="the trainer has no tower that trains"):
+    with tf.Graph().as_default(), pytest.raises(CallbackError, match="expected a trainer with a training tower"):
         FakeTrainer().setup([SWA(batch_norm_data=DataFromList([[0]]))])
-    with tf.Graph().as_default(), pytest.raises(CallbackError, match="batch_norm_data of which training reads a part"):
+    with tf.Graph().as_default(), pytest.raises(CallbackError, match="batch_norm_data that training reads too"):
         trainer = make_trainer()
         points = DataFromList([[0, 0]])
         trainer.input_source = QueueInput(points)
         trainer.setup([SWA(batch_norm_data=BatchData(points, 1))])
-    with pytest.raises(CallbackError, match="training moves no statistics of batch normalisation"):
+    with pytest.raises(CallbackError, match="training updates no statistics"):
         train_line(SimpleTrainer(), [SWA(batch_norm_data=DataFromList([[0]]))])

@@ -5,16 +5,7 @@ from tpack.utils.lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "inferencers": (
-            "BinaryClassificationStats",
-            "ClassificationError",
-            "Inferencer",
-            "ScalarStats",
-        ),
-        "runners": (
-            "DataParallelInferenceRunner",
-            "InferenceRunner",
-            "InferenceRunnerBase",
-        ),
+        "inferencers": ("BinaryClassificationStats", "ClassificationError", "Inferencer", "ScalarStats"),
+        "runners": ("DataParallelInferenceRunner", "InferenceRunner", "InferenceRunnerBase"),
     },
 )

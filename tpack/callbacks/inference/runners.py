@@ -1,11 +1,8 @@
-"""Evaluate the model on other data while it is trained, on one device or on several.
+"""Evaluate the model on other data during training, on one device or several.
 
-A pass takes the data in rounds: in each round every tower takes one batch, and in the last one only as many towers
-run as there are batches left. So each batch is evaluated exactly once, and the inferencers are fed one batch at a
-time.
-
-Where several workers train, each evaluates its share of the batches, and the inferencers merge what they have
-accumulated. Where that cannot be, the chief evaluates all of them, and gives the others the statistics.
+In each round of a pass every tower takes one batch, in the last one only as many towers as there are batches left. So
+each batch is evaluated exactly once, and inferencers get one batch at a time. Several workers evaluate a share each and
+merge the inferencers' states; where that is impossible, the chief evaluates everything for all.
 """
 
 from __future__ import annotations
@@ -42,24 +39,22 @@ from tpack.utils.validation import check_arguments, check_count, check_instances
 
 @check_arguments
 class InferenceRunnerBase(Callback):
-    """Run inferencers over all data when triggered; a subclass builds the towers.
+    """The base of callbacks that run inferencers over all data when triggered; subclasses build the towers.
 
-    The data are begun anew for each pass. What the input source needs around a run (feeds, staging) happens around the
-    inference runs only, and an error on one of its threads ends the training with that error.
-
-    With several workers, each evaluates every W-th batch of a dataflow, or what `ShardData` in it gives. The chief
-    evaluates everything, and the log says so, where an inferencer cannot merge (see `Inferencer`) or where the input is
-    not a `DataFlow`, `FeedInput` or `QueueInput`. The statistics are the same in all workers, and those of one process
-    over all data.
+    Each pass restarts the data. The input source's hooks (feeds, staging) run around inference runs only, and an error
+    on one of its threads ends the training. With several workers, each evaluates every W-th batch of a dataflow, or the
+    share of a `ShardData` in it. The chief evaluates everything, as the log tells, if an inferencer cannot merge (see
+    `Inferencer`) or the input is not a `DataFlow`, `FeedInput` or `QueueInput`. All workers get the statistics of one
+    process.
 
     Args:
-        input: an input source whose size is known.
+        input: an input source of known size.
         infs: one `Inferencer` or several.
 
     Raises:
-        WrongTypeError: an argument is something else.
+        WrongTypeError: an argument has the wrong type.
         ConfigError: the size of the input is unknown or 0, or there is no inferencer. In `setup_graph`: a `ShardData`
-            would give some points twice or none of some, or is that of another worker.
+            would repeat or leave out points, or belongs to another worker.
     """
 
     _chief_only = False
@@ -81,30 +76,27 @@ class InferenceRunnerBase(Callback):
         self._is_split = False
 
     def register_hook(self, hook: tf.train.SessionRunHook) -> None:
-        """Add a `tf.train.SessionRunHook` around the runs of the inference loop; before `setup_graph` only.
+        """Add a `tf.train.SessionRunHook` around inference runs; before `setup_graph` only.
 
         Raises:
-            CallbackError: it is too late, or ``hook`` is no session hook.
+            CallbackError: it is too late, or ``hook`` is not a session hook.
         """
         if self._trainer is not None:
-            raise CallbackError(f"{self} was set up already: register hooks before training")
+            raise CallbackError(f"{self} was set up already: expected hooks before training")
         self._hooks.append(HookToCallback(hook))
 
     def limit_batches(self, limit: float) -> int:
-        """Evaluate the first batches only; before `setup_graph`.
+        """Evaluate the first batches only, and return their number; before `setup_graph`.
 
         Args:
-            limit: how many, in each worker that evaluates; a float is the fraction of those that there are.
-
-        Returns:
-            How many these are.
+            limit: the number in each evaluating worker; a float is a fraction of all.
         """
         self._limit = limit
         self._size = limited(self._input.size(), limit)
         return self._size
 
     def _build_towers(self) -> list[TowerHandle]:
-        """Set up nothing but the towers, each on inputs of its own."""
+        """Build the towers, each on its own inputs, without other operations."""
         raise NotImplementedError(f"{type(self).__name__} must override _build_towers")
 
     @property
@@ -112,28 +104,32 @@ class InferenceRunnerBase(Callback):
         # Only a trainer whose model is a tower function has one.
         tower_func = self._given_tower_func or getattr(self.trainer, "tower_func", None)
         if tower_func is None:
-            raise CallbackError(f"{self} wants a tower_func, since the trainer {type(self.trainer).__name__} has none")
+            trainer = type(self.trainer).__name__
+            raise CallbackError(f"{self} got tower_func=None and a {trainer} without one: expected a tower function")
         return tower_func
 
     def _setup_graph(self) -> None:
-        uneven = _uneven_batches(self._input) if self._size == self._input.size() else None
+        size, samples = self._input.samples() if self._size == self._input.size() else (None, None)
+        uneven = None
+        if size is not None and samples is not None:
+            last = samples - size * (self._size - 1)
+            uneven = (size, last) if 0 < last < size else None
         self._take_share()
         callbacks = self._input.setup(self._tower_func.input_signature)
-        # An input that nothing is taken from must not begin to read.
+        # An unused input must not begin to read.
         self._input_callbacks = Callbacks(callbacks if self._size else [])
         towers = self._build_towers()
         self._fetches = [[inf.get_tensors(tower) for inf in self._infs] for tower in towers]
         self._check_fetches(towers)
         if uneven is not None:
-            self._tell_of_means(*uneven)
-        # What the input says of itself belongs to the inference runs; training would average it with every step.
+            self._warn_of_means(*uneven)
+        # The input's summaries belong to inference; training would average them with every step.
         with freeze_collection(SUMMARY_KEYS):
             self._input_callbacks.setup_graph(self.trainer)
         for callback in (*self._hooks, *self._infs):
             callback.setup_graph(self.trainer)
 
     def _take_share(self) -> None:
-        """Find out what this worker evaluates, if it is one of several."""
         peers = self.trainer.peers
         if peers is None or peers.size == 1:
             return
@@ -153,7 +149,7 @@ class InferenceRunnerBase(Callback):
         return [self._input_callbacks, *self._hooks, *self._infs]
 
     def _check_fetches(self, towers: list[TowerHandle]) -> None:
-        """Refuse tensors that a tower looked up outside of itself and that would take the data of training."""
+        """Refuse tensors of other towers that would take the data of training."""
         needed = {inf: ancestors(tensors) for inf, tensors in zip(self._infs, self._fetches[0], strict=True)}
         for other in self._tower_func.towers:
             if any(other is tower for tower in towers):
@@ -162,12 +158,12 @@ class InferenceRunnerBase(Callback):
             for inf, ops in needed.items():
                 if inputs & ops:
                     raise CallbackError(
-                        f"{inf} wants {inf.get_fetches()}, of which one belongs to {other} and would take its data. "
-                        "Name tensors that the model also builds for prediction"
+                        f"{inf} got {inf.get_fetches()}, of which one takes the data of {other}: expected tensors that "
+                        "the model also builds for prediction"
                     )
 
-    def _tell_of_means(self, size: int, last: int) -> None:
-        """Say which statistics count a smaller last batch as much as the others."""
+    def _warn_of_means(self, size: int, last: int) -> None:
+        """Warn of scalars in which a smaller last batch counts as much as the others."""
         pairs = zip(self._infs, self._fetches[0], strict=True)
         means = [tensor for inf, tensors in pairs if type(inf) is ScalarStats for tensor in tensors]
         if names := [tensor.op.name.rpartition("/")[2] for tensor in means if tensor.shape.rank == 0]:
@@ -188,31 +184,26 @@ class InferenceRunnerBase(Callback):
         if self._size:
             self._run_all()
         if self._peers is not None and not self._is_split:
-            self._report_those_of_chief(self._peers)
+            self._report_in_all(self._peers)
             return
         if self._peers is not None:
-            self._merge(self._peers)
+            own = [inf.state() for inf in self._infs]
+            by_worker = self._peers.gather(f"evaluation by {self}", own, timeout_secs=LONG_WAIT_SECS)
+            for inf, states in zip(self._infs, zip(*by_worker, strict=True), strict=True):
+                inf.merge(states)
         for inf in self._infs:
             inf.after_inference()
 
-    def _merge(self, peers: Peers) -> None:
-        """Let each inferencer have what those of all workers have accumulated."""
-        own = [inf.state() for inf in self._infs]
-        by_worker = peers.gather(f"evaluation by {self}", own, timeout_secs=LONG_WAIT_SECS)
-        for inf, states in zip(self._infs, zip(*by_worker, strict=True), strict=True):
-            inf.merge(states)
-
-    def _report_those_of_chief(self, peers: Peers) -> None:
-        """Report the statistics of the chief in all workers, so that what is decided by them is the same in all."""
+    def _report_in_all(self, peers: Peers) -> None:
+        """Report the chief's statistics in all workers, for equal decisions."""
         found = [dict(inf.after_inference()) for inf in self._infs] if peers.rank == 0 else []
-        told = [{name: float(value) for name, value in statistics.items()} for statistics in found]
-        told = peers.gather(f"evaluation by {self} in the chief", told, timeout_secs=LONG_WAIT_SECS)[0]
+        values = [{name: float(value) for name, value in statistics.items()} for statistics in found]
+        values = peers.gather(f"evaluation by {self} in the chief", values, timeout_secs=LONG_WAIT_SECS)[0]
         if peers.rank > 0:
-            for inf, statistics in zip(self._infs, told, strict=True):
+            for inf, statistics in zip(self._infs, values, strict=True):
                 inf.report(statistics)
 
     def _run_all(self) -> None:
-        """Feed the inferencers with all batches of this worker."""
         self._input.reset_state()
         with get_tqdm(total=self._size, desc=str(self)) as bar:
             num_rounds, rest = divmod(self._size, len(self._fetches))
@@ -237,36 +228,34 @@ class InferenceRunnerBase(Callback):
         Callbacks(self._members).after_train()
 
     def failure(self) -> BaseException | None:
-        """Return the failure of the input source."""
+        """Return the input source's failure."""
         return self._input_callbacks.failure()
 
     def let_go(self) -> None:
-        """Let go a run that waits for data."""
+        """Unblock a run that waits for data."""
         self._input_callbacks.let_go()
 
 
 @check_arguments
 class InferenceRunner(InferenceRunnerBase):
-    """Run inferencers over all data on one device, with the current variables of the main training tower.
+    """Run inferencers over all data on one device, with the present variables of the main training tower.
 
     Args:
-        input: an `InputSource`, or a `DataFlow`, which is fed; or, in their own order, arrays such as ``(x, y)`` and
-            what else `TrainConfig` takes as its ``dataflow``. The size must be known.
+        input: an `InputSource`, or a `DataFlow`, which is fed, or arrays such as ``(x, y)`` and other data of
+            `TrainConfig`'s ``dataflow``, in their own order. The size must be known.
         infs: one `Inferencer` or several.
-        tower_name: name scope of the tower that is built; ``InferenceTower`` unless given, with a number behind it for
-            all runners of a training but the first.
+        tower_name: name scope of the tower; ``InferenceTower`` unless given, with a number for further runners.
         tower_func: the model; the trainer's unless given.
         device: a GPU's number or the name of a device.
-        batch_size: how many examples are a batch, where the input gives examples; the last batch may be smaller. None
-            where it gives batches.
+        batch_size: the examples in a batch, of which the last may be smaller; None for an input of batches.
 
     Creates:
         One prediction tower.
 
     Raises:
-        WrongTypeError: an argument is something else.
-        ConfigError: the size of the input is unknown or 0, or there is no inferencer; or it gives batches, and there is
-            a batch size, or arrays without one.
+        WrongTypeError: an argument has the wrong type.
+        ConfigError: the size of the input is unknown or 0, there is no inferencer, or ``batch_size`` does not fit the
+            input.
     """
 
     def __init__(
@@ -294,26 +283,25 @@ class InferenceRunner(InferenceRunnerBase):
 class DataParallelInferenceRunner(InferenceRunnerBase):
     """Run inferencers over all data on several devices, each of which takes every K-th batch.
 
-    The statistics are those of one device: every batch is evaluated exactly once, also where their number is not a
-    multiple of the number of devices, and the batches reach the inferencers in the order of the data.
+    The statistics are those of one device: every batch is evaluated exactly once and in order, for any number of
+    batches.
 
     Args:
-        input: an `InputSource` that gives each tower its own batch, or a `DataFlow`, which goes through a queue; or
-            what else `InferenceRunner` takes. The size must be known.
+        input: an `InputSource` with a batch for each tower, or a `DataFlow`, which goes through a queue; or other data
+            of `InferenceRunner`. The size must be known.
         infs: one `Inferencer` or several.
         gpus: number of devices, or the numbers of GPUs.
-        tower_name: name scope of the towers, to which their number is added; ``InferenceTower`` unless given, with a
-            number of its own for all runners of a training but the first.
+        tower_name: prefix of the towers' name scopes; ``InferenceTower`` unless given, with a number for further
+            runners.
         tower_func: the model; the trainer's unless given.
-        batch_size: how many examples are the batch of one tower, as for `InferenceRunner`.
+        batch_size: the examples in a tower's batch, as for `InferenceRunner`.
 
     Creates:
         K prediction towers.
 
     Raises:
-        WrongTypeError: an argument is something else.
-        ConfigError: the size of the input is unknown or 0, there is no inferencer, ``gpus`` makes no sense, or several
-            devices are to share a `FeedInput`.
+        WrongTypeError: an argument has the wrong type.
+        ConfigError: as for `InferenceRunner`, or ``gpus`` is invalid, or several devices share a `FeedInput`.
         DeviceError: there is no such GPU.
     """
 
@@ -330,9 +318,7 @@ class DataParallelInferenceRunner(InferenceRunnerBase):
         self._devices = resolve_devices(gpus)
         input = _batches_of(self, input, batch_size)
         if isinstance(input, FeedInput) and len(self._devices) > 1:
-            raise ConfigError(
-                "FeedInput feeds all towers in each run, also in a last round of fewer: give its DataFlow itself"
-            )
+            raise ConfigError(f"{owner_name(self)} got a FeedInput for several devices: expected its DataFlow")
         super().__init__(QueueInput(input) if isinstance(input, DataFlow) else input, infs)
         self._tower_name = tower_name
         self._given_tower_func = tower_func
@@ -346,13 +332,11 @@ class DataParallelInferenceRunner(InferenceRunnerBase):
 
 
 def _batches_of(owner: object, input: Any, batch_size: int | None) -> InputSource | DataFlow:
-    """Return what gives the batches of an input, each once and in their own order."""
+    """Return a source of the input's batches, each once and in order."""
     if batch_size is not None:
         check_count(owner, "batch_size", batch_size)
     if isinstance(input, InputSource) and batch_size is not None:
-        raise ConfigError(
-            f"batch_size={batch_size} was given, and the input, a {type(input).__name__}, makes the batches"
-        )
+        raise ConfigError(f"{owner_name(owner)} got batch_size={batch_size} and a {type(input).__name__}: expected one")
     if isinstance(input, InputSource) or (isinstance(input, DataFlow) and batch_size is None):
         return input
     try:
@@ -363,11 +347,11 @@ def _batches_of(owner: object, input: Any, batch_size: int | None) -> InputSourc
 
 
 def limited(count: int, limit: float) -> int:
-    """Return how many of so many a limit leaves.
+    """Return the part of a count that a limit allows.
 
     Args:
-        count: how many there are.
-        limit: an integer is the most that are left, a float a fraction of all, of which at least one is left.
+        count: the count.
+        limit: an integer is the maximum, a float a fraction, of which at least one is left.
     """
     if isinstance(limit, (int, np.integer)):
         return min(count, int(limit))
@@ -375,7 +359,7 @@ def limited(count: int, limit: float) -> int:
 
 
 def _tower_names(tower_func: TowerFunc, given: str | None, ends: Iterable[str]) -> list[str]:
-    """Return the names of a runner's towers: those that are given, or else some that no other tower has."""
+    """Return the names of a runner's towers: the given ones, or unused ones."""
     ends = list(ends)
     taken = {tower.name for tower in tower_func.towers}
     bases = [given] if given else ["InferenceTower", *(f"InferenceTower_{k}" for k in range(1, len(taken) + 1))]
@@ -384,12 +368,8 @@ def _tower_names(tower_func: TowerFunc, given: str | None, ends: Iterable[str]) 
 
 
 def _split(source: InputSource, peers: Peers) -> str | None:
-    """Let a source give one worker's share of its data; return why it cannot.
-
-    Raises:
-        ConfigError: It gives the share of another worker, or not all points once.
-    """
-    # What a subclass does with its data nobody knows.
+    """Make a source give one worker's share of its data; return the reason if it cannot, and refuse wrong shares."""
+    # Subclasses may do anything with their data.
     if type(source) not in (FeedInput, QueueInput):
         return f"{type(source).__name__} cannot be split"
     flow: DataFlow = source.ds  # type: ignore[attr-defined]
@@ -407,22 +387,11 @@ def _split(source: InputSource, peers: Peers) -> str | None:
     return None
 
 
-def _uneven_batches(source: InputSource) -> tuple[int, int] | None:
-    """Return how many examples batches have and the last one has; None where that is the same or not known."""
-    size, samples = source.samples()
-    if size is None or samples is None:
-        return None
-    last = samples - size * (source.size() - 1)
-    return (size, last) if 0 < last < size else None
-
-
 def _known_size(runner: InferenceRunnerBase, source: InputSource) -> int:
     try:
         size = source.size()
     except NotImplementedError as error:
-        raise ConfigError(
-            f"{runner} wants to know how many batches there are: the size of {source} is unknown"
-        ) from error
+        raise ConfigError(f"{runner} got {source} of unknown size: expected an input with a size") from error
     if size < 1:
-        raise ConfigError(f"{runner} wants at least one batch, got an input of size {size}")
+        raise ConfigError(f"{runner} got an input of size {size}: expected at least one batch")
     return size

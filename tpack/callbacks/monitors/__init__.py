@@ -11,16 +11,10 @@ __getattr__, __dir__, __all__ = attach(
         "group": ("Monitors",),
         "hparams": ("TensorBoardHParams",),
         "json_writer": ("JSONWriter",),
-        "tpack.multi_worker.cross_worker": (
-            "MergeScalars",
-            "SlowestWorker",
-        ),
+        "tpack.callbacks.send_stat": ("SendMonitorData",),
+        "tpack.multi_worker.cross_worker": ("MergeScalars", "SlowestWorker"),
         "mlflow": ("MLflowMonitor",),
         "wandb": ("WandbMonitor",),
-        "writers": (
-            "ScalarPrinter",
-            "SendMonitorData",
-            "TFEventWriter",
-        ),
+        "writers": ("ScalarPrinter", "TFEventWriter"),
     },
 )

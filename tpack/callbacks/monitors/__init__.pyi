@@ -9,7 +9,7 @@ from tpack.callbacks.monitors.json_writer import JSONWriter as JSONWriter
 from tpack.callbacks.monitors.mlflow import MLflowMonitor as MLflowMonitor
 from tpack.callbacks.monitors.wandb import WandbMonitor as WandbMonitor
 from tpack.callbacks.monitors.writers import ScalarPrinter as ScalarPrinter
-from tpack.callbacks.monitors.writers import SendMonitorData as SendMonitorData
 from tpack.callbacks.monitors.writers import TFEventWriter as TFEventWriter
+from tpack.callbacks.send_stat import SendMonitorData as SendMonitorData
 from tpack.multi_worker.cross_worker import MergeScalars as MergeScalars
 from tpack.multi_worker.cross_worker import SlowestWorker as SlowestWorker

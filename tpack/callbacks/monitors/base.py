@@ -1,8 +1,4 @@
-"""The contract of what receives statistics during training.
-
-A monitor is a callback too, so that it can open files before training, write them after an epoch and close them in
-the end.
-"""
+"""The contract of receivers of statistics: callbacks that open files before training and write them after epochs."""
 
 from __future__ import annotations
 
@@ -13,17 +9,16 @@ from tpack.callbacks.base import Callback
 
 
 class MonitorBase(Callback):
-    """Receive statistics; subclasses override what they want.
+    """The base of receivers of statistics.
 
-    Each statistic comes once as what it is (`process_scalar`, `process_image`) and once as a `tf.Summary`
-    (`process_summary`): a monitor overrides one or the other. The step and the epoch that it belongs to are
-    `global_step` and `epoch_num`.
+    Each statistic is passed once by value (`process_scalar`, `process_image`) and once as a `tf.Summary`
+    (`process_summary`): override one of them. Its step and epoch are `global_step` and `epoch_num`.
     """
 
     reads_statistics = True
 
     def process(self, name: str, val: float | np.ndarray) -> None:
-        """Receive a scalar or an image that no more special method took."""
+        """Receive a scalar or an image without a more special method."""
 
     def process_scalar(self, name: str, val: float) -> None:
         """Receive a number, which may be NaN."""
@@ -41,4 +36,4 @@ class MonitorBase(Callback):
         """Receive a `tf.Summary`."""
 
     def process_event(self, evt: tf.Event) -> None:
-        """Receive a `tf.Event`, which may hold anything and has its step and time set."""
+        """Receive a `tf.Event`, with its step and time set."""

@@ -11,8 +11,8 @@ from tpack.callbacks.monitors.experiment_tracker import Row, Tracker
 from tpack.utils.env import change_env
 from tpack.utils.validation import check_arguments
 
-# Whatever else the client logs by itself, it logs by changing other libraries.
-_BY_ITSELF = {
+# Automatic logging would patch other libraries.
+_AUTOMATIC = {
     "auto_output_logging": False,
     "auto_param_logging": False,
     "auto_metric_logging": False,
@@ -26,19 +26,18 @@ _BY_ITSELF = {
 class CometMonitor(Tracker):
     """Show a training in Comet: scalars, images, histograms, hyper-parameters.
 
-    The steps of its charts are global steps. A run that resumes goes on with the same experiment. Without a network,
-    give ``online=False``: each run and resumption is then an archive in ``comet`` of the log directory, which ``comet
-    upload`` sends later.
+    Its charts count global steps. A resumed run continues the same experiment. Without a network use ``online=False``:
+    each run and resumption is then an archive in ``comet`` of the log directory, for ``comet upload``.
 
-    The client is kept from changing TensorFlow, Keras and standard output. A program that wants that begins an
-    experiment itself, before it imports tpack; it is gone on with, and left open.
+    The client is kept from patching TensorFlow, Keras and standard output. A program that needs that begins an
+    experiment before it imports tpack; that experiment is continued and left open.
 
     Args:
-        project: the project; by default ``COMET_PROJECT_NAME``, or what the client chooses.
-        name: what the experiment is called; by default what the client chooses.
-        hparams: what the run was made with, such as ``{"learning_rate": 0.1}``.
-        workspace: whose project it is; by default ``COMET_WORKSPACE``, or what the client chooses.
-        online: send statistics while training runs; the key is in ``COMET_API_KEY`` or the client's settings.
+        project: the project; by default ``COMET_PROJECT_NAME``, or the client's choice.
+        name: the experiment's name; by default the client's choice.
+        hparams: the hyper-parameters, such as ``{"learning_rate": 0.1}``.
+        workspace: the project's owner; by default ``COMET_WORKSPACE``, or the client's choice.
+        online: send statistics during the run; the key is in ``COMET_API_KEY`` or the client's settings.
         tags: of the experiment.
 
     Raises:
@@ -61,7 +60,7 @@ class CometMonitor(Tracker):
         online: bool = True,
         tags: Sequence[str] = (),
     ) -> None:
-        # Read when the client is imported, which changes libraries then.
+        # Read when the client is imported, which patches libraries then.
         with change_env("COMET_DISABLE_AUTO_LOGGING", "1"):
             super().__init__(hparams)
         self._project = project
@@ -74,12 +73,12 @@ class CometMonitor(Tracker):
 
     def _to_be_mended(self) -> tuple[type[Exception], ...]:
         errors = self._client.exceptions
-        # That there is no key is a ValueError.
+        # A missing key is a ValueError.
         return ValueError, errors.InvalidAPIKey, errors.InvalidWorkspace, errors.AuthenticationError
 
     def _begin(self, former: str | None) -> str:
         self._experiment = self._client.get_running_experiment()
-        # One of the same program that has ended is given as well.
+        # The client also returns an experiment that has ended.
         self._is_ours = self._experiment is None or self._experiment.ended
         if self._is_ours:
             self._experiment = self._client.start(
@@ -92,11 +91,11 @@ class CometMonitor(Tracker):
                     name=self._name,
                     tags=self._tags,
                     offline_directory=None if self._directory is None else os.path.join(self._directory, "comet"),
-                    **_BY_ITSELF,
+                    **_AUTOMATIC,
                 ),
             )
         if not self._experiment.alive:
-            raise ConnectionError("the client keeps nothing, as its own log says: it is disabled, or has no connection")
+            raise ConnectionError("the client keeps nothing: it is disabled, or has no connection; see its own log")
         if former is None:
             self._experiment.log_parameters(self._hparams)
         return str(self._experiment.get_key())

@@ -1,4 +1,4 @@
-"""Statistics as stats.csv in the logger's directory: a table that spreadsheets and pandas open."""
+"""Statistics as stats.csv in the logger's directory, for spreadsheets and pandas."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _INTEGER = re.compile(r"-?\d+")
 
 
 class CSVWriter(TableWriter):
-    """Write scalars to stats.csv after each epoch: a row for each step at which something was reported.
+    """Write scalars to stats.csv after each epoch: a row for each step with statistics.
 
-    The columns are ``epoch_num``, ``global_step`` and the statistics in the order in which they first came; one that
-    comes later is a column more, and a cell is empty where a statistic was not reported. What is not finite is ``nan``,
-    ``inf`` or ``-inf``. A run that resumes continues the file from where it resumes. Without a logger directory nothing
-    is written. No other process may write to it until training ends.
+    The columns are ``epoch_num``, ``global_step`` and the statistics in the order of their first appearance; a later
+    one adds a column, and missing values are empty. Values that are not finite are ``nan``, ``inf`` or ``-inf``. A
+    resumed run continues the file. Without a logger directory nothing is written. No other process may write to it
+    until training ends.
     """
 
     FILENAME = "stats.csv"
@@ -35,7 +35,7 @@ class CSVWriter(TableWriter):
         except FileNotFoundError:
             return None
         except (ValueError, csv.Error) as error:
-            raise CallbackError(f"{path} is no table of statistics: {error}") from error
+            raise CallbackError(f"{path} is not a table of statistics: {error}") from error
 
     def _write_entries(self, file: IO[str], entries: list[Entry]) -> None:
         names = dict.fromkeys([*_POSITION, *(name for entry in entries for name in entry)])
@@ -45,18 +45,13 @@ class CSVWriter(TableWriter):
 
 
 def _entry_of(row: Mapping[str | None, str | None]) -> Entry:
-    """Return what a row of the table says; a cell that is empty says nothing.
-
-    Raises:
-        ValueError: It is no row of numbers, or says not where it belongs.
-    """
+    """Return the values of a row, without empty cells; ``ValueError`` without numbers or a position."""
     entry: Entry = {}
     for name, text in row.items():
         if name is None or text is None:
             raise ValueError("a row does not have as many cells as the table has columns")
         if text:
             entry[name] = int(text) if _INTEGER.fullmatch(text) else float(text)
-    lacking = [name for name in _POSITION if not isinstance(entry.get(name), int)]
-    if lacking:
+    if lacking := [name for name in _POSITION if not isinstance(entry.get(name), int)]:
         raise ValueError(f"a row has no whole number for {' and '.join(lacking)}")
     return entry

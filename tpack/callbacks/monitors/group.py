@@ -1,7 +1,4 @@
-"""All monitors of a training as one: what callbacks put in goes to each of them.
-
-What each statistic was is also kept in memory, for the callbacks that act on it.
-"""
+"""All monitors of a training as one, with the statistics kept in memory for callbacks that read them."""
 
 from __future__ import annotations
 
@@ -28,15 +25,13 @@ _TOWER_PREFIX = re.compile(r"^tower\d+/")
 
 @check_arguments
 class Monitors(ProxyCallback):
-    """Pass statistics on to monitors, remember the scalars, and run the monitors' own hooks.
-
-    It stands last among a trainer's callbacks, and is the only one of them that the monitors need.
+    """The last callback of a trainer: passes statistics to all monitors, keeps the scalars, runs the hooks.
 
     Args:
         monitors: any number of `MonitorBase`.
 
     Raises:
-        WrongTypeError: one of them is no monitor.
+        WrongTypeError: one of them is not a monitor.
         CallbackError: one is there twice.
     """
 
@@ -50,11 +45,11 @@ class Monitors(ProxyCallback):
         super().__init__(Callbacks(self._receivers))
 
     def hold_back(self, names: Iterable[str]) -> None:
-        """Keep scalars of some names from now on, for who calls `take_held` and reports in their place."""
+        """Keep scalars of some names for `take_held`, whose caller reports in their place."""
         self._held_names.update(names)
 
     def take_held(self) -> dict[str, float]:
-        """Return the last value of each scalar that was held back since the last call."""
+        """Return the last value of each held-back scalar since the last call."""
         held, self._held = self._held, {}
         return held
 
@@ -64,14 +59,17 @@ class Monitors(ProxyCallback):
         Raises:
             CallbackError: ``val`` is not one number.
         """
-        number = _as_number(name, val)
+        array = np.asarray(val)
+        if array.size != 1 or array.dtype.kind not in "biuf":
+            raise CallbackError(f"statistic '{name}' got {shown(val)}: expected one number")
+        number = int(array.item()) if array.dtype.kind == "b" else array.item()
         if name in self._held_names:
             self._held[name] = number
         else:
             self.put_merged(name, number)
 
     def put_merged(self, name: str, number: float) -> None:
-        """Report a number, also under a name that is held back."""
+        """Report a number, even under a held-back name."""
         summary = create_scalar_summary(name, number)
         for receiver in self._receivers:
             receiver.process_scalar(name, number)
@@ -94,16 +92,18 @@ class Monitors(ProxyCallback):
             receiver.process_summary(summary)
 
     def put_summary(self, summary: bytes | tf.Summary) -> None:
-        """Report an evaluated summary; the scalars in it are reported as such, without the tower's name.
+        """Report an evaluated summary, its scalars without the tower's name.
 
         Args:
-            summary: a `tf.Summary`, or the bytes of one as a summary op gives them.
+            summary: a `tf.Summary`, or the bytes of one as a summary op returns them.
         """
-        # The tags are changed in a copy: a summary that is given as such stays the caller's.
+        # A copy: its tags are changed, and scalars that are held back are removed.
         summary = tf.Summary.FromString(summary if isinstance(summary, bytes) else summary.SerializeToString())
-        for value in summary.value:
+        for value in list(summary.value):
             value.tag = _TOWER_PREFIX.sub("", value.tag)
-        self._hold_back_of(summary)
+            if value.tag in self._held_names and value.WhichOneof("value") == "simple_value":
+                self._held[value.tag] = float(value.simple_value)
+                summary.value.remove(value)
         for value in summary.value:
             if value.WhichOneof("value") == "simple_value":
                 for receiver in self._receivers:
@@ -111,16 +111,8 @@ class Monitors(ProxyCallback):
         for receiver in self._receivers:
             receiver.process_summary(summary)
 
-    def _hold_back_of(self, summary: tf.Summary) -> None:
-        """Take the scalars that are held back out of a summary."""
-        held = [value for value in summary.value if value.tag in self._held_names]
-        for value in held:
-            if value.WhichOneof("value") == "simple_value":
-                self._held[value.tag] = float(value.simple_value)
-                summary.value.remove(value)
-
     def put_event(self, evt: tf.Event) -> None:
-        """Report a `tf.Event`; its step and time are set to now."""
+        """Report a `tf.Event` with the present step and time."""
         evt.step = self.global_step
         evt.wall_time = time.time()
         for receiver in self._receivers:
@@ -130,7 +122,7 @@ class Monitors(ProxyCallback):
         """Return the last value of a scalar.
 
         Raises:
-            CallbackError: there is none of that name; the message lists near names.
+            CallbackError: there is none; the message lists near names.
         """
         return self._history.get_latest(name)
 
@@ -138,21 +130,13 @@ class Monitors(ProxyCallback):
         """Return all values of a scalar in this run, oldest first.
 
         Raises:
-            CallbackError: there is none of that name; the message lists near names.
+            CallbackError: there is none; the message lists near names.
         """
         return self._history.get_history(name)
 
     def rows(self) -> History:
-        """Return what was reported in this run, a row for each step at which something was, oldest first."""
+        """Return this run's statistics: a row for each step with any, oldest first."""
         return History(dict(row) for row in self._rows.rows)
-
-
-def _as_number(name: str, val: SupportsFloat) -> float:
-    array = np.asarray(val)
-    if array.size != 1 or array.dtype.kind not in "biuf":
-        raise CallbackError(f"statistic '{name}' must be one number, got {shown(val)}")
-    number = array.item()
-    return int(number) if isinstance(number, bool) else number
 
 
 def _as_image_batch(name: str, images: np.ndarray) -> np.ndarray:
@@ -161,26 +145,20 @@ def _as_image_batch(name: str, images: np.ndarray) -> np.ndarray:
     if images.ndim == 3:
         images = images[np.newaxis]
     if images.ndim != 4:
-        raise CallbackError(f"image '{name}' must have 2, 3 or 4 dimensions, got an array of shape {images.shape}")
+        raise CallbackError(f"image '{name}' got shape {images.shape}: expected 2, 3 or 4 dimensions")
     return images
 
 
 class _ScalarHistory(MonitorBase):
-    """Keep every value of every scalar, in the order in which they came."""
+    """All values of every scalar, in order."""
 
     def __init__(self) -> None:
         self._values: dict[str, list[float]] = {}
 
     def process_scalar(self, name: str, val: float) -> None:
-        """Append the value to its history."""
         self._values.setdefault(name, []).append(val)
 
     def get_history(self, name: str) -> list[float]:
-        """Return all values of a statistic, oldest first.
-
-        Raises:
-            CallbackError: nobody reported such a statistic.
-        """
         if name not in self._values:
             near = get_close_matches(name, self._values) or sorted(self._values)
             known = f"near names: {', '.join(near)}" if near else "there are none yet"
@@ -188,21 +166,15 @@ class _ScalarHistory(MonitorBase):
         return list(self._values[name])
 
     def get_latest(self, name: str) -> float:
-        """Return the last value of a statistic.
-
-        Raises:
-            CallbackError: nobody reported such a statistic.
-        """
         return self.get_history(name)[-1]
 
 
 class _Rows(MonitorBase):
-    """Keep all scalars that came at one step together."""
+    """The scalars of each step together."""
 
     def __init__(self) -> None:
         self.rows: list[Entry] = []
 
     def process_scalar(self, name: str, val: float) -> None:
-        """Put the value into the row of the current step; without a trainer there are no steps."""
         if self._trainer is not None:
             entry_at(self.rows, self.epoch_num, self.global_step)[name] = val

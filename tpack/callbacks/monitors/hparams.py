@@ -1,10 +1,8 @@
-"""Hyper-parameters in the event files, for the page HParams of TensorBoard, which compares runs by them.
+"""Hyper-parameters in event files, for TensorBoard's page HParams.
 
-What the page wants is a message of TensorBoard's plugin, in the metadata of a summary. The few fields that are needed
-are written here as protocol buffers write them, so that TensorBoard need not be installed where training runs.
-
-TensorBoard reads the event files of a directory in the order of their names, and never goes back to one. So what begins
-a run has a name that comes before all others, and what ends it one with the time, as other event files have.
+The few fields of its plugin's message are encoded here, so that training works without TensorBoard installed.
+TensorBoard reads event files in the order of their names, once: the beginning of a run has a name before all others,
+its end a name with the time, as other event files.
 """
 
 from __future__ import annotations
@@ -31,14 +29,14 @@ _STATUS = {"finished": 1, "failed": 2}
 
 @check_arguments
 class TensorBoardHParams(MonitorBase):
-    """Show the hyper-parameters of a run, and its last statistics, on the page HParams of TensorBoard.
+    """Show a run's hyper-parameters and last statistics on TensorBoard's page HParams.
 
-    The statistics are those that `TFEventWriter` writes into the same directory. Numbers, booleans and texts are shown
-    as such, anything else as text. A run that resumes takes the place of the one before.
+    The statistics are those of `TFEventWriter` in the same directory. Numbers, booleans and texts are shown as such,
+    other values as text. A resumed run replaces the former one.
 
     Args:
-        hparams: what the run was made with, such as ``{"learning_rate": 0.1}``.
-        logdir: the directory, as for `TFEventWriter`: the logger's unless given. Without either nothing is written.
+        hparams: the hyper-parameters, such as ``{"learning_rate": 0.1}``.
+        logdir: the directory; the logger's unless given. Without either nothing is written.
 
     Example:
         TrainConfig(..., monitors=[*DEFAULT_MONITORS(), TensorBoardHParams({"learning_rate": 0.1, "depth": 18})])
@@ -72,7 +70,7 @@ class TensorBoardHParams(MonitorBase):
         self._has_begun = True
 
     def _after_train(self) -> None:
-        # An interrupted run is to be continued, and has no end yet.
+        # An interrupted run may be resumed and has no end yet.
         if self._has_begun and not self.trainer.interrupted:
             status = _STATUS["failed" if self.trainer.has_failed else "finished"]
             end = bytes([1 << 3, status]) + _number(2, time.time())
@@ -94,14 +92,14 @@ class TensorBoardHParams(MonitorBase):
 
 
 def _entry(name: str, value: object) -> bytes:
-    """Return an entry of a map from names to values, which are numbers, texts or booleans."""
+    """Encode an entry of a map from names to numbers, texts or booleans."""
     if isinstance(value, bool | np.bool_):
-        said = bytes([4 << 3, int(value)])
+        content = bytes([4 << 3, int(value)])
     elif isinstance(value, Real):
-        said = _number(2, float(value))
+        content = _number(2, float(value))
     else:
-        said = _field(3, str(value).encode())
-    return _field(1, name.encode()) + _field(2, said)
+        content = _field(3, str(value).encode())
+    return _field(1, name.encode()) + _field(2, content)
 
 
 def _number(field: int, value: float) -> bytes:
@@ -109,7 +107,7 @@ def _number(field: int, value: float) -> bytes:
 
 
 def _field(field: int, content: bytes) -> bytes:
-    """Return a field with bytes, a text or a message."""
+    """Encode a field of bytes, a text or a message."""
     size, digits = len(content), []
     while True:
         size, digit = size >> 7, size & 0x7F

@@ -1,7 +1,4 @@
-"""Statistics as stats.json in the logger's directory: a list of dictionaries that any tool can read.
-
-JSON has no NaN and no infinity: both are written as null, and read as NaN.
-"""
+"""Statistics as stats.json in the logger's directory, for any tool; NaN and infinity are null, and read as NaN."""
 
 from __future__ import annotations
 
@@ -18,10 +15,9 @@ from tpack.utils import logger
 class JSONWriter(TableWriter):
     """Write scalars to stats.json after each epoch.
 
-    There is one dictionary for each step at which something was reported, which is usually the last one of an epoch,
-    with `epoch_num`, `global_step` and the statistics by name; what is not finite is null. A file of the former name,
-    ``stat.json``, is gone on from where there is no other. Without a logger directory nothing is written. No other
-    process may write to it until training ends.
+    It has one dictionary for each step with statistics, usually the last of an epoch: `epoch_num`, `global_step` and
+    the statistics by name, null if not finite. A file ``stat.json``, the former name, is continued if there is no
+    other. Without a logger directory nothing is written. No other process may write to it until training ends.
     """
 
     FILENAME = stats_file.FILENAME
@@ -29,22 +25,22 @@ class JSONWriter(TableWriter):
 
     @classmethod
     def load_existing_json(cls, dir: str | None = None) -> list[Entry] | None:
-        """Return the entries of an existing file, or None when there is none.
+        """Return the entries of an existing file, or None if there is none.
 
         Args:
             dir: the directory; the logger's unless given.
 
         Raises:
-            CallbackError: the file does not hold a list of dictionaries, or there is no directory.
+            CallbackError: the file is not a list of dictionaries, or there is no directory.
         """
         directory = dir or logger.get_logger_dir()
         if directory is None:
-            raise CallbackError("stats.json is looked for in the logger's directory, and none is set")
+            raise CallbackError("JSONWriter got dir=None: expected a directory, or one of the logger")
         return stats_file.read_entries(directory)
 
     @classmethod
     def load_existing_epoch_number(cls, dir: str | None = None) -> int | None:
-        """Return the epoch of the last entry of an existing file, or None when there is none.
+        """Return the epoch of an existing file's last entry, or None if there is none.
 
         Args:
             dir: the directory; the logger's unless given.

@@ -22,16 +22,16 @@ _FORBIDDEN = re.compile(r"[^/\w.\- ]", re.ASCII)
 class MLflowMonitor(Tracker):
     """Show a training in MLflow: scalars, images, hyper-parameters. MLflow has no histograms.
 
-    A run that resumes goes on with the same run. MLflow's names have letters, digits and ``_-. /``: anything else in
-    the name of a statistic becomes ``_``. The server is talked to in a thread: it is not waited for within training,
-    and for half a minute at most at each thing that is done before and after it.
+    A resumed run continues the same MLflow run. Characters other than letters, digits and ``_-. /`` in names become
+    ``_``. A thread talks to the server: training does not wait for it, except for at most half a minute at each action
+    before and after it.
 
     Args:
-        tracking_uri: the server, or a local store such as ``"sqlite:///mlflow.db"``; by default
-            ``MLFLOW_TRACKING_URI`` or what the client chooses.
-        experiment: the experiment, made if it is not there; by default ``MLFLOW_EXPERIMENT_NAME``, or ``Default``.
-        name: what the run is called; by default what the client chooses.
-        hparams: what the run was made with, such as ``{"learning_rate": 0.1}``.
+        tracking_uri: the server, or a local store such as ``"sqlite:///mlflow.db"``; by default ``MLFLOW_TRACKING_URI``
+            or the client's choice.
+        experiment: the experiment, made if missing; by default ``MLFLOW_EXPERIMENT_NAME``, or ``Default``.
+        name: the run's name; by default the client's choice.
+        hparams: the hyper-parameters, such as ``{"learning_rate": 0.1}``.
         tags: of the run.
 
     Raises:
@@ -68,16 +68,14 @@ class MLflowMonitor(Tracker):
             self._store.update_run(former, status="RUNNING")
             self._run_id = former
             return former
-        made = self._store.create_run(self._experiment_id(), run_name=self._name, tags=self._tags)
-        self._run_id = str(made.info.run_id)
+        name = self._experiment or os.environ.get("MLFLOW_EXPERIMENT_NAME") or "Default"
+        found = self._store.get_experiment_by_name(name)
+        experiment_id = str(self._store.create_experiment(name) if found is None else found.experiment_id)
+        run = self._store.create_run(experiment_id, run_name=self._name, tags=self._tags)
+        self._run_id = str(run.info.run_id)
         entities = import_optional("mlflow.entities", self.EXTRA)
         self._log("params", [entities.Param(_as_name(name), str(value)) for name, value in self._hparams.items()])
         return self._run_id
-
-    def _experiment_id(self) -> str:
-        name = self._experiment or os.environ.get("MLFLOW_EXPERIMENT_NAME") or "Default"
-        found = self._store.get_experiment_by_name(name)
-        return str(self._store.create_experiment(name) if found is None else found.experiment_id)
 
     def _send(self, row: Row) -> None:
         entities, millis = import_optional("mlflow.entities", self.EXTRA), int(row.time * 1000)
@@ -86,9 +84,8 @@ class MLflowMonitor(Tracker):
         self._log("metrics", metrics)
         for name, png in row.images.items():
             image = import_optional("PIL.Image", self.EXTRA).open(io.BytesIO(png))
-            self._store.log_image(
-                self._run_id, image, key=_as_name(name), step=row.step, timestamp=millis, synchronous=True
-            )
+            options = {"key": _as_name(name), "step": row.step, "timestamp": millis}
+            self._store.log_image(self._run_id, image, **options, synchronous=True)
 
     def _log(self, kind: str, values: list[Any]) -> None:
         most = _MOST_IN_BATCH[kind]
@@ -100,6 +97,6 @@ class MLflowMonitor(Tracker):
 
 
 def _as_name(name: str) -> str:
-    """Return what a statistic is called in MLflow, where a name is a path below a directory."""
+    """Return a statistic's name in MLflow, where names are paths below a directory."""
     allowed = posixpath.normpath(_FORBIDDEN.sub("_", name)).lstrip("/")
     return re.sub(r"^\.+(?=/|$)", "_", allowed)

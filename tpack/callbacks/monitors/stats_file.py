@@ -1,7 +1,7 @@
-"""``stats.json``, as tools read it: without TensorFlow, and without the monitor that writes it.
+"""``stats.json`` for readers, without TensorFlow.
 
-It is a list of dictionaries, one for each step at which something was reported, with ``epoch_num``, ``global_step`` and
-the statistics by name. JSON has no NaN and no infinity: both are written as null, and read as NaN.
+A list of dictionaries, one for each step with statistics: ``epoch_num``, ``global_step`` and the statistics by name.
+NaN and infinity are written as null, and read as NaN.
 """
 
 import json
@@ -18,19 +18,19 @@ Entry = dict[str, Any]
 
 
 def path_in(directory: str) -> str:
-    """Return the path of the statistics in a directory; one of the former name only where there is no other."""
+    """Return the path of the statistics in a directory; of the former name only if there is no other."""
     path, former = os.path.join(directory, FILENAME), os.path.join(directory, FORMER_FILENAME)
     return former if os.path.exists(former) and not os.path.exists(path) else path
 
 
 def read_entries(directory: str) -> list[Entry] | None:
-    """Return the entries of the file in a directory, or None when there is none.
+    """Return the entries of the file in a directory, or None if there is none.
 
     Args:
         directory: the directory.
 
     Raises:
-        CallbackError: The file does not hold a list of dictionaries.
+        CallbackError: The file is not a list of dictionaries.
     """
     path = path_in(directory)
     try:
@@ -40,16 +40,21 @@ def read_entries(directory: str) -> list[Entry] | None:
         return None
     except ValueError as error:
         raise CallbackError(f"{path} is not valid JSON: {error}") from error
-    if not isinstance(content, list) or not all(map(_is_entry, content)):
+
+    def is_entry(entry: object) -> bool:
+        position = ("epoch_num", "global_step")
+        return isinstance(entry, dict) and all(isinstance(entry.get(key, 0), int) for key in position)
+
+    if not isinstance(content, list) or not all(map(is_entry, content)):
         raise CallbackError(f"{path} should hold a list of dictionaries, got {str(content)[:100]}")
     return [{name: math.nan if value is None else value for name, value in entry.items()} for entry in content]
 
 
 def entry_at(entries: list[Entry], epoch_num: int, global_step: int) -> Entry:
-    """Return the entry of where training stands, which is the last of a list; one is added if it is not there yet.
+    """Return the entry of a position, the last of the list; it is added if missing.
 
     Args:
-        entries: those of a run, oldest first.
+        entries: a run's entries, oldest first.
         epoch_num: the epoch.
         global_step: the step.
     """
@@ -60,11 +65,5 @@ def entry_at(entries: list[Entry], epoch_num: int, global_step: int) -> Entry:
 
 
 def as_json(entry: Entry) -> Entry:
-    """Return an entry as it is written: with null for what is not finite."""
+    """Return an entry with null for values that are not finite."""
     return {name: value if math.isfinite(value) else None for name, value in entry.items()}
-
-
-def _is_entry(content: object) -> bool:
-    return isinstance(content, dict) and all(
-        isinstance(content.get(key, 0), int) for key in ("epoch_num", "global_step")
-    )

@@ -1,7 +1,6 @@
-"""A file with what was reported, an entry for each step, that a run which resumes continues.
+"""A table of statistics in a file, with an entry for each step.
 
-The file is written anew as a whole and then renamed, so that it is complete whenever the process dies. A run that
-resumes continues the file from where it resumes, and drops what a former run reported later than that.
+The file is replaced as a whole, so that it is always complete. A resumed run continues it without later entries.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from tpack.utils.fs import atomic_write, remove_leftovers, why_not_written
 
 
 class TableWriter(MonitorBase, ABC):
-    """Write scalars to a file in the logger's directory after each epoch; a subclass says in which format.
+    """Write scalars to a file in the logger's directory after each epoch; subclasses choose the format.
 
     Without a logger directory nothing is written. No other process may write to it until training ends.
     """
@@ -35,18 +34,14 @@ class TableWriter(MonitorBase, ABC):
 
     @abstractmethod
     def _read_entries(self, directory: str) -> list[Entry] | None:
-        """Return the entries of the file in a directory, or None when there is none.
-
-        Raises:
-            CallbackError: The file is damaged; the message begins with its path.
-        """
+        """Return the entries of a directory's file; None without one, `CallbackError` with its path if damaged."""
 
     @abstractmethod
     def _write_entries(self, file: IO[str], entries: list[Entry]) -> None:
         """Write all entries."""
 
     def _path_to_read(self, directory: str) -> str:
-        """Return the path of the file in a directory that is gone on from."""
+        """Return the path of the file to continue."""
         return os.path.join(directory, self.FILENAME)
 
     def _setup_graph(self) -> None:
@@ -63,8 +58,13 @@ class TableWriter(MonitorBase, ABC):
     def _before_train(self) -> None:
         if self._path is None:
             return
-        reported = self._entries
-        self._entries = self._entries_before(self._load_or_begin_anew(os.path.dirname(self._path)))
+        reported, entries = self._entries, self._load_or_begin_anew(os.path.dirname(self._path))
+        self._entries = [entry for entry in entries if is_before_this_run(entry, self.trainer)]
+        if num_later := len(entries) - len(self._entries):
+            logger.warning(
+                f"{self._path} has {num_later} entries later than epoch {self.trainer.starting_epoch}, step "
+                f"{self.global_step}, where this run starts: they are dropped"
+            )
         for entry in reported:
             entry_at(self._entries, entry["epoch_num"], entry["global_step"]).update(entry)
 
@@ -78,19 +78,8 @@ class TableWriter(MonitorBase, ABC):
             logger.warning(f"{error}. It was moved to {moved}, and a new one is begun.")
             return []
 
-    def _entries_before(self, entries: list[Entry]) -> list[Entry]:
-        """Return the entries that are no later than where this run starts."""
-        starting_epoch, step = self.trainer.starting_epoch, self.global_step
-        kept = [entry for entry in entries if is_before_this_run(entry, self.trainer)]
-        if len(kept) < len(entries):
-            logger.warning(
-                f"{self._path} has {len(entries) - len(kept)} entries later than epoch {starting_epoch}, step {step}, "
-                "where this run starts: they are dropped"
-            )
-        return kept
-
     def process_scalar(self, name: str, val: float) -> None:
-        """Put the value into the entry of the current step."""
+        """Put the value into the entry of the present step."""
         if self._path is not None:
             entry_at(self._entries, self.epoch_num, self.global_step)[name] = val
 
@@ -100,9 +89,8 @@ class TableWriter(MonitorBase, ABC):
                 with atomic_write(self._path) as file:
                     self._write_entries(file, self._entries)
             except OSError as error:
-                raise CallbackError(
-                    f"cannot write statistics to {self._path}: {why_not_written(self._path, error)}"
-                ) from error
+                reason = why_not_written(self._path, error)
+                raise CallbackError(f"cannot write statistics to {self._path}: {reason}") from error
 
     def _after_train(self) -> None:
         self._trigger()
@@ -111,7 +99,7 @@ class TableWriter(MonitorBase, ABC):
 
 
 def is_before_this_run(entry: Entry, trainer: Trainer) -> bool:
-    """Tell whether an entry is no later than where a trainer's run starts.
+    """Tell whether an entry is not later than the start of a trainer's run.
 
     Args:
         entry: the entry.

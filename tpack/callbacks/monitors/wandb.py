@@ -19,17 +19,16 @@ _EXIT_CODES = {"finished": 0, "failed": 1, "interrupted": 143}
 class WandbMonitor(Tracker):
     """Show a training in Weights & Biases: scalars, images, histograms, hyper-parameters.
 
-    The steps of its charts are global steps. Its files are in the log directory, below ``wandb``. A run that resumes
-    goes on with the same run. Without a network, give ``mode="offline"``, or set ``WANDB_MODE=offline``, and send the
-    files later by ``wandb sync``; each resumption is a directory of its own there, and all of them are the same run.
-
-    A run that the program has begun itself, as in a sweep, is gone on with, and left open.
+    Its charts count global steps; its files are in ``wandb`` of the log directory. A resumed run continues the same
+    run. Without a network use ``mode="offline"`` or ``WANDB_MODE=offline``, and ``wandb sync`` later; each resumption
+    is then a directory of the same run. A run that the program has begun itself, as in a sweep, is continued and left
+    open.
 
     Args:
-        project: the project; by default what the client chooses.
-        name: what the run is called; by default what the client chooses.
-        hparams: what the run was made with, such as ``{"learning_rate": 0.1}``.
-        **init: anything else that ``wandb.init`` takes, such as ``entity``, ``group``, ``tags`` or ``mode``.
+        project: the project; by default the client's choice.
+        name: the run's name; by default the client's choice.
+        hparams: the hyper-parameters, such as ``{"learning_rate": 0.1}``.
+        **init: further arguments of ``wandb.init``, such as ``entity``, ``group``, ``tags`` or ``mode``.
 
     Raises:
         DependencyError: The client is not installed: ``pip install 'tpack[wandb]'``.
@@ -70,14 +69,14 @@ class WandbMonitor(Tracker):
     def _send(self, row: Row) -> None:
         values: dict[str, Any] = {"epoch": row.epoch, **row.scalars}
         for name, png in row.images.items():
-            # Pillow, which is in the extra, is what the client asks for.
+            # The client takes images of Pillow, which is in the extra.
             values[name] = self._client.Image(import_optional("PIL.Image", self.EXTRA).open(io.BytesIO(png)))
         for name, histogram in row.histograms.items():
             values[name] = self._client.Histogram(np_histogram=self._with_fewer_bins(histogram))
         self._wandb_run.log(values, step=row.step)
 
     def _with_fewer_bins(self, histogram: Histogram) -> tuple[np.ndarray, np.ndarray]:
-        """Return counts and edges, neighbours put together until there are no more than the client takes."""
+        """Return counts and edges, with neighbours joined until the client takes their number."""
         counts, edges = histogram.counts, histogram.edges
         while len(counts) > self._client.Histogram.MAX_LENGTH:
             starts = np.arange(0, len(counts), 2)

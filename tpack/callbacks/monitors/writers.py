@@ -1,4 +1,4 @@
-"""Monitors that hand statistics on as they come: to TensorBoard's event files, to the log, or to a shell command."""
+"""Monitors that write statistics to TensorBoard's event files and to the log."""
 
 from __future__ import annotations
 
@@ -10,29 +10,28 @@ from collections.abc import Sequence
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.monitors.base import MonitorBase
-from tpack.callbacks.send_stat import CommandTemplate, run_command
 from tpack.compat import serialized_graph
 from tpack.errors import CallbackError, ConfigError
 from tpack.utils import logger
-from tpack.utils.validation import check_arguments, check_count, check_number
+from tpack.utils.validation import check_arguments, check_count, mismatch
 
 _MOST_WITH_SHAPES = 10_000
-"""How many operations a graph has at most for the shapes of all to be written with it."""
+"""Larger graphs are written without tensor shapes."""
 
 
 @check_arguments
 class TFEventWriter(MonitorBase):
     """Write summaries, events and the graph to TensorFlow event files.
 
-    A run that resumes tells TensorBoard to forget what a former run wrote after the step at which it resumes. The
-    shapes of tensors are written with graphs of up to 10,000 operations; to find out more would take seconds.
+    A resumed run makes TensorBoard discard later events of former runs. Graphs of up to 10,000 operations are written
+    with tensor shapes, which would take seconds for larger ones.
 
     Args:
-        logdir: the directory, wherever TensorFlow can write, such as ``gs://``; the logger's directory unless given.
-            Without either nothing is written.
-        max_queue: how many events wait in memory before the writer is waited for.
-        flush_secs: how often the file is flushed; it also is after each epoch.
-        split_files: begin a new file after each epoch, for storage that can not append.
+        logdir: a directory that TensorFlow can write, such as ``gs://``; the logger's unless given. Without either
+            nothing is written.
+        max_queue: the number of events in memory before a write blocks.
+        flush_secs: the interval of flushes; each epoch ends with one, too.
+        split_files: begin a new file after each epoch, for storage without appending.
     """
 
     def __init__(
@@ -63,7 +62,10 @@ class TFEventWriter(MonitorBase):
         if self._logdir is None:
             return
         self._writer = self._open_file()
-        self._write_graph(self._writer)
+        if len(self.graph.get_operations()) <= _MOST_WITH_SHAPES:
+            self._writer.add_graph(self.graph)
+        else:
+            self._writer.add_event(tf.Event(wall_time=time.time(), graph_def=serialized_graph(self.graph)))
         if self.global_step > 0:
             start = tf.SessionLog(status=tf.SessionLog.START)
             self._writer.add_session_log(start, self.global_step + 1)
@@ -71,31 +73,22 @@ class TFEventWriter(MonitorBase):
             self.process_summary(summary)
         self._early.clear()
 
-    def _write_graph(self, writer: tf.summary.FileWriter) -> None:
-        if len(self.graph.get_operations()) <= _MOST_WITH_SHAPES:
-            writer.add_graph(self.graph)
-        else:
-            writer.add_event(tf.Event(wall_time=time.time(), graph_def=serialized_graph(self.graph)))
-
     def _open_file(self) -> tf.summary.FileWriter:
-        # A file's name has its time in seconds: of two in one second the later one would take the place of the other
-        # (tensorflow/tensorflow#33595).
-        suffix = f".{time.time_ns()}"
-        # A session being the default one does not make its graph so, and outside a graph there is no FileWriter.
+        options = {"max_queue": self._max_queue, "flush_secs": self._flush_secs}
+        # File names have the time in whole seconds, so a second file could replace the first
+        # (tensorflow/tensorflow#33595). A FileWriter needs a default graph.
         with self.graph.as_default():
             try:
-                return tf.summary.FileWriter(
-                    self._logdir, max_queue=self._max_queue, flush_secs=self._flush_secs, filename_suffix=suffix
-                )
+                return tf.summary.FileWriter(self._logdir, **options, filename_suffix=f".{time.time_ns()}")
             except tf.errors.OpError as error:
                 raise CallbackError(f"{self} cannot write to {self._logdir}: {error.message}") from error
 
     def process_summary(self, summary: tf.Summary) -> None:
-        """Write the summary at the current step."""
+        """Write the summary at the present step."""
         if self._writer is not None:
             self._writer.add_summary(summary, self.global_step)
         elif not self._has_begun:
-            # Monitors come last, so other callbacks' `before_train` reports when there is no file yet.
+            # Reported by `before_train` of other callbacks, which come before monitors.
             self._early.append(summary)
 
     def process_event(self, evt: tf.Event) -> None:
@@ -118,17 +111,17 @@ class TFEventWriter(MonitorBase):
 
 @check_arguments
 class ScalarPrinter(MonitorBase):
-    """Log the scalars that came since the last time, sorted by name.
+    """Log the scalars since the last time, sorted by name.
 
     Args:
-        enable_step: log after each step that reported something.
+        enable_step: log after each step with scalars.
         enable_epoch: log after each epoch.
-        whitelist: regular expressions; only names that match one at their beginning are logged. All unless given.
-        blacklist: regular expressions; names that match one at their beginning are not logged.
+        whitelist: regular expressions; only names whose beginning matches one are logged. All unless given.
+        blacklist: regular expressions; names whose beginning matches one are not logged.
 
     Raises:
-        WrongTypeError: an argument is no such thing.
-        ConfigError: something is no regular expression.
+        WrongTypeError: an argument has the wrong type.
+        ConfigError: a regular expression is invalid.
     """
 
     def __init__(
@@ -148,14 +141,13 @@ class ScalarPrinter(MonitorBase):
         try:
             return [re.compile(pattern) for pattern in patterns]
         except re.error as error:
-            raise ConfigError(
-                f"{self} got {argument} with {error.pattern!r}, no regular expression: {error}"
-            ) from error
+            expected = f"regular expressions ({error})"
+            raise ConfigError(mismatch(self, argument, error.pattern, expected)) from error
 
     def process_scalar(self, name: str, val: float) -> None:
-        """Remember the value until it is logged."""
-        is_wanted = any(pattern.match(name) for pattern in self._whitelist)
-        if is_wanted and not any(pattern.match(name) for pattern in self._blacklist):
+        """Keep the value until it is logged."""
+        matches = [any(pattern.match(name) for pattern in each) for each in (self._whitelist, self._blacklist)]
+        if matches == [True, False]:
             self._values[name] = val
 
     def _trigger_step(self) -> None:
@@ -172,43 +164,4 @@ class ScalarPrinter(MonitorBase):
 
     def implements(self, hook: str) -> bool:
         """Tell whether ``hook`` does anything."""
-        if hook == "trigger_step":
-            return self._logs_steps
-        return super().implements(hook)
-
-
-@check_arguments
-class SendMonitorData(MonitorBase):
-    """Run a shell command with the scalars that came in an epoch, after it.
-
-    In an epoch in which one of them did not come, nothing is run. A command that fails is logged and disturbs nothing.
-
-    Args:
-        command: the command, with ``{name}`` where a value goes. ``{name:.3f}`` formats it; a brace is written twice.
-        names: the statistics, one name or several.
-        timeout_secs: how long training waits for the command.
-
-    Raises:
-        ConfigError: the command cannot be read, or uses a name that is not in ``names``.
-    """
-
-    def __init__(self, command: str, names: str | Sequence[str], *, timeout_secs: float = 60) -> None:
-        self._names = [names] if isinstance(names, str) else list(names)
-        self._template = CommandTemplate(command, self._names)
-        self._timeout_secs = check_number(self, "timeout_secs", timeout_secs, 0, is_low_allowed=False)
-        self._values: dict[str, float] = {}
-        self._has_warned = False
-
-    def process_scalar(self, name: str, val: float) -> None:
-        """Remember the value until the end of the epoch."""
-        if name in self._names:
-            self._values[name] = val
-
-    def _trigger(self) -> None:
-        values, self._values = self._values, {}
-        missing = [name for name in self._names if name not in values]
-        if not missing:
-            run_command(self._template.fill(values), self._timeout_secs)
-        elif not self._has_warned:
-            logger.warning(f"{self} sends nothing in epoch {self.epoch_num}: {', '.join(missing)} did not come.")
-            self._has_warned = True
+        return self._logs_steps if hook == "trigger_step" else super().implements(hook)

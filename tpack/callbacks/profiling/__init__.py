@@ -2,10 +2,4 @@
 
 from tpack.utils.lazy import attach
 
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {
-        "graph_profiler": ("GraphProfiler",),
-        "profile": ("Profile",),
-    },
-)
+__getattr__, __dir__, __all__ = attach(__name__, {"graph_profiler": ("GraphProfiler",), "profile": ("Profile",)})

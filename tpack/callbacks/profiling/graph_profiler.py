@@ -1,4 +1,4 @@
-"""Record what each operation of a step did and when."""
+"""Record the time of each operation of a step."""
 
 from __future__ import annotations
 
@@ -17,20 +17,19 @@ from tpack.utils.validation import check_arguments, check_count
 
 @check_arguments
 class GraphProfiler(Callback):
-    """Trace some steps and write what was found to the logger's directory, a file for each; see `Profile` for a report.
+    """Trace some steps and write a file for each to the logger's directory; see `Profile` for a report.
 
-    A traced step takes several times as long, and its files are large. So only the first ten steps are traced; which
-    they are is chosen by wrapping this in `PeriodicCallback` or `EnableCallbackIf`.
+    A traced step takes several times as long, and its files are large, so only the first ten steps are traced; choose
+    them with `PeriodicCallback` or `EnableCallbackIf`.
 
     Args:
         dump_metadata: write ``runmetadata-<step>.pb``, a serialized ``tf.RunMetadata``.
-        dump_tracing: write ``chrome-trace-<step>.json``, which ``chrome://tracing`` and ui.perfetto.dev show.
-        dump_event: give the metadata to the monitors as an event, which TensorBoard shows in the graph and as a
-            profile.
-        num_steps: how many steps are traced, of those on which this callback is asked; None means all of them.
+        dump_tracing: write ``chrome-trace-<step>.json``, for ``chrome://tracing`` and ui.perfetto.dev.
+        dump_event: report the metadata as an event, for TensorBoard's graph and profile.
+        num_steps: the number of steps to trace; None means all.
 
     Raises:
-        ConfigError: nothing is to be written, or ``num_steps`` is not positive.
+        ConfigError: there is nothing to write, or ``num_steps`` is not positive.
 
     Example:
         ``EnableCallbackIf(GraphProfiler(), lambda self: self.global_step in range(100, 103))``
@@ -45,7 +44,7 @@ class GraphProfiler(Callback):
         num_steps: int | None = 10,
     ) -> None:
         if not (dump_metadata or dump_tracing or dump_event):
-            raise ConfigError("GraphProfiler wants dump_metadata, dump_tracing or dump_event, got none of them")
+            raise ConfigError("GraphProfiler got no output: expected dump_metadata, dump_tracing or dump_event")
         self._dumps_metadata = dump_metadata
         self._dumps_tracing = dump_tracing
         self._dumps_event = dump_event
@@ -57,7 +56,7 @@ class GraphProfiler(Callback):
     def _setup_graph(self) -> None:
         directory = logger.get_logger_dir()
         if directory is None and (self._dumps_metadata or self._dumps_tracing):
-            raise CallbackError(f"{self} writes into the logger's directory, and none is set (logger.set_logger_dir)")
+            raise CallbackError(f"{self} got no logger directory: expected one; use logger.set_logger_dir")
         self._dir = directory or ""
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
@@ -67,21 +66,20 @@ class GraphProfiler(Callback):
         self._metadata = values.run_metadata
 
     def _trigger_step(self) -> None:
-        # The step is counted by now, so that the files carry the number of the step that was traced.
+        # After counting, so that the files carry the number of the traced step.
         metadata, self._metadata = self._metadata, None
         if metadata is None or self._num_left <= 0:
             return
         self._num_left -= 1
         if not self._num_left:
             logger.info(f"{self} traces no more steps than these: num_steps says how many.")
+        content = metadata.SerializeToString()
         if self._dumps_metadata:
             with atomic_write(os.path.join(self._dir, f"runmetadata-{self.global_step:08d}.pb"), "wb") as file:
-                file.write(metadata.SerializeToString())
+                file.write(content)
         if self._dumps_tracing:
             with atomic_write(os.path.join(self._dir, f"chrome-trace-{self.global_step}.json")) as file:
                 file.write(chrome_trace(metadata))
         if self._dumps_event:
-            tagged = tf.Event().tagged_run_metadata
-            tagged.tag = f"step{self.global_step}"
-            tagged.run_metadata = metadata.SerializeToString()
+            tagged = {"tag": f"step{self.global_step}", "run_metadata": content}
             self.trainer.monitors.put_event(tf.Event(tagged_run_metadata=tagged))

@@ -1,20 +1,28 @@
-"""Find out where the time and the memory of a step go, from a few steps that are traced."""
+"""Find out where the time and the memory of a step go, by tracing a few steps."""
 
 from __future__ import annotations
 
+import json
 import os
 import time
-from collections import deque
-from collections.abc import Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback, WithSteps, training_towers
-from tpack.callbacks.profiling.chrome import chrome_trace_of
 from tpack.callbacks.profiling.report import Roles, StepTimes, TracedRun, as_text, step_times, waiting_intervals
-from tpack.callbacks.profiling.spans import Allocation, MemoryPeak, memory_peaks, read_allocations, read_spans
+from tpack.callbacks.profiling.spans import (
+    Allocation,
+    Interval,
+    MemoryPeak,
+    Span,
+    memory_peaks,
+    read_allocations,
+    read_spans,
+)
 from tpack.compat import start_profiler, stop_profiler
 from tpack.errors import CallbackError, ConfigError
 from tpack.input_source.base import FeedfreeInput, InputSource
@@ -23,23 +31,16 @@ from tpack.step.loop_graph import original_name
 from tpack.tfutils.dependency import ancestors
 from tpack.utils import logger
 from tpack.utils.fs import atomic_write, mkdir_p
-from tpack.utils.validation import check_arguments, check_count
+from tpack.utils.validation import check_arguments, check_count, mismatch
 
 _NO_LIMIT = 2**31 - 1
+_STEPS, _MEMORY, _FIRST_DEVICE = 1, 2, 3
 _MOST_PLAIN_STEPS = 20
 
 
 @dataclass(frozen=True)
 class _Recording:
-    """What TensorFlow told of one run that was traced.
-
-    Attributes:
-        metadata: what it told.
-        first_step: the first step that the run made.
-        num_steps: how many steps it made.
-        secs: from the end of the run before to its end.
-        fed_secs: how long of it Python waited for data.
-    """
+    """A traced run: its trace, steps, and seconds since the previous run's end, in part waiting for fed data."""
 
     metadata: tf.RunMetadata
     first_step: int
@@ -49,44 +50,46 @@ class _Recording:
 
     @property
     def name(self) -> str:
-        """What the steps are called in a trace."""
         last = self.first_step + self.num_steps - 1
         return f"step {self.first_step}" if self.num_steps == 1 else f"steps {self.first_step} to {last}"
 
 
 @check_arguments
 class Profile(Callback):
-    """Trace a few steps, and tell where their time and memory go, in words, a table and traces.
+    """Trace a few steps, and report their time and memory in words, a table and traces.
 
-    The report goes into the log: whether steps wait for data, which operations take how long on which device, and what
-    held the memory when most of it was taken. These files are written, for steps 10 to 15:
+    The log gets the report: whether steps wait for data, the time of operations on each device, and the operations that
+    held the memory at its peak. For steps 10 to 15 these files are written:
 
     - ``profile-10-15.txt``, the report;
     - ``profile-10-15.trace.json``, for https://ui.perfetto.dev and ``chrome://tracing``;
-    - ``plugins/profile/...``, for TensorBoard's profiler. It looks at as many steps right after the others, since
-      TensorFlow cannot record both ways at once; none that are of another epoch.
+    - ``plugins/profile/...``, for TensorBoard's profiler, of as many steps right after the others in the same epoch,
+    since
+      TensorFlow cannot record both ways at once.
 
-    A step that is traced takes longer; in the table stands how much. The one before the first is traced too and not
-    counted, since TensorFlow prepares something in it. Steps that XLA compiles are traced without it.
+    A traced step takes longer; the table shows both. The step before the first initializes TensorFlow's tracing and is
+    not counted. Steps that XLA compiles are traced without it.
 
     Args:
         steps: the first and the last step to trace, counted from 1 in this run.
-        directory: where to write; the logger's directory unless given.
+        directory: the output directory; the logger's unless given.
 
     Attributes:
         times: where the time goes, a `StepTimes`; None until it is known.
-        peaks: the most memory of each allocator, `MemoryPeak` each.
+        peaks: the peak memory of each allocator, `MemoryPeak` each.
 
     Raises:
         ConfigError: ``steps`` are not two such numbers.
-        CallbackError: In ``setup_graph``: there is no directory to write to.
+        CallbackError: In ``setup_graph``: there is no output directory.
 
     Example:
         ``callbacks=[Profile(steps=(10, 15))]``
     """
 
     def __init__(self, steps: Sequence[int] = (10, 15), *, directory: str | os.PathLike[str] | None = None) -> None:
-        self._first, self._last = _check_steps(self, steps)
+        if len(steps) != 2 or steps[0] > steps[1]:
+            raise ConfigError(mismatch(self, "steps", steps, "the first and the last one, such as (10, 15)"))
+        self._first, self._last = (check_count(self, "steps", step) for step in steps)
         self._directory = None if directory is None else os.fspath(directory)
         self._request = tf.train.SessionRunArgs(fetches=[], options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE))
         self.times: StepTimes | None = None
@@ -96,22 +99,23 @@ class Profile(Callback):
         self._plain_secs: deque[float] = deque(maxlen=_MOST_PLAIN_STEPS)
         self._metadata: tf.RunMetadata | None = None
         self._recordings: list[_Recording] = []
+        self._reports: list[DataWaitReport] = []
         self._is_recording_more = self._is_over = False
 
     def _setup_graph(self) -> None:
         self._directory = self._directory or self._default_directory()
         if self._directory is None:
-            raise CallbackError(
-                f"{self} writes into the logger's directory, and none is set: call logger.set_logger_dir, or give it "
-                "a directory"
-            )
+            raise CallbackError(f"{self} got no directory: expected one, or one of the logger")
 
     def _default_directory(self) -> str | None:
         return logger.get_logger_dir()
 
     def _before_train(self) -> None:
         self._start = self.global_step
-        self._reports = _fed_by(self.trainer.input_source)
+        # The callbacks that measure how long Python waits for fed data.
+        source = self.trainer.input_source
+        if isinstance(source, InputSource) and not isinstance(source, FeedfreeInput):
+            self._reports = [each for each in source.get_callbacks() if isinstance(each, DataWaitReport)]
 
     def _before_epoch(self) -> None:
         self._note_end_of_run()
@@ -134,12 +138,11 @@ class Profile(Callback):
             self._end_recording()
 
     def _with_several_steps(self) -> WithSteps:
-        return WithSteps(steps_left=self._steps_left)
-
-    def _steps_left(self) -> int:
-        """Return after how many steps a run must end: the last of those before, of each kind, and of those after."""
+        # Runs end with the last step before, of each kind, and after.
         ends = (self._first - 2, self._first - 1, self._last, self._last + self._num_steps)
-        return next((end - self._num_made for end in ends if end > self._num_made), _NO_LIMIT)
+        return WithSteps(
+            steps_left=lambda: next((end - self._num_made for end in ends if end > self._num_made), _NO_LIMIT)
+        )
 
     @property
     def _num_made(self) -> int:
@@ -150,7 +153,6 @@ class Profile(Callback):
         return self._last - self._first + 1
 
     def _note_run(self) -> None:
-        """Keep what is known of the run that has ended."""
         num_steps = self._num_made - self._num_told
         metadata, self._metadata = self._metadata, None
         if not num_steps:
@@ -169,12 +171,14 @@ class Profile(Callback):
         return sum(report.waited_secs() or 0.0 for report in self._reports)
 
     def _report(self) -> None:
-        """Work out what the traced steps tell, and write it."""
         recordings, self._recordings = self._recordings, []
         if not recordings:
             logger.warning(f"{self} reports nothing: it was not asked to trace steps {self._first} to {self._last}.")
             return
-        roles = self._roles()
+        data = ancestors([tensor for tower in training_towers(self.trainer) for tensor in tower.inputs])
+        model = ancestors(tf.nest.flatten(self.trainer.train_op)) if self.trainer.train_op is not None else set()
+        staging = ancestors([op for op in self.graph.get_operations() if op.type == "Stage"]) - model - data
+        roles = Roles({op.name for op in data}, {op.name for op in staging})
         stats = [recording.metadata.step_stats for recording in recordings]
         runs = [
             TracedRun(read_spans(stat, original_name), recording.num_steps, recording.secs, recording.fed_secs)
@@ -197,27 +201,18 @@ class Profile(Callback):
                 file.write(content)
         logger.info(f"{text}\nThe trace is in {stem}.trace.json: open it in https://ui.perfetto.dev")
 
-    def _roles(self) -> Roles:
-        """Return which operations have to do with data; the graph is complete."""
-        inputs = [tensor for tower in training_towers(self.trainer) for tensor in tower.inputs]
-        data = ancestors(inputs)
-        model = ancestors(tf.nest.flatten(self.trainer.train_op)) if self.trainer.train_op is not None else set()
-        stages = [op for op in self.graph.get_operations() if op.type == "Stage"]
-        return Roles({op.name for op in data}, {op.name for op in ancestors(stages) - model - data})
-
     def _record_more(self) -> None:
-        """Record the steps that come now for TensorBoard."""
         if self.local_step >= self.trainer.steps_per_epoch:
             logger.warning(f"{self} has no steps left in the epoch to record for TensorBoard's profiler.")
-            self._finish()
-            return
-        try:
-            start_profiler(str(self._directory))
-        except tf.errors.OpError as error:
-            logger.warning(f"{self} records nothing for TensorBoard's profiler: {error.message}")
-            self._finish()
-            return
-        self._is_recording_more = True
+        else:
+            try:
+                start_profiler(str(self._directory))
+                self._is_recording_more = True
+                return
+            except tf.errors.OpError as error:
+                logger.warning(f"{self} records nothing for TensorBoard's profiler: {error.message}")
+        self._is_over = True
+        self._is_finished()
 
     def _after_epoch(self) -> None:
         if self._is_recording_more:
@@ -225,16 +220,13 @@ class Profile(Callback):
 
     def _end_recording(self) -> None:
         self._stop_recording()
-        self._finish()
+        self._is_over = True
+        self._is_finished()
 
     def _stop_recording(self) -> None:
         self._is_recording_more = False
         stop_profiler()
         logger.info(f"TensorBoard's profiler shows steps {self._last + 1} to {self._num_made} of {self._directory}.")
-
-    def _finish(self) -> None:
-        self._is_over = True
-        self._is_finished()
 
     def _is_finished(self) -> None:
         """Act when all is written; a subclass may end training here."""
@@ -248,25 +240,55 @@ class Profile(Callback):
             )
 
 
-def _check_steps(owner: object, steps: Sequence[int]) -> tuple[int, int]:
-    if len(steps) != 2:
-        raise ConfigError(f"{owner} wants steps to be the first and the last one, such as (10, 15), got {steps!r}")
-    first, last = (check_count(owner, "steps", step) for step in steps)
-    if first > last:
-        raise ConfigError(f"{owner} wants the first step before the last one, got steps={steps!r}")
-    return first, last
-
-
-def _fed_by(source: Any) -> list[DataWaitReport]:
-    """Return what knows how long Python waits for the data that a source feeds; nothing if it feeds none."""
-    if not isinstance(source, InputSource) or isinstance(source, FeedfreeInput):
-        return []
-    return [callback for callback in source.get_callbacks() if isinstance(callback, DataWaitReport)]
-
-
 def _largest(allocations: Sequence[Sequence[Allocation]]) -> list[MemoryPeak]:
-    """Return the largest peak of each allocator over several runs."""
-    largest: dict[str, MemoryPeak] = {}
-    for peak in sorted((peak for taken in allocations for peak in memory_peaks(taken)), key=lambda p: p.size_bytes):
-        largest[peak.allocator] = peak
-    return sorted(largest.values(), key=lambda peak: -peak.size_bytes)
+    peaks = sorted((peak for taken in allocations for peak in memory_peaks(taken)), key=lambda peak: peak.size_bytes)
+    return sorted({peak.allocator: peak for peak in peaks}.values(), key=lambda peak: -peak.size_bytes)
+
+
+def chrome_trace_of(
+    steps: Sequence[tuple[str, Sequence[Span]]], waits: Iterable[Interval], allocations: Iterable[Sequence[Allocation]]
+) -> str:
+    """Return a trace in Chrome's format, with a process for each device, the steps and the allocators' memory.
+
+    Args:
+        steps: the name and the spans of each run.
+        waits: intervals in which steps waited for data.
+        allocations: each run's allocations, by time.
+    """
+    spans = [span for _, spans in steps for span in spans]
+    devices = sorted({span.device for span in spans})
+    events = [_process(_STEPS, "steps"), _process(_MEMORY, "memory"), _thread(_STEPS, 0, "run")]
+    events.append(_thread(_STEPS, 1, "waits for data"))
+    for name, parts in steps:
+        if parts:
+            events.append(_slice(name, _STEPS, 0, (parts[0].begin, max(span.end for span in parts))))
+    events += [_slice("waits for data", _STEPS, 1, wait) for wait in waits]
+    for number, device in enumerate(devices, _FIRST_DEVICE):
+        events.append(_process(number, device))
+        # Each operation in the first thread that is free at its beginning.
+        free_at: list[int] = []
+        for span in sorted((span for span in spans if span.device == device), key=lambda span: span.begin):
+            thread = next((k for k, end in enumerate(free_at) if end <= span.begin), len(free_at))
+            free_at[thread : thread + 1] = [span.end]
+            event = _slice(span.kind, number, thread, (span.begin, span.end))
+            events.append({**event, "args": {"operation": span.operation}})
+    for run in allocations:
+        taken: dict[str, int] = defaultdict(int)
+        for item in run:
+            taken[item.allocator] += item.size_bytes
+            megabytes = {"MB": taken[item.allocator] / 1e6}
+            events.append({"name": item.allocator, "ph": "C", "pid": _MEMORY, "ts": item.at, "args": megabytes})
+    return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"})
+
+
+def _slice(name: str, process: int, thread: int, interval: Interval) -> dict[str, Any]:
+    begin, end = interval
+    return {"name": name, "ph": "X", "pid": process, "tid": thread, "ts": begin, "dur": end - begin}
+
+
+def _process(number: int, name: str) -> dict[str, Any]:
+    return {"name": "process_name", "ph": "M", "pid": number, "args": {"name": name}}
+
+
+def _thread(process: int, number: int, name: str) -> dict[str, Any]:
+    return {"name": "thread_name", "ph": "M", "pid": process, "tid": number, "args": {"name": name}}

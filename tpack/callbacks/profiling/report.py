@@ -1,8 +1,8 @@
-"""Where the time of a step goes, as numbers and as a table: waiting for data, operations, Python; and its memory.
+"""The time of a step, as numbers and as a table: waiting for data, operations, Python; and its memory.
 
-A step waits for data while the operations that its input tensors need run, until the last tower has its data. Where
-data are staged, they are brought while the step computes: then it waits only for what is left when nothing computes any
-more. What is fed is waited for in Python.
+A step waits for data while the operations before its input tensors run, until the last tower has its data. Staged data
+are copied while the step computes: then it waits only after nothing computes any more. Fed data are waited for in
+Python.
 """
 
 from collections import defaultdict
@@ -15,7 +15,7 @@ from tabulate import tabulate
 from tpack.callbacks.profiling.spans import Interval, MemoryPeak, Span, length, merged, without
 
 MUCH_WAITING = 0.1
-"""From which part of their time on steps are told to wait for data."""
+"""The fraction of waiting from which the verdict advises faster data."""
 
 _MOST_ROWS = 10
 _MOST_HOLDERS = 5
@@ -24,91 +24,62 @@ _LONGEST_NAME = 60
 
 @dataclass(frozen=True)
 class Roles:
-    """Which operations have to do with the data of a step; all others compute.
+    """The operations that handle a step's data; all others compute."""
 
-    Attributes:
-        data: those that the input tensors of the towers need.
-        staging: those that bring later data meanwhile.
-    """
-
-    data: Collection[str] = ()
-    staging: Collection[str] = ()
+    data: Collection[str] = ()  # the ancestors of the towers' input tensors
+    staging: Collection[str] = ()  # the operations that copy later data meanwhile
 
 
 @dataclass(frozen=True)
 class TracedRun:
-    """One traced run.
+    """One traced run."""
 
-    Attributes:
-        spans: what ran in it.
-        num_steps: how many steps it made.
-        secs: from the end of the run before to its end.
-        fed_secs: how long of it Python waited for data.
-    """
-
-    spans: Sequence[Span]
+    spans: Sequence[Span]  # its operations
     num_steps: int
-    secs: float
-    fed_secs: float = 0.0
+    secs: float  # from the end of the previous run to its end
+    fed_secs: float = 0.0  # the part in which Python waited for data
 
     @property
     def micros(self) -> int:
-        """How long operations ran."""
+        """The time of the operations."""
         return max(span.end for span in self.spans) - min(span.begin for span in self.spans) if self.spans else 0
 
 
 @dataclass(frozen=True)
 class OperationTime:
-    """The time of operations of one kind, or of one operation, on one device.
+    """The time of an operation, or of a kind of operations, on one device."""
 
-    Attributes:
-        name: of the kind, or of the operation.
-        device: where.
-        runs: how many runs a step has.
-        secs: how long they take in a step; those that run at the same time count each.
-    """
-
-    name: str
+    name: str  # of the kind, or of the operation
     device: str
-    runs: float
-    secs: float
+    runs: float  # the number of runs in a step
+    secs: float  # their time in a step; concurrent runs count each
 
 
 @dataclass(frozen=True)
 class StepTimes:
-    """Where the time of a step goes, in seconds.
+    """The time of a step, in seconds."""
 
-    Attributes:
-        waiting: for data.
-        computing: the rest of the time in which the graph runs.
-        python: between the runs of the graph, without what is waited for data there.
-        busy: how long something computes on each device.
-        plain: how long a step took before steps were traced; None where there was none.
-        kinds: operations by their kind.
-        operations: single operations.
-    """
-
-    waiting: float
-    computing: float
-    python: float
-    busy: dict[str, float]
-    plain: float | None
-    kinds: Sequence[OperationTime]
-    operations: Sequence[OperationTime]
+    waiting: float  # for data
+    computing: float  # the rest of the time in which the graph runs
+    python: float  # between the runs of the graph, without waiting for data
+    busy: dict[str, float]  # computing time on each device
+    plain: float | None  # a step without tracing; None if there was none
+    kinds: Sequence[OperationTime]  # operations by their kind
+    operations: Sequence[OperationTime]  # single operations
 
     @property
     def total(self) -> float:
-        """How long a step takes."""
+        """The time of a step."""
         return self.waiting + self.computing + self.python
 
     @property
     def waiting_ratio(self) -> float:
-        """Which part of their time steps wait for data."""
+        """The fraction of time that steps wait for data."""
         return self.waiting / self.total if self.total else 0.0
 
     @property
     def verdict(self) -> str:
-        """What follows, in a sentence."""
+        """The advice, in a sentence."""
         share = f"steps wait {100 * self.waiting_ratio:.0f} % of their time for data"
         if self.waiting_ratio >= MUCH_WAITING:
             return f"{share}: more workers, or cheaper augmentation"
@@ -118,12 +89,12 @@ class StepTimes:
 
 
 def step_times(runs: Sequence[TracedRun], roles: Roles, plain_secs: Sequence[float] = ()) -> StepTimes:
-    """Return where the time of a step goes.
+    """Return the time of a step.
 
     Args:
         runs: the traced runs, at least one.
-        roles: which operations have to do with data.
-        plain_secs: how long steps took that were not traced.
+        roles: the operations that handle data.
+        plain_secs: times of steps without tracing.
     """
     num_steps = sum(run.num_steps for run in runs)
     in_graph = sum(length(waiting_intervals(run.spans, roles)) for run in runs) / 1e6 / num_steps
@@ -131,9 +102,9 @@ def step_times(runs: Sequence[TracedRun], roles: Roles, plain_secs: Sequence[flo
     graph = sum(run.micros for run in runs) / 1e6 / num_steps
     traced = median(run.secs / run.num_steps for run in runs)
     plain = median(plain_secs) if plain_secs else None
-    # Tracing slows down Python most of all, so steps that were not traced tell what it takes.
+    # Tracing slows down Python most, so plain steps give its time.
     outside = max(0.0, (traced if plain is None else min(plain, traced)) - graph)
-    # The wait for what is fed is part of it, and is told apart.
+    # The wait for fed data is part of it, and reported separately.
     python = max(0.0, outside - fed)
     spans = [span for run in runs for span in run.spans if not _waits(span, roles)]
     return StepTimes(
@@ -151,22 +122,26 @@ def as_text(times: StepTimes, peaks: Sequence[MemoryPeak], steps: tuple[int, int
     """Return the report.
 
     Args:
-        times: where the time goes.
+        times: the time.
         peaks: the memory.
-        steps: the first and the last step that were traced.
+        steps: the first and the last traced step.
     """
     parts = [
         f"Profile of steps {steps[0]} to {steps[1]}: {times.verdict}.",
         _time_table(times),
         _operation_table("operations, by kind and device", times.kinds, times.total),
         _operation_table("slowest operations", times.operations, times.total),
-        _memory_table(peaks),
     ]
+    rows = []
+    for peak in peaks:
+        rows.append([f"{peak.allocator}: most at once", _bytes(peak.size_bytes), f"at {_short(peak.operation)}"])
+        rows += [["", _bytes(size), _short(name)] for name, size in peak.holders[:_MOST_HOLDERS]]
+    parts.append(_table(rows, ["memory, besides variables", "size", "held by"]) if rows else "")
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def waiting_intervals(spans: Sequence[Span], roles: Roles) -> list[Interval]:
-    """Return when one run waited for data inside of the graph, in order."""
+    """Return the intervals in which a run waited for data inside the graph, in order."""
     direct = merged((span.begin, span.end) for span in spans if span.operation in roles.data)
     staging = merged((span.begin, span.end) for span in spans if span.operation in roles.staging)
     computing = merged((span.begin, span.end) for span in spans if not _waits(span, roles))
@@ -178,15 +153,13 @@ def _waits(span: Span, roles: Roles) -> bool:
 
 
 def _busy(runs: Sequence[TracedRun], roles: Roles, num_steps: int) -> dict[str, float]:
-    """Return for how many seconds of a step something computes on each device."""
+    """Return each device's computing time in a step, in seconds."""
     secs: dict[str, float] = defaultdict(float)
     for run in runs:
-        intervals = defaultdict(list)
-        for span in run.spans:
-            if not _waits(span, roles):
-                intervals[span.device].append((span.begin, span.end))
-        for device, parts in intervals.items():
-            secs[device] += length(merged(parts)) / 1e6 / num_steps
+        computing = [span for span in run.spans if not _waits(span, roles)]
+        for device in {span.device for span in computing}:
+            intervals = merged((span.begin, span.end) for span in computing if span.device == device)
+            secs[device] += length(intervals) / 1e6 / num_steps
     return dict(sorted(secs.items()))
 
 
@@ -220,14 +193,6 @@ def _operation_table(title: str, operations: Sequence[OperationTime], total: flo
         for item in operations[:_MOST_ROWS]
     ]
     return _table(shown, [title, "device", "runs", "ms", "of a step"]) if shown else ""
-
-
-def _memory_table(peaks: Sequence[MemoryPeak]) -> str:
-    rows = []
-    for peak in peaks:
-        rows.append([f"{peak.allocator}: most at once", _bytes(peak.size_bytes), f"at {_short(peak.operation)}"])
-        rows += [["", _bytes(size), _short(name)] for name, size in peak.holders[:_MOST_HOLDERS]]
-    return _table(rows, ["memory, besides variables", "size", "held by"]) if rows else ""
 
 
 def _table(rows: Sequence[Sequence[str]], headers: Sequence[str]) -> str:

@@ -1,19 +1,19 @@
-"""What operations did in traced runs, and when: read out of what TensorFlow recorded of them.
+"""Operations of traced runs and their times, read from TensorFlow's traces.
 
-Times are microseconds of the machine's clock. An operation that waits, for data or for another device, is recorded
-from when it began to wait.
+Times are microseconds of the machine's clock. An operation that waits, for data or another device, is recorded from the
+beginning of its wait.
 """
 
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tpack.graph_copy import op_kinds
 
 Interval = tuple[int, int]
-"""From when to when."""
+"""Begin and end."""
 
 _DEVICE = re.compile(r"device:(\w+:\d+)", re.IGNORECASE)
 _KIND = re.compile(r" = (\w+)\(")
@@ -22,82 +22,63 @@ _ON_A_STREAM, _ON_ANY_STREAM = ("/stream:", "/memcpy", "/sync"), "/stream:all"
 
 @dataclass(frozen=True)
 class Span:
-    """One run of one operation, or of a kernel on a GPU.
-
-    Attributes:
-        operation: the name of the operation.
-        kind: its type, such as ``"MatMul"``.
-        device: where, such as ``"CPU:0"``; of kernels ``"GPU:0 kernels"``.
-        begin: when.
-        end: until when.
-    """
+    """One run of an operation, or of a kernel on a GPU."""
 
     operation: str
-    kind: str
-    device: str
+    kind: str  # its type, such as ``"MatMul"``
+    device: str  # such as ``"CPU:0"``; of kernels ``"GPU:0 kernels"``
     begin: int
     end: int
 
     @property
     def is_transfer(self) -> bool:
-        """Whether it only hands a tensor from device to device, for which it waits."""
+        """Whether it only copies a tensor between devices, for which it waits."""
         return self.kind in op_kinds.TRANSFERS
 
 
 @dataclass(frozen=True)
 class Allocation:
-    """Memory that an operation took, or that was given back.
-
-    Attributes:
-        allocator: whose memory.
-        operation: who took it.
-        at: when.
-        size_bytes: negative where it was given back.
-    """
+    """Memory that an operation took or gave back."""
 
     allocator: str
     operation: str
     at: int
-    size_bytes: int
+    size_bytes: int  # negative if given back
 
 
 @dataclass(frozen=True)
 class MemoryPeak:
-    """When the memory of an allocator that runs took was largest.
-
-    Attributes:
-        allocator: whose memory.
-        size_bytes: how much was taken.
-        operation: who took the last of it.
-        holders: pairs of an operation and what it held then, the largest first.
-    """
+    """The peak of an allocator's memory."""
 
     allocator: str
     size_bytes: int
-    operation: str
-    holders: Sequence[tuple[str, int]]
+    operation: str  # the last operation that took memory
+    holders: Sequence[tuple[str, int]]  # pairs of an operation and its memory then, the largest first
 
 
 def read_spans(step_stats: Any, name_of: Callable[[str], str] = str) -> list[Span]:
-    """Return the spans of one run, by their beginning.
+    """Return a run's spans, by their begin.
 
     Args:
         step_stats: the ``step_stats`` of a ``tf.RunMetadata``.
-        name_of: returns the name of the operation that a recorded name stands for.
+        name_of: maps recorded names to names of operations.
     """
     devices = [stats.device for stats in step_stats.dev_stats]
     has_all = any(device.endswith(_ON_ANY_STREAM) for device in devices)
-    spans = [
-        _span(node, _short_device(stats.device), name_of)
-        for stats in step_stats.dev_stats
-        if not (has_all and _is_part_of_all(stats.device))
-        for node in stats.node_stats
-    ]
+    spans = []
+    for stats in step_stats.dev_stats:
+        is_stream = any(mark in stats.device for mark in _ON_A_STREAM)
+        # The stream of all has the spans of the others.
+        if has_all and is_stream and not stats.device.endswith(_ON_ANY_STREAM):
+            continue
+        found = _DEVICE.search(stats.device)
+        device = f"{found[1].upper()}{' kernels' if is_stream else ''}" if found else stats.device
+        spans += [_span(node, device, name_of) for node in stats.node_stats]
     return sorted(spans, key=lambda span: span.begin)
 
 
 def read_allocations(step_stats: Any, name_of: Callable[[str], str] = str) -> list[Allocation]:
-    """Return what one run took of memory and gave back, by time; arguments as those of `read_spans`."""
+    """Return a run's allocations, by time; arguments as for `read_spans`."""
     allocations = [
         Allocation(memory.allocator_name, name_of(node.node_name), record.alloc_micros, record.alloc_bytes)
         for stats in step_stats.dev_stats
@@ -105,7 +86,7 @@ def read_allocations(step_stats: Any, name_of: Callable[[str], str] = str) -> li
         for memory in node.memory
         for record in memory.allocation_records
     ]
-    # What is given back at the very time at which something is taken was there together with it.
+    # Of one time, memory was taken before other memory was given back.
     return sorted(allocations, key=lambda item: (item.at, -item.size_bytes))
 
 
@@ -113,7 +94,7 @@ def memory_peaks(allocations: Iterable[Allocation]) -> list[MemoryPeak]:
     """Return the peak of each allocator in one run, the largest first.
 
     Args:
-        allocations: those of the run, by time.
+        allocations: the run's, by time.
     """
     held: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     sums: dict[str, int] = defaultdict(int)
@@ -125,11 +106,14 @@ def memory_peaks(allocations: Iterable[Allocation]) -> list[MemoryPeak]:
         if item.size_bytes > 0 and (known is None or sums[item.allocator] > known.size_bytes):
             holders = tuple(held[item.allocator].items())
             peaks[item.allocator] = MemoryPeak(item.allocator, sums[item.allocator], item.operation, holders)
-    return sorted(map(_with_largest_first, peaks.values()), key=lambda peak: -peak.size_bytes)
+    for name, peak in peaks.items():
+        largest = sorted((each for each in peak.holders if each[1] > 0), key=lambda each: -each[1])
+        peaks[name] = replace(peak, holders=largest)
+    return sorted(peaks.values(), key=lambda peak: -peak.size_bytes)
 
 
 def merged(intervals: Iterable[Interval]) -> list[Interval]:
-    """Return intervals that cover the same, in order, with gaps between them."""
+    """Return the union of intervals, in order and disjoint."""
     result: list[Interval] = []
     for begin, end in sorted(intervals):
         if result and begin <= result[-1][1]:
@@ -140,7 +124,7 @@ def merged(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def without(intervals: Iterable[Interval], others: Iterable[Interval]) -> list[Interval]:
-    """Return the parts of merged intervals that lie in none of others, which are merged too."""
+    """Return merged intervals without the parts in others, which are merged too."""
     result = []
     cuts = list(others)
     for begin, end in intervals:
@@ -156,30 +140,13 @@ def without(intervals: Iterable[Interval], others: Iterable[Interval]) -> list[I
 
 
 def length(intervals: Iterable[Interval]) -> int:
-    """Return how long merged intervals are together."""
+    """Return the total length of merged intervals."""
     return sum(end - begin for begin, end in intervals)
 
 
 def _span(node: Any, device: str, name_of: Callable[[str], str]) -> Span:
     kind = _KIND.search(node.timeline_label)
-    name, _, told_kind = node.node_name.partition(":")
+    name, _, type_name = node.node_name.partition(":")
     begin = node.all_start_micros + node.op_start_rel_micros
     end = node.all_start_micros + max(node.op_end_rel_micros, node.op_start_rel_micros)
-    return Span(name_of(name), kind[1] if kind else told_kind or name, device, begin, end)
-
-
-def _is_part_of_all(device: str) -> bool:
-    return any(mark in device for mark in _ON_A_STREAM) and not device.endswith(_ON_ANY_STREAM)
-
-
-def _short_device(device: str) -> str:
-    found = _DEVICE.search(device)
-    if found is None:
-        return device
-    is_stream = any(mark in device for mark in _ON_A_STREAM)
-    return f"{found[1].upper()} kernels" if is_stream else found[1].upper()
-
-
-def _with_largest_first(peak: MemoryPeak) -> MemoryPeak:
-    holders = sorted((item for item in peak.holders if item[1] > 0), key=lambda item: -item[1])
-    return MemoryPeak(peak.allocator, peak.size_bytes, peak.operation, holders)
+    return Span(name_of(name), kind[1] if kind else type_name or name, device, begin, end)

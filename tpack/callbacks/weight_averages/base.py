@@ -1,8 +1,4 @@
-"""Averages of the weights beside the weights, and the times at which they take the weights' place.
-
-They do so while a callback is triggered on them and at no other time, so that no other callback can mistake one for the
-other. How the averages come about is up to the subclasses.
-"""
+"""Averages of the weights, which replace the weights only while a callback is triggered on them."""
 
 from __future__ import annotations
 
@@ -25,14 +21,13 @@ Pairs: TypeAlias = Sequence[tuple[tf.Variable, tf.Variable]]
 
 @check_arguments
 class WeightAverages(Callback):
-    """Keep an average of each trainable variable; a subclass says which one, by overriding `_make_update`.
+    """The base of averages of each trainable variable; subclasses override `_make_update`.
 
-    With several towers, it is the main tower's variables that are averaged.
+    With several towers, the main tower's variables are averaged.
 
     Args:
-        name: what the averages are called: ``<variable>/<name>``.
-        batch_norm: estimates the statistics of batch normalisation anew where the averages are used; None to leave
-            those of the weights.
+        name: the averages are called ``<variable>/<name>``.
+        batch_norm: estimates batch normalization statistics for the averages; None keeps those of the weights.
 
     Creates:
         A global variable for each trainable one, on its device, and ``<name>/num_updates``.
@@ -50,33 +45,29 @@ class WeightAverages(Callback):
         self._are_in_use = False
 
     def evaluate(self, cb: Callback) -> Callback:
-        """Return a callback that is triggered on the averages, to be used in the place of ``cb``.
+        """Return a callback that is triggered on the averages, for use in place of ``cb``.
 
         Args:
             cb: an `InferenceRunner`, or any other callback. A `MinSaver`, or a `ModelSaver` with a directory of its
-                own, saves averages under the names of the weights, and weights under those of averages.
+                own, saves averages under the names of the weights, and weights under those of the averages.
         """
         return _OnAverages(self, cb)
 
     def require_setup(self) -> None:
-        """Check that this belongs to a training.
+        """Check that this callback is set up.
 
         Raises:
-            CallbackError: it does not.
+            CallbackError: it is not.
         """
         if self._trainer is None:
             raise CallbackError(
-                f"a callback is evaluated on {self}, which is not itself among the callbacks: add it, with "
-                "set_chief_only(False) where several workers evaluate"
+                f"{self} is used by a callback: expected it among the callbacks, with set_chief_only(False) if several "
+                "workers evaluate"
             )
 
     @contextmanager
     def averages_in_use(self) -> Iterator[None]:
-        """Put the averages in the place of the weights for a block, between steps.
-
-        The weights come back however the block ends. A block inside another one changes nothing, and neither does one
-        before there are averages.
-        """
+        """Replace the weights by the averages in a block between steps, unless nested or before there are averages."""
         if self._are_in_use or not self._has_averages():
             yield
             return
@@ -86,8 +77,12 @@ class WeightAverages(Callback):
                 self._batch_norm.use_those_of(self._count())
             yield
         except BaseException:
-            # The error of the block is the one to see.
-            self._put_weights_back_after_error()
+            try:
+                if self._are_in_use:
+                    self._put_weights_back()
+            except (RuntimeError, tf.errors.OpError) as error:
+                # The block's own error is raised.
+                logger.warning(f"{self} cannot put the weights back, is the session closed already? {error}")
             raise
         self._put_weights_back()
 
@@ -97,24 +92,18 @@ class WeightAverages(Callback):
         self._exchange_with_weights()
 
     def _exchange_with_weights(self) -> None:
-        """Give the weights the averages' values, and the averages theirs."""
         interruption = self.trainer.interruption
-        # A signal must not end training between the exchange and what is known of it.
+        # A signal must not end training between the exchange and its record.
         with nullcontext() if interruption is None else interruption.held():
             self.trainer.sess.run(self._exchange)
             self._are_in_use = not self._are_in_use
 
-    def _put_weights_back_after_error(self) -> None:
-        try:
-            if self._are_in_use:
-                self._put_weights_back()
-        except (RuntimeError, tf.errors.OpError) as error:
-            logger.warning(f"{self} cannot put the weights back, is the session closed already? {error}")
-
     def _setup_graph(self) -> None:
         variables = [v for v in tf.trainable_variables() if v.dtype.base_dtype.is_floating]
         self._check(variables)
-        averages = [self._make_average(variable) for variable in variables]
+        averages = [
+            make_variable(f"{v.op.name}/{self._suffix}", v.shape, v.dtype.base_dtype, v.device) for v in variables
+        ]
         self._num_updates = make_variable(f"{self._suffix}/num_updates", [], tf.int64, "")
         self._pairs = list(zip(variables, averages, strict=True))
         self._exchange = _exchange_values(self._pairs)
@@ -124,24 +113,21 @@ class WeightAverages(Callback):
 
     def _check(self, variables: Sequence[tf.Variable]) -> None:
         if not variables:
-            raise CallbackError(f"{self} averages trainable variables, and there are none")
+            raise CallbackError(f"{self} got no trainable variables: expected at least one")
         known = {variable.op.name for variable in tf.global_variables()}
         for variable in variables:
             if not hasattr(variable, "handle"):
-                raise CallbackError(f"{self} wants resource variables: make {variable.op.name} with use_resource=True")
+                got = f"{self} got {variable.op.name}, a reference variable"
+                raise CallbackError(f"{got}: expected resource variables; use use_resource=True")
             if f"{variable.op.name}/{self._suffix}" in known:
-                raise CallbackError(f"there are averages called {self._suffix} already: give {self} another name")
-
-    def _make_average(self, variable: tf.Variable) -> tf.Variable:
-        name = f"{variable.op.name}/{self._suffix}"
-        return make_variable(name, variable.shape, variable.dtype.base_dtype, variable.device)
+                raise CallbackError(f"{self} got name={self._suffix!r}, which is taken: expected another name")
 
     def _make_update(self) -> tf.Operation:
-        """Return an operation that counts in ``num_updates`` and brings the averages up to date."""
+        """Return an operation that increments ``num_updates`` and updates the averages."""
         raise NotImplementedError(f"{type(self).__name__} must override _make_update")
 
     def _move_averages(self, rate: tf.Tensor) -> tf.Operation:
-        """Return an operation that moves each average towards its weight, by a part of the way."""
+        """Return an operation that moves each average towards its weight by a fraction of the difference."""
         updates = []
         for variable, average in self._pairs:
             with tf.device(variable.device), tf.control_dependencies([rate]):
@@ -150,11 +136,10 @@ class WeightAverages(Callback):
         return tf.group(*updates, name="update_averages")
 
     def _count(self) -> int:
-        """Return how many times the averages were updated, in all runs."""
         return int(self.trainer.sess.run(self._num_updates))
 
     def _has_averages(self) -> bool:
-        """Tell whether there are averages to use."""
+        """Tell whether there are averages."""
         return self._count() > 0
 
     def _after_train(self) -> None:
@@ -163,14 +148,7 @@ class WeightAverages(Callback):
 
 
 class _OnAverages(ProxyCallback):
-    """Trigger a callback on averaged weights, whether before training, after a step or after an epoch.
-
-    What it does around each step, and after training, it does on the weights themselves.
-
-    Args:
-        averages: who keeps the averages.
-        cb: the callback, for example an `InferenceRunner`, or a `MinSaver` to save averages under the names of weights.
-    """
+    """A callback that sees averaged weights before training, after steps and after epochs, not around steps."""
 
     def __init__(self, averages: WeightAverages, cb: Callback) -> None:
         super().__init__(cb)
@@ -188,6 +166,7 @@ class _OnAverages(ProxyCallback):
         with self._averages.averages_in_use():
             self.cb.trigger_step()
 
+    # In the class of the hooks above: otherwise each step would be seen.
     def _with_several_steps(self) -> WithSteps | None:
         return self.cb.with_several_steps()
 
@@ -200,18 +179,18 @@ class _OnAverages(ProxyCallback):
             self.cb.trigger()
 
     def implements(self, hook: str) -> bool:
-        """Tell whether the callback does anything in ``hook``: weights are not exchanged for nothing."""
+        """Tell whether the callback overrides ``hook``, so that weights are exchanged only if needed."""
         return self.cb.implements(hook)
 
 
 def make_variable(name: str, shape: tf.TensorShape | Sequence[int], dtype: tf.DType, device: str) -> tf.Variable:
-    """Return a variable that is not trained, with zeros in it, under exactly this name.
+    """Return a variable of zeros that is not trained, under exactly this name.
 
     Args:
         name: the name.
         shape: the shape.
-        dtype: what it holds.
-        device: where it lies; empty for anywhere.
+        dtype: the type.
+        device: the device; empty for any.
     """
     root = tf.VariableScope(reuse=False, name="")
     with tf.variable_scope(root, auxiliary_name_scope=False), tf.name_scope(None), tf.device(device or None):
@@ -221,7 +200,7 @@ def make_variable(name: str, shape: tf.TensorShape | Sequence[int], dtype: tf.DT
 
 
 def _exchange_values(pairs: Pairs) -> tf.Operation:
-    """Return an operation that gives the two variables of each pair each other's value; no values are copied."""
+    """Return an operation that swaps the values of each pair."""
     assignments = []
     with tf.name_scope("exchange"):
         for one, other in pairs:

@@ -1,9 +1,8 @@
-"""Statistics of batch normalisation for other weights than those that were trained.
+"""Batch normalization statistics for other weights than the trained ones.
 
-A layer that normalises by the batch moves averages of the batch's mean and variance, by operations of the training
-tower. These operations tell all: which variables the averages are, and what they are moved towards. Here the batch of a
-tower is fed in the place of its input, so that nothing is taken from the training's data, and the operands of the
-moves are fetched and not the moves run, so that plain means can be taken.
+A layer that normalizes by the batch moves averages of its mean and variance by operations of the training tower, which
+identify the averages and their targets. Batches are fed in place of the towers' inputs, so that no training data are
+used, and the operands of the moves are fetched instead of run, so that plain means can be taken.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import training_towers
-from tpack.callbacks.hyper_param import copies_in_towers
+from tpack.callbacks.run_op import copies_in_towers
 from tpack.dataflow.base import DataFlow, flows_in, length_or_none
 from tpack.errors import CallbackError, ConfigError, WrongTypeError
 from tpack.graph_copy import op_kinds
@@ -32,40 +31,38 @@ from tpack.types import BuiltTower, Trainer
 from tpack.utils.validation import check_count, owner_name
 
 _NAMES = ("mean/EMA", "variance/EMA", "moving_mean", "moving_variance")
-# TensorFlow puts a number behind a name that it has already.
+# TensorFlow appends a number to a name that is taken.
 _IS_STATISTIC = re.compile(rf"(.*/)?({'|'.join(_NAMES)})(_\d+)?")
 
 
 class _Move(NamedTuple):
-    """How a training step moves a statistic.
+    """A training step's move of a statistic."""
 
-    Attributes:
-        place: the place of the statistic among all.
-        is_new: whether the operand is the new value, and not the change.
-        operand: what is assigned, added or subtracted.
-        slope: by how much the operand grows with the statistic; it does not depend on the batch.
-    """
-
-    place: int
-    is_new: bool
-    operand: tf.Tensor
-    slope: tf.Tensor
+    place: int  # the index of the statistic
+    is_new: bool  # the operand is the new value, not the change
+    operand: tf.Tensor  # the assigned, added or subtracted tensor
+    slope: tf.Tensor  # the operand's derivative by the statistic, which is independent of the batch
 
     def target(self, value: np.ndarray, operand: np.ndarray, slope: np.ndarray) -> np.ndarray:
-        """Return what the statistic is moved towards, from its value and those of the two tensors."""
+        """Return the target of the move, from the statistic's value and those of the two tensors."""
         change = operand - value if self.is_new else -operand.astype(np.float64)
-        rate = 1 - _as_written(slope) if self.is_new else slope.astype(np.float64)
+        rate = slope.astype(np.float64)
+        if self.is_new:
+            # As written in a script: 0.99 for the nearest 32-bit number. The division would enlarge its rounding error
+            # a hundredfold.
+            different, places = np.unique(slope, return_inverse=True)
+            rate = 1 - np.array([float(str(number)) for number in different])[places].reshape(slope.shape)
         # A rate of 0 moves nothing, whatever the batch.
         return value + np.divide(change, rate, out=np.zeros_like(change), where=rate != 0)
 
 
 class BatchNormStatistics:
-    """The statistics of batch normalisation in the main training tower, estimated anew for the weights of the moment.
+    """The main training tower's batch normalization statistics, estimated for the present weights.
 
     Args:
-        owner: whose arguments these are.
-        flow: batches as a training tower takes them.
-        num_steps: how many batches are used, for each tower that takes part.
+        owner: the owner of these arguments.
+        flow: batches for a training tower.
+        num_steps: the number of batches for each participating tower.
     """
 
     def __init__(self, owner: object, flow: DataFlow, num_steps: int | None) -> None:
@@ -77,30 +74,33 @@ class BatchNormStatistics:
         self._moves: list[_Move] = []
         self._towers: list[BuiltTower] = []
         self._stream: DataPointStream
-        # What the statistics are for the weights, while they are those of other weights.
+        # The statistics of the weights, while others are in their place.
         self._own: list[np.ndarray] | None = None
-        # The variables of other towers that take part, each with that of the main tower.
+        # Pairs of a main tower's variable and its copy in another tower.
         self._copies: list[tuple[tf.Variable, tf.Variable]] = []
-        # What was estimated last, and for which weights.
+        # The last estimate, and the number of its weights.
         self._estimated: tuple[int, list[np.ndarray]] | None = None
 
     def setup(self, trainer: Trainer) -> None:
         """Find the statistics; the graph must not be finalized.
 
         Raises:
-            CallbackError: There are none that a training tower moves, or they cannot be estimated.
+            CallbackError: A training tower moves none, or they cannot be estimated.
         """
         self._trainer = trainer
         towers = training_towers(trainer)
         tower_func: TowerFunc | None = getattr(trainer, "tower_func", None)
         if not towers or tower_func is None:
-            raise CallbackError(f"{self._owner} got batch_norm_data, and the trainer has no tower that trains")
-        self._check_flow()
+            raise CallbackError(f"{self._owner} got batch_norm_data: expected a trainer with a training tower")
+        # Reading the training's own data would take points, or move its random numbers on.
+        of_training = getattr(trainer.input_source, "dataflow", None)
+        if of_training is not None and {*map(id, flows_in(of_training))} & {*map(id, flows_in(self._flow))}:
+            raise CallbackError(f"{self._owner} got batch_norm_data that training reads too: expected others")
         moved = _moves_of_statistics(towers)
         if not moved:
             raise CallbackError(
-                f"{self._owner} got batch_norm_data, and training moves no statistics of batch normalisation, which "
-                f"are variables called {', '.join(_NAMES)}"
+                f"{self._owner} got batch_norm_data, and training updates no statistics: expected variables called "
+                f"{', '.join(_NAMES)}"
             )
         self._variables = [variable for variable, _ in moved]
         self._moves = [self._move(place, op) for place, (_, ops) in enumerate(moved) for op in ops]
@@ -110,31 +110,21 @@ class BatchNormStatistics:
         checker = DataPointChecker(tower_func.input_signature, describe(self._flow))
         self._stream = DataPointStream(self._flow, checker)
 
-    def _check_flow(self) -> None:
-        """Refuse to take from the training's data, or to move its random numbers on."""
-        of_training = getattr(self._trainer.input_source, "dataflow", None)
-        if of_training is not None and {*map(id, flows_in(of_training))} & {*map(id, flows_in(self._flow))}:
-            raise CallbackError(
-                f"{self._owner} got batch_norm_data of which training reads a part itself: give it dataflows of its own"
-            )
-
     def _move(self, place: int, op: tf.Operation) -> _Move:
         variable, operand = self._variables[place], op.inputs[1]
         if hasattr(variable, "components"):
-            raise CallbackError(
-                f"{self._owner} cannot estimate {variable.op.name}, of which each device of a strategy has its own one"
-            )
+            raise CallbackError(f"{self._owner} cannot estimate {variable.op.name}: each device of a strategy has one")
         (slope,) = tf.gradients(operand, [variable.handle])
         is_new = op.type == "AssignVariableOp"
         if slope is None and not is_new:
-            raise CallbackError(f"{self._owner} cannot estimate {variable.op.name}: {op.name} moves it towards nothing")
+            raise CallbackError(f"{self._owner} cannot estimate {variable.op.name}: {op.name} has no target for it")
         return _Move(place, is_new, operand, tf.zeros_like(operand) if slope is None else slope)
 
     def use_those_of(self, number: int) -> None:
-        """Give the statistics the values that fit the weights of the moment, until `put_back`.
+        """Set the statistics to estimates for the present weights, until `put_back`.
 
         Args:
-            number: which weights these are: statistics are estimated once for each number.
+            number: the number of these weights; each is estimated once.
         """
         self._own = self._trainer.sess.run(self._variables)
         if self._estimated is None or self._estimated[0] != number:
@@ -144,7 +134,7 @@ class BatchNormStatistics:
 
     @contextmanager
     def _main_weights_in_all_towers(self) -> Iterator[None]:
-        """Give the towers that take part the main tower's weights for a block, where they have weights of their own."""
+        """Copy the main tower's weights to the participating towers for a block."""
         if not self._copies:
             yield
             return
@@ -157,18 +147,18 @@ class BatchNormStatistics:
             assign_values(self._trainer.sess, list(zip(copies, before, strict=True)))
 
     def put_back(self) -> None:
-        """Give the statistics the values that they had before."""
+        """Restore the former statistics."""
         if self._own is not None:
             self._assign(self._own)
             self._own = None
 
     def close(self) -> None:
-        """End what the data have started."""
+        """Close the data."""
         if hasattr(self, "_stream"):
             self._stream.close()
 
     def _estimate(self, values: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Return the mean of what each statistic is moved towards, over all batches."""
+        """Return the mean of each statistic's targets over all batches."""
         tensors = [(move.operand, move.slope) for move in self._moves]
         counts = np.bincount([move.place for move in self._moves])
         sums = [np.zeros(value.shape) for value in values]
@@ -176,15 +166,15 @@ class BatchNormStatistics:
             for move, found in zip(self._moves, self._trainer.sess.run(tensors, feeds), strict=True):
                 sums[move.place] += move.target(values[move.place], *found) / counts[move.place]
             values = [(total / step).astype(value.dtype) for total, value in zip(sums, values, strict=True)]
-            # A layer that corrects by its statistics, as batch renormalisation does, has the newest ones in each run.
+            # Batch renormalization corrects by its statistics, and needs the newest in each run.
             self._assign(values)
         return list(values)
 
     def _feeds(self) -> Iterator[dict[tf.Tensor, np.ndarray]]:
-        """Yield batches for the inputs of the towers, for one run after the other."""
+        """Yield each run's batches for the inputs of the towers."""
         points = iter(self._stream)
         try:
-            for _ in range(self._num_runs()):
+            for _ in range(self._num_steps or max(1, len(self._flow) // len(self._towers))):
                 taken = list(islice(points, len(self._towers)))
                 yield {
                     tensor: array.astype(tensor.dtype.as_numpy_dtype, copy=False)
@@ -194,9 +184,6 @@ class BatchNormStatistics:
         finally:
             points.close()
 
-    def _num_runs(self) -> int:
-        return self._num_steps or max(1, len(self._flow) // len(self._towers))
-
     def _assign(self, values: Sequence[np.ndarray]) -> None:
         assign_values(self._trainer.sess, list(zip(self._variables, values, strict=True)))
 
@@ -204,17 +191,17 @@ class BatchNormStatistics:
 def batch_norm_statistics(
     owner: object, data: Any, num_steps: int | None, *, batch_size: int | None
 ) -> BatchNormStatistics | None:
-    """Return what estimates statistics from the data that a callback was given; None if it was given none.
+    """Return the estimator for the data of a callback; None without data.
 
     Args:
         owner: the callback.
-        data: a `DataFlow`, or what else `GivenData` takes.
-        num_steps: how many batches are used for each tower; None for one pass.
-        batch_size: how many examples are a batch, where the data are examples.
+        data: a `DataFlow`, or other data of `GivenData`.
+        num_steps: the number of batches for each tower; None for one pass.
+        batch_size: the examples in a batch, if the data are examples.
 
     Raises:
-        WrongTypeError: The data are something else.
-        ConfigError: They are a ``tf.data.Dataset``, or do not say how many they are; or there are none.
+        WrongTypeError: The data have the wrong type.
+        ConfigError: They are a ``tf.data.Dataset``, or of unknown size; or arguments come without data.
     """
     if num_steps is not None:
         check_count(owner, "batch_norm_steps", num_steps)
@@ -222,21 +209,21 @@ def batch_norm_statistics(
         check_count(owner, "batch_size", batch_size)
     if data is None:
         if num_steps is not None or batch_size is not None:
-            raise ConfigError(f"{owner_name(owner)} got batch_norm_steps or batch_size, and no batch_norm_data")
+            raise ConfigError(f"{owner_name(owner)} got batch_norm_steps or batch_size: expected batch_norm_data, too")
         return None
     try:
         flow = GivenData(data, batch_size).flow
     except WrongTypeError as error:
         raise WrongTypeError(f"{owner_name(owner)} cannot take its batch_norm_data: {error}") from error
     if flow is None:
-        raise ConfigError(f"{owner_name(owner)} cannot feed a tf.data.Dataset: give batch_norm_data as a DataFlow")
+        raise ConfigError(f"{owner_name(owner)} got a tf.data.Dataset as batch_norm_data: expected a DataFlow")
     if num_steps is None and length_or_none(flow) is None:
-        raise ConfigError(f"{owner_name(owner)} got batch_norm_data that do not say how many: give batch_norm_steps")
+        raise ConfigError(f"{owner_name(owner)} got batch_norm_data of unknown size: expected batch_norm_steps, too")
     return BatchNormStatistics(owner, flow, num_steps)
 
 
 def _moves_of_statistics(towers: Sequence[BuiltTower]) -> list[tuple[tf.Variable, list[tf.Operation]]]:
-    """Return the statistics of the main tower, each with the operations by which a step moves it."""
+    """Return the main tower's statistics, each with its moves in a step."""
     inputs = {tensor.op for tower in towers for tensor in tower.inputs}
     found = []
     for variable in tf.global_variables():
@@ -248,7 +235,6 @@ def _moves_of_statistics(towers: Sequence[BuiltTower]) -> list[tuple[tf.Variable
 
 
 def _is_computed_from(tensor: tf.Tensor, inputs: set[tf.Operation]) -> bool:
-    """Tell whether a tensor depends on one of the inputs, which is found soon where it does."""
     waiting, seen = [tensor.op], {tensor.op}
     while waiting:
         op = waiting.pop()
@@ -258,12 +244,3 @@ def _is_computed_from(tensor: tf.Tensor, inputs: set[tf.Operation]) -> bool:
         seen.update(coming)
         waiting += coming
     return False
-
-
-def _as_written(numbers: np.ndarray) -> np.ndarray:
-    """Return numbers as a script has them: 0.99 for the number of 32 bits that is nearest to it.
-
-    So 1 minus it has no error of rounding, which dividing by it would make a hundred times as large.
-    """
-    different, places = np.unique(numbers, return_inverse=True)
-    return np.array([float(str(number)) for number in different])[places].reshape(numbers.shape)

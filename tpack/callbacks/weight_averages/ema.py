@@ -11,28 +11,25 @@ from tpack.callbacks.base import WithSteps
 from tpack.callbacks.weight_averages.base import WeightAverages
 from tpack.callbacks.weight_averages.batch_norm import batch_norm_statistics
 from tpack.errors import ConfigError
-from tpack.utils.validation import check_arguments
+from tpack.utils.validation import check_arguments, mismatch
 
 
 @check_arguments
 class EMA(WeightAverages):
     """Keep a moving average of each trainable variable, and evaluate on the averages.
 
-    After step t the average is the weighted mean of the variable after each of the steps 1 to t, where step i has the
-    weight ``decay ** (t - i)``. So the early averages are not drawn towards the first values of the variables: the
-    average after the first step is the variable after it, and no schedule of decays is needed to warm up.
+    After step t the average is the weighted mean of the variable after each of the steps 1 to t, with the weight
+    ``decay ** (t - i)`` for step i. So it is not biased towards initial values: after the first step it equals the
+    variable, and no schedule of decays is needed. The averages are saved with the weights, and resumed runs continue
+    them; after a checkpoint without them averaging begins there.
 
-    With several towers, it is the main tower's variables that are averaged. The averages are updated in the run of the
-    train op, after it. A step that does not run the train op is averaged when it is over. Variables that are not
-    trainable, such as the statistics of batch normalisation, are not averaged and stay as they are, unless there is
-    ``batch_norm_data``: see `SWA`.
-
-    The averages are saved and restored with the weights, and a run that resumes goes on as if it had not been
-    interrupted. A checkpoint without them is restored as well: then averaging begins there.
+    With several towers, the main tower's variables are averaged, in the run of the train op, after it; a step without
+    the train op is averaged at its end. Variables that are not trainable, such as batch normalization statistics, are
+    not averaged, unless there is ``batch_norm_data``: see `SWA`.
 
     Args:
-        decay: how much of the average stays at each step, in [0, 1).
-        name: what the averages are called: ``<variable>/<name>``.
+        decay: the fraction of the average that each step keeps, in [0, 1).
+        name: the averages are called ``<variable>/<name>``.
         batch_norm_data: see `SWA`.
         batch_norm_steps: see `SWA`.
         batch_size: see `SWA`.
@@ -41,7 +38,7 @@ class EMA(WeightAverages):
         A global variable for each trainable one, on its device, and ``<name>/num_updates``.
 
     Raises:
-        ConfigError: the decay is outside of [0, 1), or the data for batch normalisation cannot be used.
+        ConfigError: the decay is outside of [0, 1), or the data for batch normalization cannot be used.
 
     Example:
         ema = EMA(0.999)
@@ -58,7 +55,7 @@ class EMA(WeightAverages):
         batch_size: int | None = None,
     ) -> None:
         if not 0 <= decay < 1:
-            raise ConfigError(f"EMA wants a decay in [0, 1), got {decay!r}")
+            raise ConfigError(mismatch(self, "decay", decay, "a number in [0, 1)"))
         self._decay = decay
         self._request: tf.train.SessionRunArgs | None = None
         self._begin: tf.Operation
@@ -79,7 +76,7 @@ class EMA(WeightAverages):
     def _make_update(self) -> tf.Operation:
         with tf.name_scope("update"):
             count = tf.cast(self._num_updates.assign_add(1).read_value(), tf.float64)
-            # The newest value has the weight 1 among all that sum up to (1 - decay ** t) / (1 - decay).
+            # The newest value has the weight 1 in a sum of weights of (1 - decay ** t) / (1 - decay).
             log_decay = math.log(self._decay) if self._decay else -math.inf
             return self._move_averages((1 - self._decay) / -tf.math.expm1(count * log_decay))
 
@@ -88,7 +85,7 @@ class EMA(WeightAverages):
         return True
 
     def _begin_averaging(self) -> None:
-        """Give the averages values if they were not restored: before the first step the weights are their own mean."""
+        """Initialize averages that were not restored with the weights."""
         if not self._has_begun:
             self._has_begun = True
             if self._count() == 0:

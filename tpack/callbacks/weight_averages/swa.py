@@ -14,39 +14,36 @@ from tpack.utils.validation import check_arguments, check_count
 
 @check_arguments
 class SWA(WeightAverages):
-    """Keep the mean of the weights that training has at the end of each epoch, from one epoch on, and evaluate on it.
+    """Keep the mean of the weights at the end of each epoch, from one epoch on, and evaluate on it.
 
-    All of them count the same. Until the first is there, what is evaluated on the averages is evaluated on the weights.
-    Averaging works best while the learning rate stays high or goes up and down, since the weights then are different:
-    see `ScheduledHyperParamSetter` and `tpack.schedules`.
+    All epochs count the same. Before the first, evaluations use the weights. Averaging works best while the learning
+    rate stays high or cycles, since the weights then differ: see `ScheduledHyperParamSetter` and `tpack.schedules`.
 
-    With several towers, it is the main tower's variables that are averaged. The means are saved and restored with the
-    weights, and a run that resumes goes on as if it had not been interrupted. A checkpoint without them is restored as
-    well: then averaging begins there. With several workers each keeps the same means if it is told
-    ``set_chief_only(False)``, which evaluating on all of them needs.
+    With several towers, the main tower's variables are averaged. The means are saved with the weights, and resumed runs
+    continue them; after a checkpoint without them averaging begins there. With several workers each keeps the same
+    means after ``set_chief_only(False)``, which an evaluation on all of them needs.
 
-    Variables that are not trainable are not averaged. The moving averages of batch normalisation are those of other
-    weights, and do not fit the mean: give ``batch_norm_data``, and wherever the means are used, they are estimated anew
-    before, and put back afterwards. For this, the main training tower runs forwards on batches of these data, and each
-    statistic becomes the plain mean over these batches of what the layers of tpack, Keras and TensorFlow 1 would have
-    moved it towards. Layers that normalise by all towers at once get a batch for each tower. Nothing is trained, and
-    nothing is taken from the data that are trained on, so these must be another object.
+    Variables that are not trainable are not averaged. Batch normalization statistics belong to other weights than the
+    mean: with ``batch_norm_data`` they are estimated before each use of the means and restored afterwards. For this,
+    the main training tower runs forward on these batches, and each statistic becomes the plain mean over the batches of
+    the targets of the layers of tpack, Keras and TensorFlow 1. Layers that normalize over all towers get a batch for
+    each tower. Nothing is trained, and the training data are not read, so these must be another object.
 
     Args:
         start_epoch: the first epoch whose weights count, from 1.
-        every_steps: take the weights after each step whose global number is a multiple of it, in place of those at the
-            ends of epochs; still from the first step of ``start_epoch`` on.
-        name: what the means are called: ``<variable>/<name>``.
-        batch_norm_data: batches as a training tower takes them: a `DataFlow`, or what else `InferenceRunner` takes,
-            apart from a ``tf.data.Dataset``. None to leave the statistics alone.
-        batch_norm_steps: how many batches are used each time; after their end they begin anew. None for one pass.
-        batch_size: how many examples are a batch, where ``batch_norm_data`` gives examples.
+        every_steps: count the weights after each step whose global number is a multiple of it, instead of at the ends
+            of epochs; still from the first step of ``start_epoch`` on.
+        name: the means are called ``<variable>/<name>``.
+        batch_norm_data: batches for a training tower: a `DataFlow`, or other data of `InferenceRunner` except a
+            ``tf.data.Dataset``. None leaves the statistics alone.
+        batch_norm_steps: the number of batches each time; the data restart at their end. None for one pass.
+        batch_size: the examples in a batch, if ``batch_norm_data`` gives examples.
 
     Creates:
         A global variable for each trainable one, on its device, and ``<name>/num_updates``, ``<name>/last_step``.
 
     Raises:
-        ConfigError: a number is below 1, or the data for batch normalisation cannot be used.
+        ConfigError: a number is below 1, or the data for batch normalization cannot be used.
 
     Example:
         swa = SWA(start_epoch=75, batch_norm_data=batches)
@@ -88,7 +85,7 @@ class SWA(WeightAverages):
             self._take_weights()
 
     def _take_weights(self) -> None:
-        """Let the weights of this step count, once: a run that resumes ends an epoch again that was not quite over."""
+        """Count the weights of this step once, even if a resumed run repeats the end of an epoch."""
         step, session = self.global_step, self.trainer.sess
         if self.epoch_num >= self._start_epoch and step != session.run(self._last_step):
             session.run(self._update, {self._step: step})
@@ -101,6 +98,4 @@ class SWA(WeightAverages):
 
     def implements(self, hook: str) -> bool:
         """Tell whether ``hook`` does anything; without ``every_steps`` a step costs nothing."""
-        if hook == "trigger_step":
-            return self._every_steps is not None
-        return super().implements(hook)
+        return self._every_steps is not None if hook == "trigger_step" else super().implements(hook)

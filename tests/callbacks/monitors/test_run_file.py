@@ -9,12 +9,12 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
 from tpack.callbacks.base import Callback, CallbackFactory
+from tpack.callbacks.monitors import run_file
+from tpack.callbacks.monitors.run_file import RunFile
 from tpack.callbacks.monitors.run_status import FILENAME, read_run
 from tpack.graph_builder.model_desc import ModelDesc
-from tpack.train import run_status
 from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config
-from tpack.train.run_status import RunFile
 from tpack.train.trainers import SyncMultiGPUTrainerReplicated
 from tpack.version import __version__
 
@@ -44,8 +44,8 @@ class Second(Callback):
 
 
 def told_by(monkeypatch, clock, **numbers):
-    monkeypatch.setattr(run_status, "time", clock)
-    monkeypatch.setattr(run_status, "write_run", clock.write)
+    monkeypatch.setattr(run_file, "time", clock)
+    monkeypatch.setattr(run_file, "write_run", clock.write)
 
     FakeTrainer().train([Second(clock), RunFile("nowhere", {})], **numbers)
     return clock.written
@@ -66,7 +66,7 @@ def test_what_takes_long_to_write_is_written_less_often(graph, monkeypatch):
 
 
 def test_the_time_to_an_end_that_nobody_set_is_not_told(graph, monkeypatch):
-    monkeypatch.setattr(run_status, "NO_END", 2)
+    monkeypatch.setattr(run_file, "NO_END", 2)
     assert not any("secs_left" in told for told in told_by(monkeypatch, Clock(), steps_per_epoch=9, epochs=(1, 2)))
 
 

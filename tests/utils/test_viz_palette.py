@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tpack.utils.palette import PALETTE_RGB
+from tpack.utils.viz import PALETTE_RGB
 
 
 def test_palette_is_an_array_of_colours():

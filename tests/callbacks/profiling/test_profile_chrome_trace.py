@@ -1,6 +1,6 @@
 import json
 
-from tpack.callbacks.profiling.chrome import chrome_trace_of
+from tpack.callbacks.profiling.profile import chrome_trace_of
 from tpack.callbacks.profiling.spans import Allocation, Span
 
 

@@ -1,7 +1,7 @@
-"""Writer of ``run.json``, the state of a run for other programs.
+"""The writer of ``run.json``: the state and the progress of a run, for readers outside the process.
 
-It writes when training begins and ends, after each epoch, and within an epoch when the last time is long enough ago.
-The cost is bounded: a step reads the clock, and a file that takes long to write is written less often.
+The file is written when training begins and ends, after each epoch, and at intervals in an epoch. The cost is bounded:
+a step looks at the clock, and a file that takes long to write is written less often.
 """
 
 from __future__ import annotations
@@ -26,26 +26,24 @@ from tpack.utils.fs import why_not_written
 from tpack.version import __version__
 
 WRITE_SECS = 2.0
-"""The least time between two writes within an epoch."""
+"""The shortest interval within an epoch."""
 
 _MOST_OF_TIME = 0.01
-"""The largest part of the time spent on writing."""
+"""The largest fraction of time for writing."""
 
 
 class RunFile(Callback):
-    """Write ``run.json`` into a directory, in the chief.
-
-    A file that cannot be written is one warning.
+    """Write ``run.json`` into a directory, in the chief only; a failure is one warning.
 
     Args:
         directory: the log directory.
-        config: the setup of the run.
+        config: the entry ``config``.
     """
 
     def __init__(self, directory: str, config: Mapping[str, Any]) -> None:
         self._directory = directory
         self._config = dict(config)
-        self._told: dict[str, Any] = {}
+        self._status: dict[str, Any] = {}
         self._first: tuple[float, int] | None = None
         self._epoch_began = 0.0
         self._epoch_secs: float | None = None
@@ -53,14 +51,23 @@ class RunFile(Callback):
         self._has_failed = False
 
     def _before_train(self) -> None:
-        self._told = {
+        keras = sys.modules.get("keras")
+        self._status = {
             "state": "running",
             "began": _now(),
             "command": shlex.join([sys.executable, *sys.argv]),
             "directory": os.getcwd(),
             "host": socket.gethostname(),
             "pid": os.getpid(),
-            "versions": _versions(),
+            "versions": {
+                "tpack": __version__,
+                "tensorflow": str(tf.__version__),
+                # Only if the program uses it.
+                **({} if keras is None else {"keras": str(getattr(keras, "__version__", "unknown"))}),
+                "numpy": np.__version__,
+                "python": platform.python_version(),
+                "platform": platform.platform(),
+            },
             "config": {"trainer": type(self.trainer).__name__, **self._config},
         }
         self._write()
@@ -75,7 +82,7 @@ class RunFile(Callback):
         now = time.perf_counter()
         if now >= self._due_at:
             if self._first is None:
-                # The first step takes longer than the others.
+                # The first step takes longer than later ones.
                 self._first = now, self.global_step
             self._write()
 
@@ -86,17 +93,17 @@ class RunFile(Callback):
         self._write()
 
     def _after_train(self) -> None:
-        if not self._told:
+        if not self._status:
             return
         trainer = self.trainer
-        self._told["state"] = "failed" if trainer.has_failed else "interrupted" if trainer.interrupted else "finished"
-        self._told |= {"reason": trainer.end_reason} if trainer.end_reason else {}
+        self._status["state"] = "failed" if trainer.has_failed else "interrupted" if trainer.interrupted else "finished"
+        self._status |= {"reason": trainer.end_reason} if trainer.end_reason else {}
         self._write()
 
     def _write(self) -> None:
         began = time.perf_counter()
         try:
-            write_run(self._directory, {**self._told, "updated": _now(), "progress": self._progress(began)})
+            write_run(self._directory, {**self._status, "updated": _now(), "progress": self._progress(began)})
         except OSError as error:
             if not self._has_failed:
                 path = os.path.join(self._directory, FILENAME)
@@ -107,7 +114,7 @@ class RunFile(Callback):
 
     def _progress(self, now: float) -> dict[str, Any]:
         trainer = self.trainer
-        told: dict[str, Any] = {
+        progress: dict[str, Any] = {
             "epoch": self.epoch_num,
             "max_epoch": trainer.max_epoch,
             "step": self.local_step,
@@ -119,23 +126,10 @@ class RunFile(Callback):
         if secs > 0 and num_steps > 0:
             speed = num_steps / secs
             num_left = (trainer.max_epoch - self.epoch_num + 1) * trainer.steps_per_epoch - self.local_step
-            told["steps_per_sec"] = speed
-            told |= {} if trainer.max_epoch >= NO_END else {"secs_left": max(0, num_left) / speed}
-        return told
+            progress["steps_per_sec"] = speed
+            progress |= {} if trainer.max_epoch >= NO_END else {"secs_left": max(0, num_left) / speed}
+        return progress
 
 
 def _now() -> str:
     return datetime.now().astimezone().isoformat(timespec="seconds")
-
-
-def _versions() -> dict[str, str]:
-    """Return the versions that a result can depend on; that of Keras only if the program uses it."""
-    keras = sys.modules.get("keras")
-    return {
-        "tpack": __version__,
-        "tensorflow": str(tf.__version__),
-        **({} if keras is None else {"keras": str(getattr(keras, "__version__", "unknown"))}),
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-    }
