@@ -17,7 +17,7 @@ FLOWS = {**SOURCES, **wrapped(Counting), **CHAINS}
 # Not flows by themselves, but bases of such.
 BASES = {"DataFlow", "RNGDataFlow", "IndexedDataFlow", "FlowList", "MixedBatches"}
 # Modules and flows that are held to contracts in test files of their own.
-ELSEWHERE = ("deal", "parallel", "dataset", "image", "remote")
+ELSEWHERE = ("reshard", "parallel", "dataset", "image", "remote")
 WITHOUT_END = {"DataFromQueue"}
 
 every_flow = pytest.mark.parametrize("member", FLOWS.values(), ids=FLOWS)

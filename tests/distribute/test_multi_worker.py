@@ -28,9 +28,9 @@ def test_strategies_are_told_of_workers(graph):
     assert servers.parameter_devices == [f"/job:ps/task:{index}/device:CPU:0" for index in range(2)]
     assert (servers.num_towers, servers.should_init) == (1, False)
     for strategy, given, message in [
-        (ParameterServerStrategy(), (workers, "worker", 0), "there is no parameter server to keep the variables"),
-        (CollectiveAllReduceStrategy(), ({**workers, "ps": ["c:1"]}, "ps", 0), "is for those that train, and"),
-        (CollectiveAllReduceStrategy(), (workers, "worker", 2), "index is 2"),
+        (ParameterServerStrategy(), (workers, "worker", 0), "got no parameter server: expected one"),
+        (CollectiveAllReduceStrategy(), ({**workers, "ps": ["c:1"]}, "ps", 0), "expected a process that trains"),
+        (CollectiveAllReduceStrategy(), (workers, "worker", 2), "index=2"),
         (CollectiveAllReduceStrategy(), (None, "worker", 0), "got the task 'worker' 0 without cluster_spec"),
         (CollectiveAllReduceStrategy(devices=["/job:worker/cpu:0"]), (workers, "worker", 0), "without job and task"),
     ]:

@@ -120,7 +120,7 @@ def test_anything_else_is_refused_with_what_is_taken(data):
     if isinstance(data, set):
         data = map(list, data)
     with pytest.raises(
-        ConfigError, match=r"expected a DataFlow, arrays such as \(x, y\)|an iterator: expected what makes it"
+        ConfigError, match=r"expected a DataFlow, arrays such as \(x, y\)|an iterator: expected an iterable"
     ):
         GivenData(data, 4)
 

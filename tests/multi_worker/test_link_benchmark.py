@@ -13,7 +13,7 @@ from tpack.multi_worker.cluster.peers import connect_peers
 from tpack.multi_worker.cluster.resolver import resolve_cluster
 from tpack.multi_worker.link_benchmark import LinkOptions, measure_links
 
-HERE = "tests.multi_worker.test_pairs"
+HERE = "tests.multi_worker.test_link_benchmark"
 
 
 def measured(megabytes):
