@@ -35,7 +35,7 @@ def test_the_choice_is_that_of_the_reduction(monkeypatch: Any) -> None:
         asked.append((devices, session_config))
         return ReducerChoice(IdentityReducer(), "it is a test")
 
-    monkeypatch.setattr("tpack.reduction.autotune.heuristic.choose_the_best", choose)
+    monkeypatch.setattr("tpack.reduction.autotune.topology.choose_the_best", choose)
     config = tf.ConfigProto()
     assert choose_the_best(["/gpu:0"], config).name == IdentityReducer().name
     assert asked == [(["/gpu:0"], config)]
@@ -44,7 +44,7 @@ def test_the_choice_is_that_of_the_reduction(monkeypatch: Any) -> None:
 def test_values_of_other_devices_get_another_reducer(session8: Any, monkeypatch: Any) -> None:
     devices = cpu_devices(4)
     choice = ReducerChoice(HierarchicalReducer(devices), "it is a test")
-    monkeypatch.setattr("tpack.reduction.autotune.heuristic.choose_the_best", lambda *_: choice)
+    monkeypatch.setattr("tpack.reduction.autotune.topology.choose_the_best", lambda *_: choice)
     ops = choose_the_best(["/cpu:0", "/cpu:1", "/cpu:2", "/cpu:3"])
     for num_devices in (4, 2):
         value = per_device(np.arange(num_devices, dtype=np.float32))

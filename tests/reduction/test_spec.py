@@ -5,7 +5,7 @@ import pytest
 from tests.helpers.tower_grads import cpu_devices
 from tpack.errors import ConfigError, ReductionError
 from tpack.reduction.algorithms.ring import RingReducer
-from tpack.reduction.spec import AllReduceSpec, parse_all_reduce_spec, reducer_for_spec
+from tpack.reduction.spec import AllReduceSpec, check_limits, parse_all_reduce_spec, reducer_for_spec
 from tpack.reduction.wrappers.by_size import SplitBySizeReducer
 
 SEED = (AllReduceSpec("nccl", 2, 1024), AllReduceSpec("pscpu/pscpu", 2, -1))
@@ -88,3 +88,18 @@ def test_a_spec_of_several_entries_splits_by_size() -> None:
 def test_devices_are_checked_when_the_reducer_is_made() -> None:
     with pytest.raises(ReductionError, match="even number from 2 up, got 3"):
         reducer_for_spec("one_device:8:hierarchical", cpu_devices(3))
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ([], "expected one entry or more"),
+        ([1024], "entry 0, the last, has the limit 1024 bytes: expected -1"),
+        ([16, 1024], "entry 1, the last, has the limit 1024 bytes"),
+        ([16, -1, -1], "entry 1 has no limit: the entries after it"),
+        ([16, 32, 32, -1], "entry 2 has the limit 32 bytes, and the one before it 32: expected limits that rise"),
+    ],
+)
+def test_limits_that_do_not_rise_to_none_are_refused(limits: list[int], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        check_limits(limits)

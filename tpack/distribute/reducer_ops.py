@@ -30,7 +30,8 @@ from tpack.distribute.values import (
 from tpack.errors import ConfigError, ReductionError
 from tpack.reduction.algorithms.collective import PROCESS_KEYS, CollectiveKeys, CollectiveReducer
 from tpack.reduction.algorithms.launch_order import one_launch_order
-from tpack.reduction.autotune import heuristic
+from tpack.reduction.autotune import topology
+from tpack.reduction.autotune.heuristic import choose_by_heuristic
 from tpack.reduction.base import Reducer
 from tpack.reduction.names import check_algorithm, make_reducer
 from tpack.reduction.spec import parse_all_reduce_spec
@@ -301,7 +302,7 @@ def choose_the_best(devices: Sequence[str], session_config: tf.ConfigProto | Non
     Source:
         The function of this name in the seed's ``cross_tower_ops``, which takes NCCL unchecked.
     """
-    choice = heuristic.choose_the_best(devices, session_config)
+    choice = topology.choose_the_best(devices, session_config)
     logger.info(f"Values of {len(devices)} device(s) are reduced by {choice.reducer.name}: {choice.reason}.")
     return _ChosenOps(choice.reducer, devices)
 
@@ -314,7 +315,7 @@ class _ChosenOps(ReducerCrossTowerOps):
         self._chosen_for = set(get_devices_from(list(devices)))
 
     def _reducer_for(self, devices: Sequence[str]) -> Reducer:
-        return self._reducer if set(devices) == self._chosen_for else heuristic.choose_by_heuristic(devices).reducer
+        return self._reducer if set(devices) == self._chosen_for else choose_by_heuristic(devices).reducer
 
 
 @dataclass(frozen=True)

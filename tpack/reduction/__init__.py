@@ -28,10 +28,8 @@ __getattr__, __dir__, __all__ = attach(
             "Reducer",
             "ReducerWrapper",
         ),
-        "autotune.heuristic": (
-            "ReducerChoice",
-            "choose_the_best",
-        ),
+        "autotune.heuristic": ("ReducerChoice",),
+        "autotune.topology": ("choose_the_best",),
         "autotune.autotune": (
             "AutoReducer",
             "ChoiceCache",

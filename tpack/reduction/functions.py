@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ReductionError
-from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
 from tpack.reduction.gradients import check_columns
 from tpack.reduction.modes import reducer_for_mode
+from tpack.reduction.names import reducer_class
 from tpack.reduction.sums import on_device, on_device_of, sum_column
 from tpack.tower.devices import resolve_device
 from tpack.tower.grads import Gradient, ReduceOp
@@ -74,7 +74,7 @@ def allreduce_grads_hierarchical(
     Source:
         tensorpack's graph builder.
     """
-    reducer = HierarchicalReducer(devices)
+    reducer = reducer_class("algorithms.hierarchical:HierarchicalReducer")(devices)
     with tf.name_scope("AllReduceGradsHierarchical"):
         return reducer.reduce(all_grads, _op(average))
 

@@ -12,11 +12,10 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.reduction.algorithms.one_device import OneDeviceReducer, RoundRobinReducer
-from tpack.reduction.autotune.autotune import AutoReducer
 from tpack.reduction.autotune.heuristic import ReducerChoice, choose_by_heuristic
 from tpack.reduction.base import Reducer
-from tpack.reduction.names import ALGORITHMS
-from tpack.reduction.spec import AllReduceSpec, SpecEntry, parse_all_reduce_spec, reducer_for_spec
+from tpack.reduction.names import ALGORITHMS, reducer_class
+from tpack.reduction.spec import AllReduceSpec, SpecEntry, parse_all_reduce_spec, reducer_for_entries
 from tpack.tower.devices import list_gpus, resolve_devices
 from tpack.utils import logger
 from tpack.utils.validation import check_arguments, check_instances
@@ -25,7 +24,7 @@ ReductionMode: TypeAlias = str | SpecEntry | list[SpecEntry] | Reducer | None
 """What scripts may ask for."""
 
 _OWN_NAMES: dict[str, Callable[[Sequence[str]], Reducer]] = {
-    "auto": lambda devices: AutoReducer(),
+    "auto": lambda devices: reducer_class("autotune.autotune:AutoReducer")(),
     "cpu": lambda devices: OneDeviceReducer(_first_cpu(devices)),
     "gpu": lambda devices: RoundRobinReducer(),
 }
@@ -84,7 +83,7 @@ def reducer_for_mode(mode: ReductionMode, devices: Sequence[str]) -> ReducerChoi
             f"There are no GPUs for NCCL here: in mode {mode!r}, towers on CPU devices reduce by copies instead."
         )
         entries = tuple(replace(e, algorithm=e.algorithm.replace("nccl", _COPYING)) for e in entries)
-    return ReducerChoice(reducer_for_spec(list(entries), devices), reason)
+    return ReducerChoice(reducer_for_entries(entries, devices), reason)
 
 
 def _is_spec(mode: object) -> bool:

@@ -1,42 +1,43 @@
 """The names of the reduction algorithms: the one place where such a name becomes a `Reducer`.
 
-Names with a slash stand for two levels, the algorithm inside each worker and the one across workers.
+A name with a slash stands for two levels, the algorithm inside each worker and the one across workers. A module is
+imported when its algorithm is asked for, so that a trainer loads only the one that it runs.
 """
 
+import importlib
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from tpack.errors import ConfigError
-from tpack.reduction.algorithms.collective import CollectiveReducer
-from tpack.reduction.algorithms.composite import CompositeReducer
-from tpack.reduction.algorithms.halving_doubling import HalvingDoublingReducer
-from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
-from tpack.reduction.algorithms.nccl import NcclReducer
-from tpack.reduction.algorithms.one_device import OneDeviceReducer, RoundRobinReducer
-from tpack.reduction.algorithms.ring import RingReducer
-from tpack.reduction.algorithms.shuffle import CpuShuffleReducer, ShuffleReducer
 from tpack.reduction.base import Reducer
-from tpack.reduction.wrappers.sharding import ShardingReducer
 from tpack.utils.validation import check_arguments, check_count, check_instances
 
-_WHOLE: dict[str, Callable[[], Reducer]] = {
-    "one_device": OneDeviceReducer,
-    "round_robin": RoundRobinReducer,
-    "hierarchical": HierarchicalReducer,
-    "rechd": HalvingDoublingReducer,
-    "collective": CollectiveReducer,
-    "nccl": NcclReducer,
+_ALGORITHMS = {
+    "one_device": ("algorithms.one_device:OneDeviceReducer", ""),
+    "round_robin": ("algorithms.one_device:RoundRobinReducer", ""),
+    "hierarchical": ("algorithms.hierarchical:HierarchicalReducer", ""),
+    "rechd": ("algorithms.halving_doubling:HalvingDoublingReducer", ""),
+    "collective": ("algorithms.collective:CollectiveReducer", ""),
+    "nccl": ("algorithms.nccl:NcclReducer", ""),
+    "xring": ("algorithms.ring:RingReducer", "num_subchunks"),
+    "pscpu": ("algorithms.shuffle:CpuShuffleReducer", "num_shards"),
+    "psgpu": ("algorithms.shuffle:ShuffleReducer", "num_shards"),
 }
-"""The algorithms that leave tensors whole, or cut them in a way that cannot be set."""
+"""For each name the class, and its argument for the number of shards; without one, `ShardingReducer` splits tensors."""
 
-_SHARDING: dict[str, Callable[[int | None], Reducer]] = {
-    "xring": lambda num_shards: RingReducer(1 if num_shards is None else num_shards),
-    "pscpu": CpuShuffleReducer,
-    "psgpu": lambda num_shards: ShuffleReducer(num_shards=num_shards),
-}
-"""The algorithms that take a number of shards: sub-chunks in the ring, one for each device by default in the others."""
-
-ALGORITHMS = (*_WHOLE, *_SHARDING)
+_SHARDING = "wrappers.sharding:ShardingReducer"
+ALGORITHMS = tuple(_ALGORITHMS)
 """Every name without a slash that `make_reducer` knows."""
+
+
+def reducer_class(place: str) -> Callable[..., Reducer]:
+    """Import a reducer of this package.
+
+    Args:
+        place: ``"module:Class"``, the module relative to ``tpack.reduction``.
+    """
+    module, _, name = place.partition(":")
+    return cast(Callable[..., Reducer], getattr(importlib.import_module(f"tpack.reduction.{module}"), name))
 
 
 def check_algorithm(name: str) -> None:
@@ -84,17 +85,15 @@ def make_reducer(name: str, devices: Sequence[str], num_shards: int | None = Non
         check_count("make_reducer", "num_shards", num_shards)
     inner, slash, outer = name.partition("/")
     if slash:
-        return CompositeReducer(_make_level(inner, num_shards), _make_level(outer, num_shards))
-    if name == "hierarchical":
-        return _sharded(HierarchicalReducer(devices), num_shards)
-    return _make_level(name, num_shards)
+        levels = [_make_level(level, num_shards) for level in (inner, outer)]
+        return reducer_class("algorithms.composite:CompositeReducer")(*levels)
+    return _make_level(name, num_shards, *([devices] if name == "hierarchical" else []))
 
 
-def _make_level(name: str, num_shards: int | None) -> Reducer:
-    if name in _SHARDING:
-        return _SHARDING[name](num_shards)
-    return _sharded(_WHOLE[name](), num_shards)
-
-
-def _sharded(reducer: Reducer, num_shards: int | None) -> Reducer:
-    return reducer if num_shards in (None, 1) else ShardingReducer(reducer, num_shards)
+def _make_level(name: str, num_shards: int | None, *arguments: object) -> Reducer:
+    place, shards = _ALGORITHMS[name]
+    make = reducer_class(place)
+    if num_shards is not None and shards:
+        return make(*arguments, **{shards: num_shards})
+    reducer = make(*arguments)
+    return reducer if num_shards in (None, 1) else reducer_class(_SHARDING)(reducer, num_shards)

@@ -9,9 +9,11 @@ from typing import TypeAlias
 
 from tpack.errors import ConfigError
 from tpack.reduction.base import Reducer
-from tpack.reduction.names import check_algorithm, make_reducer
-from tpack.reduction.wrappers.by_size import NO_LIMIT, SplitBySizeReducer, check_limits
+from tpack.reduction.names import check_algorithm, make_reducer, reducer_class
 from tpack.utils.validation import check_arguments, check_count, is_integer, shown
+
+NO_LIMIT = -1
+"""The byte limit of a reducer that takes tensors of any size."""
 
 
 @check_arguments
@@ -104,9 +106,36 @@ def reducer_for_spec(spec: str | SpecEntry | list[SpecEntry], devices: Sequence[
     Source:
         ``MultiWorkerAllReduce`` of TensorFlow's ``cross_tower_ops``.
     """
-    entries = parse_all_reduce_spec(spec)
+    return reducer_for_entries(parse_all_reduce_spec(spec), devices)
+
+
+def reducer_for_entries(entries: Sequence[AllReduceSpec], devices: Sequence[str]) -> Reducer:
+    """Return the reducer of a spec that `parse_all_reduce_spec` has read."""
     reducers = [(make_reducer(e.algorithm, devices, e.num_shards), e.byte_limit) for e in entries]
-    return reducers[0][0] if len(reducers) == 1 else SplitBySizeReducer(reducers)
+    return reducers[0][0] if len(reducers) == 1 else reducer_class("wrappers.by_size:SplitBySizeReducer")(reducers)
+
+
+def check_limits(limits: Sequence[int]) -> None:
+    """Check that byte limits rise and that the last is -1.
+
+    Raises:
+        ConfigError: They do not. The message gives the position of the first one that is wrong.
+    """
+    if not limits:
+        raise ConfigError("expected one entry or more to choose a reducer by size, got none")
+    for position, limit in enumerate(limits[:-1]):
+        if limit == NO_LIMIT:
+            raise ConfigError(f"entry {position} has no limit: the entries after it would get no tensor")
+        if position and limit <= limits[position - 1]:
+            raise ConfigError(
+                f"entry {position} has the limit {limit} bytes, and the one before it {limits[position - 1]}: expected "
+                "limits that rise"
+            )
+    if limits[-1] != NO_LIMIT:
+        raise ConfigError(
+            f"entry {len(limits) - 1}, the last, has the limit {limits[-1]} bytes: expected {NO_LIMIT}, because larger "
+            "tensors have no entry"
+        )
 
 
 def _parse_entry(position: int, entry: object) -> AllReduceSpec:

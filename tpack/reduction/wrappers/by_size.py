@@ -7,14 +7,12 @@ different. The tensors are taken apart by size and put back where they were: the
 import math
 from collections.abc import Sequence
 
-from tpack.errors import ConfigError, ReductionError
+from tpack.errors import ReductionError
 from tpack.reduction.algorithms.launch_order import one_launch_order
 from tpack.reduction.base import Reducer
+from tpack.reduction.spec import NO_LIMIT, check_limits
 from tpack.tower.grads import Column, ReduceOp, common_shape, static_bytes
 from tpack.utils.validation import check_arguments
-
-NO_LIMIT = -1
-"""The byte limit of a reducer that takes tensors of any size."""
 
 
 @check_arguments
@@ -66,29 +64,6 @@ class SplitBySizeReducer(Reducer):
         for n, column in enumerate(columns):
             positions[_entry_for(column, limits)].append(n)
         return [(reducer, own) for (reducer, _), own in zip(self._reducers, positions, strict=True) if own]
-
-
-def check_limits(limits: Sequence[int]) -> None:
-    """Check that byte limits rise and that the last is -1.
-
-    Raises:
-        ConfigError: They do not. The message gives the position of the first one that is wrong.
-    """
-    if not limits:
-        raise ConfigError("expected one entry or more to choose a reducer by size, got none")
-    for position, limit in enumerate(limits[:-1]):
-        if limit == NO_LIMIT:
-            raise ConfigError(f"entry {position} has no limit: the entries after it would get no tensor")
-        if position and limit <= limits[position - 1]:
-            raise ConfigError(
-                f"entry {position} has the limit {limit} bytes, and the one before it {limits[position - 1]}: expected "
-                "limits that rise"
-            )
-    if limits[-1] != NO_LIMIT:
-        raise ConfigError(
-            f"entry {len(limits) - 1}, the last, has the limit {limits[-1]} bytes: expected {NO_LIMIT}, because larger "
-            "tensors have no entry"
-        )
 
 
 def _entry_for(column: Column, limits: Sequence[int]) -> int:

@@ -2,8 +2,8 @@ from types import SimpleNamespace
 
 import tensorflow.compat.v1 as tf
 
-from tpack.reduction.autotune import heuristic
-from tpack.reduction.autotune.heuristic import DGX1_LINKS, has_dgx1_links, visible_links
+from tpack.reduction.autotune import topology
+from tpack.reduction.autotune.topology import DGX1_LINKS, has_dgx1_links, visible_links
 
 
 def test_links_of_a_dgx1_go_both_ways_and_to_four_gpus_each():
@@ -35,5 +35,5 @@ def test_links_are_those_that_tensorflow_reports(monkeypatch):
         links = SimpleNamespace(link=[SimpleNamespace(device_id=k) for k in linked])
         return SimpleNamespace(name=f"/device:GPU:{index}", locality=SimpleNamespace(links=links))
 
-    monkeypatch.setattr(heuristic, "list_local_devices", lambda config: [gpu(0, 1), gpu(1, 0, 2), gpu(2)])
+    monkeypatch.setattr(topology, "list_local_devices", lambda config: [gpu(0, 1), gpu(1, 0, 2), gpu(2)])
     assert list(visible_links().values()) == [{1}, {0, 2}, set()]
