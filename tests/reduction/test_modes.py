@@ -79,7 +79,7 @@ def test_with_gpus_nccl_is_nccl(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_mode_cpu_sums_on_the_first_cpu_of_the_towers_machine(device: str, owner: str) -> None:
     reducer = reducer_for_mode("cpu", [device]).reducer
     assert isinstance(reducer, OneDeviceReducer)
-    assert reducer._device == owner
+    assert reducer._devices == [owner]
 
 
 @pytest.mark.parametrize(

@@ -108,19 +108,21 @@ def _has_partners(tower: TowerContext) -> bool:
 
 
 def _sum_columns(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    _check_alike(tensors)
-    with tf.name_scope("sum_over_towers"):
-        with on_device_of(tensors[0]):
-            total = sum_tensors(tensors)
-        return copy_to_each(total, tensors)
+    return _combine("sum_over_towers", sum_tensors, tensors)
 
 
 def _stack_columns(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    return _combine("stack_over_towers", tf.stack, tensors)
+
+
+def _combine(
+    name: str, combine: Callable[[Sequence[tf.Tensor]], tf.Tensor], tensors: Sequence[tf.Tensor]
+) -> list[tf.Tensor]:
     _check_alike(tensors)
-    with tf.name_scope("stack_over_towers"):
+    with tf.name_scope(name):
         with on_device_of(tensors[0]):
-            stacked = tf.stack(tensors)
-        return copy_to_each(stacked, tensors)
+            combined = combine(tensors)
+        return copy_to_each(combined, tensors)
 
 
 def _check_alike(tensors: Sequence[tf.Tensor]) -> None:

@@ -49,6 +49,13 @@ def on_device_of(value: Gradient | tf.Variable) -> Iterator[None]:
         yield
 
 
+def on_turn(devices: Sequence[str] | None, column: Column, turn: int) -> contextlib.AbstractContextManager[None]:
+    """Place new operations on device ``turn`` of a list, counted round; without a list, on those of the column."""
+    if devices is None:
+        return on_device_of(column[turn % len(column)])
+    return on_device(devices[turn % len(devices)])
+
+
 def sum_column(column: Column, op: ReduceOp) -> Gradient:
     """Reduce K gradients of one variable to one, on the current device.
 

@@ -119,13 +119,13 @@ def test_several_graphs_in_one_process(rng: Any) -> None:
 def test_towers_must_be_on_different_devices(devices: list[str], where: str, graph: Any) -> None:
     grads = dense_towers([[np.float32(1)]] * 2, devices)
     num_ops = len(graph.get_operations())
-    with pytest.raises(ReductionError, match=f"on a device of its own.*are on {where}"):
+    with pytest.raises(ReductionError, match=f"CollectiveReducer got .* on {where}: expected a device of its own"):
         CollectiveReducer().reduce(grads)
     assert len(graph.get_operations()) == num_ops
 
 
 def test_other_dtypes_are_refused(graph: Any) -> None:
-    with pytest.raises(ReductionError, match="sum bfloat16, .*; the gradient .* has dtype complex64"):
+    with pytest.raises(ReductionError, match="of complex64: expected one of bfloat16, "):
         CollectiveReducer().reduce(dense_towers([[np.complex64(1)]] * 2))
 
 

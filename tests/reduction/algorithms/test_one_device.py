@@ -47,7 +47,7 @@ def test_given_devices_take_turns(session8: Any) -> None:
 
 @pytest.mark.parametrize("devices", [[], "/cpu:0"])
 def test_devices_must_be_a_list(devices: Any) -> None:
-    with pytest.raises(ConfigError, match="expected a list of"):
+    with pytest.raises(ConfigError, match="RoundRobinReducer got devices"):
         RoundRobinReducer(devices)
 
 

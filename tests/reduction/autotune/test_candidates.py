@@ -38,7 +38,7 @@ def test_every_likely_candidate_can_be_made():
 def test_those_are_refused_that_cannot_serve_the_number_of_towers(num_towers, unfit, graph):
     refused = refusals(ALGORITHMS, cpu_devices(num_towers), ["float32", "float32"])
     assert refused.keys() == unfit | {"nccl"}
-    assert "on a GPU of its own" in refused["nccl"]
+    assert "expected a GPU of its own" in refused["nccl"]
     assert all(f"got {num_towers}" in refused[name] for name in unfit)
     assert graph.get_operations() == []
 

@@ -14,8 +14,8 @@ import threading
 from collections.abc import Iterable, Sequence
 
 from tpack.compat import collective_all_reduce
-from tpack.errors import ConfigError, ReductionError
-from tpack.reduction.algorithms.launch_order import launch_in_order
+from tpack.errors import ConfigError
+from tpack.reduction.algorithms.launch_order import check_launch, launch_in_order
 from tpack.reduction.base import Reducer
 from tpack.reduction.sums import on_device_of
 from tpack.tower.devices import canonical_device
@@ -90,18 +90,8 @@ class CollectiveReducer(Reducer):
 
     def check(self, columns: Sequence[Column]) -> None:
         """Refuse gradients that are not each on a device of its own, and dtypes that cannot be summed."""
-        for column in columns:
-            devices = [tensor.device for tensor in column]
-            if "" in devices or len(set(map(canonical_device, devices))) < len(devices):
-                raise ReductionError(
-                    "collective operations need each tower's gradient on a device of its own, named by tf.device; "
-                    f"those of {column[0].name} are on {', '.join(device or '(not placed)' for device in devices)}"
-                )
-            dtype = column[0].dtype.base_dtype.name
-            if dtype not in _DTYPES:
-                raise ReductionError(
-                    f"collective operations sum {', '.join(_DTYPES)}; the gradient {column[0].name} has dtype {dtype}"
-                )
+        place = "a device of its own, named by tf.device,"
+        check_launch(self, columns, place, _DTYPES, lambda own: "" not in own and _are_different(own))
 
     def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
         """Sum one column after the other, each tower by its own operation."""
@@ -123,3 +113,7 @@ class CollectiveReducer(Reducer):
                 )
             sums.append(total)
         return sums
+
+
+def _are_different(devices: Sequence[str]) -> bool:
+    return len(set(map(canonical_device, devices))) == len(devices)

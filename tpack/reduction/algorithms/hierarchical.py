@@ -10,13 +10,12 @@ less memory and needs one operation less.
 """
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ReductionError
 from tpack.reduction.base import Reducer
-from tpack.reduction.sums import copy_to_each, on_device, on_device_of, sum_tensors
+from tpack.reduction.sums import copy_to_each, on_turn, sum_tensors
 from tpack.tower.devices import resolve_device
 from tpack.tower.grads import Column, ReduceOp
 from tpack.utils.validation import check_arguments
@@ -60,16 +59,13 @@ class HierarchicalReducer(Reducer):
     def _reduce_column(self, n: int, column: Column, op: ReduceOp) -> Column:
         half = len(column) // 2
         first, second = n % half, n % half + half
-        with self._leader(first, column):
+        with on_turn(self._devices, column, first):
             partial = sum_tensors(column[:half])
-        with self._leader(second, column):
+        with on_turn(self._devices, column, second):
             total = sum_tensors([partial, *column[half:]], op.divisor(len(column)))
-        with self._leader(first, column):
+        with on_turn(self._devices, column, first):
             returned = tf.identity(total)
         return copy_to_each(returned, column[:half]) + copy_to_each(total, column[half:])
-
-    def _leader(self, k: int, column: Column) -> AbstractContextManager[None]:
-        return on_device_of(column[k]) if self._devices is None else on_device(self._devices[k])
 
 
 def _check_towers(num_towers: int) -> None:

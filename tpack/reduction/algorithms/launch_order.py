@@ -13,13 +13,15 @@ their orders to one by `one_launch_order`.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextvars import ContextVar
 
 import tensorflow.compat.v1 as tf
 
+from tpack.errors import ReductionError
 from tpack.reduction.sums import divide, on_device_of
 from tpack.tower.grads import Column
+from tpack.utils.validation import owner_name
 
 _Launched = tuple[frozenset[str], tf.Operation]
 """The devices that a call of `launch_in_order` was about, and its last barrier."""
@@ -42,6 +44,31 @@ def one_launch_order() -> Iterator[None]:
         yield
     finally:
         _launched_before.reset(token)
+
+
+def check_launch(
+    reducer: object, columns: Sequence[Column], place: str, dtypes: Collection[str], fits: Callable[[list[str]], bool]
+) -> None:
+    """Check the devices and dtypes of gradients that are reduced by one operation on each device.
+
+    Args:
+        reducer: for the message.
+        columns: N columns of K tensors.
+        place: the device that each tower needs, for the message.
+        dtypes: names of the dtypes that can be summed.
+        fits: tells whether the K devices of a column can be used.
+
+    Raises:
+        ReductionError: A column is on other devices or of another dtype.
+    """
+    owner = owner_name(reducer)
+    for column in columns:
+        devices, dtype = [tensor.device for tensor in column], column[0].dtype.base_dtype.name
+        if not fits(devices):
+            where = ", ".join(device or "(not placed)" for device in devices)
+            raise ReductionError(f"{owner} got {column[0].name} on {where}: expected {place} for each tower")
+        if dtype not in dtypes:
+            raise ReductionError(f"{owner} got {column[0].name} of {dtype}: expected one of {', '.join(dtypes)}")
 
 
 def launch_in_order(columns: Sequence[Column], launch: Callable[[Column], Column], divisor: int) -> list[Column]:

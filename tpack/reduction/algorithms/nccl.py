@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.compat import nccl_all_sum
 from tpack.errors import ReductionError
-from tpack.reduction.algorithms.launch_order import launch_in_order
+from tpack.reduction.algorithms.launch_order import check_launch, launch_in_order
 from tpack.reduction.base import Reducer
 from tpack.reduction.sums import on_device, on_device_of
 from tpack.tower.grads import Column, ReduceOp
@@ -54,19 +54,7 @@ class NcclReducer(Reducer):
 
     def check(self, columns: Sequence[Column]) -> None:
         """Refuse gradients that are not each on a GPU of its own, and dtypes that cannot be summed."""
-        for column in columns:
-            devices = [tensor.device for tensor in column]
-            kinds = {tf.DeviceSpec.from_string(device).device_type for device in devices}
-            if kinds != {"GPU"} or len(set(devices)) < len(devices):
-                raise ReductionError(
-                    "NCCL needs each tower's gradient on a GPU of its own; "
-                    f"those of {column[0].name} are on {', '.join(device or '(not placed)' for device in devices)}"
-                )
-            dtype = column[0].dtype.base_dtype.name
-            if dtype not in _DTYPES:
-                raise ReductionError(
-                    f"NCCL in TensorFlow sums {', '.join(_DTYPES)}; the gradient {column[0].name} has dtype {dtype}"
-                )
+        check_launch(self, columns, "a GPU of its own", _DTYPES, _are_different_gpus)
 
     def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
         """Sum one column after the other, each by one call."""
@@ -87,3 +75,8 @@ def _add_self_check(column: Column) -> None:
                 right.append(tf.reduce_all(tf.equal(total, sum(range(1, len(column) + 1)))))
         with on_device("/device:CPU:0"):
             tf.add_to_collection(SELF_CHECK_COLLECTION, tf.stack(right))
+
+
+def _are_different_gpus(devices: Sequence[str]) -> bool:
+    kinds = {tf.DeviceSpec.from_string(device).device_type for device in devices}
+    return kinds == {"GPU"} and len(set(devices)) == len(devices)

@@ -6,14 +6,12 @@ carries all of it; where the devices take turns, the same bytes are shared among
 """
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 
-from tpack.errors import ConfigError
 from tpack.reduction.base import Reducer
-from tpack.reduction.sums import copy_to_each, on_device, on_device_of, sum_column
+from tpack.reduction.sums import copy_to_each, on_turn, sum_column
 from tpack.tower.devices import resolve_device
 from tpack.tower.grads import Column, ReduceOp
-from tpack.utils.validation import check_arguments
+from tpack.utils.validation import check_arguments, check_instances
 
 
 @check_arguments
@@ -30,13 +28,13 @@ class OneDeviceReducer(Reducer):
     name = "one_device"
 
     def __init__(self, device: str | None = None) -> None:
-        self._device = None if device is None else resolve_device(device)
+        self._devices = None if device is None else [resolve_device(device)]
 
     def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
         """Sum each column on the one device."""
         reduced: list[Column] = []
         for column in columns:
-            with on_device_of(column[0]) if self._device is None else on_device(self._device):
+            with on_turn(self._devices, column, 0):
                 total = sum_column(column, op)
             reduced.append(copy_to_each(total, column))
         return reduced
@@ -61,23 +59,18 @@ class RoundRobinReducer(Reducer):
     name = "round_robin"
 
     def __init__(self, devices: Sequence[str] | None = None) -> None:
-        if devices is not None and (isinstance(devices, str) or not devices):
-            raise ConfigError(f"expected a list of devices, or None for those of the gradients, got {devices!r}")
-        self._devices = None if devices is None else [resolve_device(device) for device in devices]
+        if devices is not None:
+            devices = [resolve_device(each) for each in check_instances(self, "devices", devices, str, least=1)]
+        self._devices = devices
 
     def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
         """Sum the columns in turn, the last one first."""
         reduced: list[Column] = []
         for turn, column in enumerate(reversed(columns)):
-            with self._owner(turn, column):
+            with on_turn(self._devices, column, turn):
                 total = sum_column(column, op)
             reduced.append(copy_to_each(total, column))
         return reduced[::-1]
-
-    def _owner(self, turn: int, column: Column) -> AbstractContextManager[None]:
-        if self._devices is None:
-            return on_device_of(column[turn % len(column)])
-        return on_device(self._devices[turn % len(self._devices)])
 
 
 class IdentityReducer(Reducer):

@@ -15,13 +15,12 @@ from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError
 from tpack.reduction.base import Reducer
 from tpack.reduction.chunking import cut_column, join_column
-from tpack.reduction.sums import on_device, on_device_of, sum_tensors
+from tpack.reduction.sums import on_turn, sum_tensors
 from tpack.tower.devices import canonical_device, resolve_device
 from tpack.tower.grads import Column, ReduceOp
-from tpack.utils.validation import check_arguments, check_count
+from tpack.utils.validation import check_arguments, check_count, check_instances
 
 
 @check_arguments
@@ -43,11 +42,11 @@ class ShuffleReducer(Reducer):
     """
 
     def __init__(self, devices: Sequence[str] | None = None, num_shards: int | None = None) -> None:
-        if devices is not None and (isinstance(devices, str) or not devices):
-            raise ConfigError(f"expected a list of devices, or None for those of the gradients, got {devices!r}")
+        if devices is not None:
+            devices = [resolve_device(each) for each in check_instances(self, "devices", devices, str, least=1)]
         if num_shards is not None:
             check_count(self, "num_shards", num_shards)
-        self._devices = None if devices is None else [resolve_device(device) for device in devices]
+        self._devices = devices
         self._num_shards = num_shards
         self.name = "psgpu" if self._devices is None or not _all_cpus(self._devices) else "pscpu"
 
@@ -113,8 +112,7 @@ def _shuffle(
         totals = []
         for s, pieces in enumerate(cut_column(column, num_shards or num_devices)):
             # The first shards are the larger ones, so their devices change from gradient to gradient.
-            server = (n + s) % num_devices
-            with on_device_of(column[server]) if devices is None else on_device(devices[server]):
+            with on_turn(devices, column, n + s):
                 total = sum_tensors(pieces, op.divisor(len(column)))
             totals.append([total] * len(column))
         reduced.append(join_column(totals, column))
