@@ -87,8 +87,8 @@ def test_arguments_that_cannot_be_read_are_refused(capsys, arguments, message):
         (["--towers", "1"], "expected two towers or more"),
         (["--towers", "0"], "expected at least one tower"),
         (["--towers", "1,1"], "expected different GPU numbers"),
-        (["--steps", "0"], "expected steps to be positive, got 0"),
-        (["--candidates", "sring"], "got 'sring'"),
+        (["--steps", "0"], "MeasuringOptions got steps=0: expected a number greater than 0"),
+        (["--candidates", "sring"], "got algorithm='sring'"),
     ],
 )
 def test_arguments_that_cannot_work_are_refused(capsys, arguments, message):
@@ -162,10 +162,10 @@ def test_a_reducer_of_the_users_own_stands_in_the_table(own_module, monkeypatch,
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("own_module", "expected a reducer of your own as module:Class, got 'own_module'"),
+        ("own_module", "got the reducer 'own_module': expected module:Class"),
         ("own_modul:Half", "'own_modul:Half' cannot be found: No module named 'own_modul'"),
         ("own_module:Halves", "module 'own_module' has no attribute 'Halves'"),
-        ("own_module:needs", "cannot be made without arguments"),
+        ("own_module:needs", "cannot be called without arguments"),
         ("own_module:number", "expected 'own_module:number' to give a tpack.reduction.Reducer, got int"),
     ],
 )

@@ -61,7 +61,7 @@ def test_an_algorithm_that_cannot_serve_the_devices_is_an_error(graph: Any) -> N
     with pytest.raises(ReductionError, match="NCCL needs each tower's gradient on a GPU"):
         AllReduceCrossTowerOps().reduce(SUM, value, value)
     value = per_device(np.float32([1, 2, 3]))
-    with pytest.raises(ReductionError, match="even number from 2 up, got 3"):
+    with pytest.raises(ReductionError, match="got 3 towers: expected an even number"):
         AllReduceCrossTowerOps("hierarchical_copy").reduce(SUM, value, value)
 
 

@@ -151,7 +151,7 @@ def test_tensors_that_differ_are_an_error(graph):
         run_towers(2, lambda: sum_over_towers(tf.ones([index() + 1])))
     with pytest.raises(ReductionError, match="of float64"):
         run_towers(2, lambda: stack_over_towers(tf.ones([], tf.float32 if index() else tf.float64)))
-    with pytest.raises(ReductionError, match=r"expected floating-point tensors .* of int32"):
+    with pytest.raises(ReductionError, match=r"expected floating-point tensors, got .* of int32"):
         run_towers(2, lambda: sum_over_towers(tf.ones([], tf.int32)))
 
 

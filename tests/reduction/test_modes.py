@@ -63,7 +63,7 @@ def test_without_gpus_nccl_stands_for_copies_and_one_line_says_so(mode: Any, kin
     assert type(reducer) is kind
     assert "nccl" not in reducer.name
     (line,) = lines
-    assert f"no GPUs for NCCL here: in mode {mode!r}, towers on CPU devices reduce by copies" in line
+    assert f"Mode {mode!r} needs GPUs for NCCL, and there are none: towers on CPU devices reduce by copies" in line
 
 
 def test_with_gpus_nccl_is_nccl(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,9 +111,11 @@ def test_a_reducer_is_taken_as_it_is() -> None:
 
 
 def test_unknown_modes_and_numbers_are_refused() -> None:
-    with pytest.raises(ConfigError, match="expected one of auto, cpu, gpu, one_device, .*, xring, .*got 'NCCL'"):
+    with pytest.raises(
+        ConfigError, match="reducer_for_mode got mode='NCCL': expected one of auto, cpu, gpu, one_device, .*, xring, "
+    ):
         reducer_for_mode("NCCL", cpu_devices(2))
-    with pytest.raises(ReductionError, match="even number from 2 up, got 3"):
+    with pytest.raises(ReductionError, match="got 3 towers: expected an even number"):
         reducer_for_mode("hierarchical", cpu_devices(3))
 
 

@@ -98,7 +98,7 @@ def test_no_shards_are_refused(name: str) -> None:
 
 
 def test_numbers_of_towers_are_checked_at_once() -> None:
-    with pytest.raises(ReductionError, match="even number from 2 up, got 3"):
+    with pytest.raises(ReductionError, match="got 3 towers: expected an even number"):
         make_reducer("hierarchical", cpu_devices(3))
 
 

@@ -38,31 +38,28 @@ def test_specs_are_read_from_tuples_and_text(spec: Any, wanted: tuple[AllReduceS
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ([], "expected one entry or more"),
-        ("", "entry 0 .*expected one of one_device, .*got ''"),
+        ([], "got no entry: expected one or more"),
+        ("", "entry 0 .*got algorithm='': expected one of one_device, "),
         (3, "^parse_all_reduce_spec got spec="),
         ((), "^parse_all_reduce_spec got spec="),
         ([("xring", 1, 8), "psgpu"], r"^parse_all_reduce_spec got spec\[0\]="),
         ([("xring", 1, 8), ("psgpu", 1, -1, 2)], r"^parse_all_reduce_spec got spec\[0\]="),
-        ([("xring", 1, 8), ("ring", 1, -1)], "entry 1 of the all-reduce spec, .*got 'ring'"),
+        ([("xring", 1, 8), ("ring", 1, -1)], "entry 1 of the all-reduce spec, .*got algorithm='ring'"),
         (
             [("xring", 0, 8), ("psgpu", 1, -1)],
             r"^entry 0 of the all-reduce spec, \('xring', 0, 8\): AllReduceSpec got num_shards=",
         ),
         ([("xring", "2", 8), ("psgpu", 1, -1)], r"^parse_all_reduce_spec got spec\[0\]="),
         ([("xring", True, 8), ("psgpu", 1, -1)], r"^parse_all_reduce_spec got spec\[0\]="),
-        ([("xring", 1, 0), ("psgpu", 1, -1)], "entry 0 .*expected a byte_limit of 1 or more, or -1 for none, got 0"),
-        ([("xring", 1, -2)], "entry 0 .*expected a byte_limit of 1 or more, or -1 for none, got -2"),
+        ([("xring", 1, 0), ("psgpu", 1, -1)], "entry 0 .*got byte_limit=0: expected 1 or more, or -1 for no limit"),
+        ([("xring", 1, -2)], "entry 0 .*got byte_limit=-2: expected 1 or more, or -1 for no limit"),
         ([("xring", 1, 1.5)], r"^parse_all_reduce_spec got spec\[0\]="),
-        (
-            [("xring", 1, 64), ("psgpu", 1, 8), ("nccl", 1, -1)],
-            "entry 1 has the limit 8 bytes, and the one before it 64",
-        ),
+        ([("xring", 1, 64), ("psgpu", 1, 8), ("nccl", 1, -1)], "entry 1 has the limit 8 bytes after 64: expected"),
         ([("xring", 1, -1), ("psgpu", 1, -1)], "entry 0 has no limit"),
         ([("xring", 1, 64)], "entry 0, the last, has the limit 64 bytes"),
         ("xring:64", "entry 0, the last, has the limit 64 bytes"),
-        ("xring:64k:psgpu", "entry 0 of the all-reduce spec has '64k' as its limit: expected a whole number"),
-        ("xring:64:psgpu#", "entry 1 of the all-reduce spec has '' as its number of shards"),
+        ("xring:64k:psgpu", "entry 0 of the all-reduce spec got '64k' as its limit: expected a whole number"),
+        ("xring:64:psgpu#", "entry 1 of the all-reduce spec got '' as its number of shards"),
     ],
 )
 def test_the_error_points_at_the_bad_entry(spec: Any, message: str) -> None:
@@ -86,18 +83,18 @@ def test_a_spec_of_several_entries_splits_by_size() -> None:
 
 
 def test_devices_are_checked_when_the_reducer_is_made() -> None:
-    with pytest.raises(ReductionError, match="even number from 2 up, got 3"):
+    with pytest.raises(ReductionError, match="got 3 towers: expected an even number"):
         reducer_for_spec("one_device:8:hierarchical", cpu_devices(3))
 
 
 @pytest.mark.parametrize(
     ("limits", "message"),
     [
-        ([], "expected one entry or more"),
+        ([], "got no entry: expected one or more"),
         ([1024], "entry 0, the last, has the limit 1024 bytes: expected -1"),
         ([16, 1024], "entry 1, the last, has the limit 1024 bytes"),
         ([16, -1, -1], "entry 1 has no limit: the entries after it"),
-        ([16, 32, 32, -1], "entry 2 has the limit 32 bytes, and the one before it 32: expected limits that rise"),
+        ([16, 32, 32, -1], "entry 2 has the limit 32 bytes after 32: expected limits that rise"),
     ],
 )
 def test_limits_that_do_not_rise_to_none_are_refused(limits: list[int], message: str) -> None:

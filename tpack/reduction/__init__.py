@@ -1,7 +1,7 @@
-"""Gradient reduction: K towers' gradients to their sum or mean in every tower.
+"""Gradient reduction: the gradients of K towers become their sum or mean in every tower.
 
-Every algorithm is a `Reducer`; a wrapper such as `GradientPackingReducer` is one too, and so is the choice of the
-fastest one, `AutoReducer`. This package needs no trainer.
+Every algorithm is a `Reducer`, and so are wrappers such as `GradientPackingReducer` and the measured choice
+`AutoReducer`. The package works without a trainer.
 """
 
 from tpack.utils.lazy import attach
@@ -14,32 +14,16 @@ __getattr__, __dir__, __all__ = attach(
         "algorithms.halving_doubling": ("HalvingDoublingReducer",),
         "algorithms.hierarchical": ("HierarchicalReducer",),
         "algorithms.nccl": ("NcclReducer",),
-        "algorithms.one_device": (
-            "IdentityReducer",
-            "OneDeviceReducer",
-            "RoundRobinReducer",
-        ),
+        "algorithms.one_device": ("IdentityReducer", "OneDeviceReducer", "RoundRobinReducer"),
         "algorithms.ring": ("RingReducer",),
-        "algorithms.shuffle": (
-            "CpuShuffleReducer",
-            "ShuffleReducer",
-        ),
-        "base": (
-            "Reducer",
-            "ReducerWrapper",
-        ),
+        "algorithms.shuffle": ("CpuShuffleReducer", "ShuffleReducer"),
+        "autotune.autotune": ("AutoReducer", "ChoiceCache", "MeasuredChoice", "choose_by_measurement"),
         "autotune.heuristic": ("ReducerChoice",),
+        "autotune.measure": ("Measurement", "MeasuringOptions"),
         "autotune.topology": ("choose_the_best",),
-        "autotune.autotune": (
-            "AutoReducer",
-            "ChoiceCache",
-            "MeasuredChoice",
-            "choose_by_measurement",
-        ),
-        "autotune.measure": (
-            "Measurement",
-            "MeasuringOptions",
-        ),
+        "base": ("Reducer", "ReducerWrapper"),
+        "comm_volume": ("TrafficReport", "count_traffic"),
+        "cross_replica": ("mean_over_towers", "stack_over_towers", "sum_over_towers"),
         "functions": (
             "ColocatedReduction",
             "aggregate_grads_colocate",
@@ -51,40 +35,15 @@ __getattr__, __dir__, __all__ = attach(
             "merge_grad_list",
             "split_grad_list",
         ),
-        "modes": (
-            "REDUCTION_MODES",
-            "reducer_for_mode",
-        ),
+        "modes": ("REDUCTION_MODES", "reducer_for_mode"),
         "names": ("make_reducer",),
-        "cross_replica": (
-            "mean_over_towers",
-            "stack_over_towers",
-            "sum_over_towers",
-        ),
-        "spec": (
-            "AllReduceSpec",
-            "parse_all_reduce_spec",
-            "reducer_for_spec",
-        ),
-        "sums": (
-            "copy_to_each",
-            "on_device_of",
-            "sum_column",
-        ),
-        "comm_volume": (
-            "TrafficReport",
-            "count_traffic",
-        ),
-        "wrappers.buckets": (
-            "BucketPacker",
-            "BucketReducer",
-        ),
+        "spec": ("AllReduceSpec", "parse_all_reduce_spec", "reducer_for_spec"),
+        "sums": ("copy_to_each", "on_device_of", "sum_column"),
+        "wrappers.buckets": ("BucketPacker", "BucketReducer"),
         "wrappers.by_size": ("SplitBySizeReducer",),
+        "wrappers.compression": ("WireDtypeReducer",),
         "wrappers.densify": ("DensifyReducer",),
-        "wrappers.gradient_packer": (
-            "GradientPacker",
-            "GradientPackingReducer",
-        ),
+        "wrappers.gradient_packer": ("GradientPacker", "GradientPackingReducer"),
         "wrappers.packers": (
             "AggregateSmallTensorPacker",
             "AggregateSmallTensorPackingReducer",
@@ -92,7 +51,6 @@ __getattr__, __dir__, __all__ = attach(
             "ConcatAndSplitPackingReducer",
         ),
         "wrappers.sharding": ("ShardingReducer",),
-        "wrappers.compression": ("WireDtypeReducer",),
         "tpack.tower.grads": ("ReduceOp",),
     },
 )

@@ -1,9 +1,9 @@
-"""The contract of every reduction algorithm, and of what is wrapped around one.
+"""The contract of reduction algorithms and of the wrappers around them.
 
 K towers each computed N gradients. A `Reducer` gives every tower the sum or the mean over the towers, on the tower's
-own device. From the outside gradients come by tower, K x N; inside there are only columns, N x K. What all algorithms
-share is done here once: checking, splitting into dense and sparse, one tower. An algorithm only says what happens to
-dense columns, and may say what happens to sparse ones.
+own device. Its interface takes gradients by tower, K x N; inside there are only columns, N x K. Checks, the split into
+dense and sparse, and the case of one tower are handled here; an algorithm defines what happens to dense columns, and
+may override sparse ones.
 """
 
 import abc
@@ -23,21 +23,20 @@ __all__ = ["Column", "ReduceOp", "Reducer", "ReducerWrapper"]
 
 
 class Reducer(abc.ABC):
-    """Reduce the gradients of K towers and hand every tower the result.
+    """An algorithm that reduces the gradients of K towers and gives every tower the result.
 
-    A reducer holds settings and no state of a graph: one may serve many graphs, and many lists in one graph. What it
-    has to remember from step to step is a `variable` of the graph. One that cannot serve what it is given raises; it
-    never uses another algorithm instead.
+    A reducer holds settings and no state of a graph: it may be used in many graphs, and several times in one. State
+    from step to step is a `variable` of the graph. Input that the algorithm cannot reduce is an error; it never falls
+    back to another algorithm.
 
-    Call `reduce`; or, with columns that `reduce` or a reducer has checked, `reduce_columns`. To write a reducer, define
+    Call `reduce`; or, with columns that `reduce` or a reducer has checked, `reduce_columns`. A subclass defines
 
     - ``name`` and `reduce_dense`,
-    - `check` if there is anything that it cannot serve,
+    - `check` if it has limits,
     - `reduce_sparse` if it has a better way than concatenating on one device.
 
-    One that prepares gradients for another reducer derives from `ReducerWrapper`, and defines only what it changes. One
-    that stands on several (`CompositeReducer`, `SplitBySizeReducer`) calls their `check` in its own and their
-    `reduce_columns` for its work.
+    A reducer that prepares gradients for another derives from `ReducerWrapper` and defines only what it changes. One
+    that combines several (`CompositeReducer`, `SplitBySizeReducer`) calls their `check` and `reduce_columns`.
 
     Example:
         ::
@@ -61,37 +60,35 @@ class Reducer(abc.ABC):
         """Reduce K lists of N gradients over the towers.
 
         Args:
-            tower_grads: one list for each tower, in the same order of variables; tensors or ``IndexedSlices``.
+            tower_grads: one list per tower, in the same order of variables; tensors or ``IndexedSlices``.
             op: sum or mean over the towers.
 
         Returns:
-            K lists of N gradients. Entry ``[k][n]`` is on the device of ``tower_grads[k][n]`` and has the same value,
-            bit by bit, for every k. With one tower, the gradients themselves.
+            K lists of N gradients. Entry ``[k][n]`` is on the device of ``tower_grads[k][n]`` and is equal bit by bit
+            for every k. With one tower, the gradients themselves.
 
         Shapes:
             tower_grads: K x N gradients, alike along K; returned: K x N gradients of the same shapes. The first
             dimension of sparse gradients is the sum over the towers.
 
         Raises:
-            ReductionError: TensorFlow is in eager mode. The gradients are no full rectangle of alike tensors, integers
-                are to be averaged, or the algorithm cannot serve this number of towers, these devices, this dtype or
-                this shape.
+            ReductionError: TensorFlow is in eager mode; the gradients are not a full rectangle of alike tensors;
+                integers are to be averaged; or the algorithm does not support this number of towers, these devices,
+                this dtype or this shape.
         """
         if tf.executing_eagerly():
-            raise ReductionError(
-                f"{type(self).__name__} adds a reduction to a graph, and TensorFlow is in eager mode: call it inside "
-                "of `with tf.Graph().as_default():`"
-            )
+            name = type(self).__name__
+            raise ReductionError(f"{name} was called in eager mode: expected a graph; use with tf.Graph().as_default()")
         columns = check_columns(tower_grads, op)
         if len(tower_grads) == 1 or not columns:
             return [list(tower) for tower in tower_grads]
         return transposed(self.reduce_columns(columns, op))
 
     def reduce_columns(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
-        """Reduce one or more columns of K >= 2 gradients, in the name scope of this reducer.
+        """Reduce columns of K >= 2 gradients in the name scope of this reducer.
 
         Args:
-            columns: dense and sparse ones in any order, whose members are alike.
+            columns: at least one; dense and sparse in any order, each of alike members.
             op: sum or mean over the towers.
 
         Returns:
@@ -111,18 +108,17 @@ class Reducer(abc.ABC):
 
     # Most algorithms have no limits, so the default is to do nothing.
     def check(self, columns: Sequence[Column]) -> None:  # noqa: B027
-        """Check that the algorithm can serve one or more columns that are to be reduced as dense ones.
+        """Check that the algorithm supports columns that are to be reduced as dense ones, without changing the graph.
 
-        The graph is not touched. A column may still be sparse, or in another dtype than it says, where a wrapper
-        changes it before the reduction.
+        A column may still be sparse or of another dtype where a wrapper converts it before the reduction.
 
         Raises:
-            ReductionError: It cannot.
+            ReductionError: It does not.
         """
 
     @abc.abstractmethod
     def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
-        """Reduce one or more columns of K >= 2 dense tensors each, which were checked; return as many columns of K."""
+        """Reduce one or more checked columns of K >= 2 dense tensors each; return as many columns of K."""
 
     def reduce_sparse(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
         """Reduce one or more columns of K >= 2 ``IndexedSlices``: concatenate each on the device of a tower in turn."""
@@ -142,25 +138,22 @@ class Reducer(abc.ABC):
         dtype: tf.DType = tf.float32,
         initializer: Callable[..., tf.Tensor] | None = None,
     ) -> tf.Variable:
-        """Make a variable that this reduction keeps from step to step, such as what it has not sent yet.
+        """Create a variable that this reduction keeps from step to step, such as an error to feed back.
 
-        To be called while gradients are reduced. The variable belongs to no tower: it is not trained, and is saved and
+        Call it while gradients are reduced. The variable belongs to no tower: it is not trained, and is saved and
         restored with the model's variables, under the name scope of the reduction. A checkpoint of another number of
-        towers lacks some of them, or has some too many: a line in the log says so, and those that it lacks begin anew.
-        Where several workers train, each has its own, the checkpoint holds those of worker 0, and all go on from these.
+        towers may lack some or have more; the log says so, and missing ones are initialized. With several workers,
+        each has its own; the checkpoint holds those of worker 0, from which all continue.
 
         Args:
-            name: what to call it, such as ``f"error{n}_of_tower{k}"``.
+            name: its name, such as ``f"error{n}_of_tower{k}"``.
             shape: its shape.
-            device: where to put it, such as that of a gradient.
+            device: its device, such as that of a gradient.
             dtype: its dtype.
             initializer: called with the shape and ``dtype=``, returns the first value; None for zeros.
 
         Returns:
-            A resource variable. What changes it has to be what a result depends on, or nothing runs it.
-
-        Creates:
-            The variable, in GLOBAL_VARIABLES.
+            A resource variable. An operation that changes it runs only if a result depends on it.
 
         Raises:
             ReductionError: The shape is not fully defined, or the reduction has a variable of this name.
@@ -174,13 +167,13 @@ class Reducer(abc.ABC):
         """
         defined = tf.TensorShape(shape)
         if not defined.is_fully_defined():
-            raise ReductionError(f"the shape of the variable {name!r} must be fully defined, got {defined}")
+            raise ReductionError(f"variable {name!r} got shape={defined}: expected a fully defined shape")
         scope = tf.get_default_graph().get_name_scope()
-        wanted = f"{scope}/{name}" if scope else name
-        if tf.get_default_graph().unique_name(name, mark_as_used=False) != wanted:
-            raise ReductionError(f"this reduction has a variable {wanted!r}: expected another name for each")
+        expected = f"{scope}/{name}" if scope else name
+        if tf.get_default_graph().unique_name(name, mark_as_used=False) != expected:
+            raise ReductionError(f"this reduction has a variable {expected!r}: expected another name for each")
         make = initializer or tf.zeros_initializer()
-        # As if a device was updated: a strategy leaves such a variable as it is, and does not make one for each device.
+        # Inside a device's update, a strategy leaves the variable alone instead of creating one per device.
         with on_device(device), entered(replace(current_frame(), update_device=device)):
             return tf.Variable(
                 lambda: make(defined.as_list(), dtype=dtype.base_dtype), trainable=False, name=name, use_resource=True
@@ -189,7 +182,7 @@ class Reducer(abc.ABC):
 
 @check_arguments
 class ReducerWrapper(Reducer):
-    """A reducer around another one, which does all the work unless a subclass does some of it.
+    """A reducer around another one, to which it passes everything that a subclass does not override.
 
     Args:
         inner: the other one.

@@ -1,11 +1,11 @@
-"""Make vectors of gradients, cut them into chunks that are reduced on their own, and make gradients again.
+"""Vectors of gradients: flatten, cut into chunks that are reduced on their own, and join again.
 
-Several algorithms give each tower a part of every gradient to sum; packers lay the gradients of a tower one after the
-other in one vector and may cut that. A size need not divide, so the sizes of chunks differ by one at most: nothing is
-padded. Towers cut alike, so chunk i of one tower has the size of chunk i of every other.
+Several algorithms assign each tower a part of every gradient to sum; packers concatenate the gradients of a tower and
+may cut the result. The sizes of chunks differ by one at most: nothing is padded. All towers cut alike, so chunk i has
+the same size in every tower.
 
-Sizes are numbers in the graph where the static shapes say them, and are read from the tensors at run time, by the same
-rule, where they do not. All sizes are 64-bit, so a vector may have more than 2**31 elements.
+Sizes are constants where static shapes are known, and else computed at run time by the same rule. All are 64-bit, so a
+vector may have more than 2**31 elements.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ def flatten_column(column: Column) -> list[tf.Tensor]:
     """Flatten the K gradients of one variable, each on its own device.
 
     Shapes:
-        K tensors of one shape to K vectors. What is known of the shape of one member holds for all of them.
+        K tensors of one shape to K vectors. What is known of one member's shape holds for all.
     """
     size = common_shape(column).num_elements()
     vectors = []
@@ -57,8 +57,8 @@ def cut_column(column: Column, num_chunks: int) -> list[list[tf.Tensor]]:
 
     Args:
         column: K dense tensors.
-        num_chunks: how many chunks are wanted. A gradient that is known to have fewer elements gives one chunk for
-            each, and one that is known to be empty a single one.
+        num_chunks: the most chunks. A gradient known to have fewer elements gives one chunk per element, an empty one a
+            single chunk.
 
     Returns:
         M <= ``num_chunks`` columns of K vectors: all towers' first chunks, all towers' second ones, and so on.
@@ -74,14 +74,11 @@ def cut_column(column: Column, num_chunks: int) -> list[list[tf.Tensor]]:
 
 
 def join_column(chunks: Sequence[Column], column: Column) -> list[tf.Tensor]:
-    """Join chunks to tensors in the shapes and on the devices of the gradients that they were cut from.
+    """Join chunks to K tensors with the shapes and on the devices of the gradients that they were cut from.
 
     Args:
-        chunks: M columns of K vectors, as from `cut_column`; their devices do not matter.
+        chunks: M columns of K vectors on any devices, as from `cut_column`.
         column: the K gradients.
-
-    Returns:
-        K tensors.
     """
     shape = common_shape(column)
     joined = []
@@ -117,9 +114,8 @@ def _sizes(tensors: Sequence[tf.Tensor]) -> np.ndarray | tf.Tensor:
     sizes = [tensor.shape.num_elements() for tensor in tensors]
     if None not in sizes:
         return np.array(sizes, np.int64)
-    return tf.stack([_size_of(tensor) for tensor in tensors])
-
-
-def _size_of(tensor: tf.Tensor) -> tf.Tensor:
-    with on_device_of(tensor):
-        return tf.size(tensor, out_type=tf.int64)
+    dynamic = []
+    for tensor in tensors:
+        with on_device_of(tensor):
+            dynamic.append(tf.size(tensor, out_type=tf.int64))
+    return tf.stack(dynamic)

@@ -1,9 +1,9 @@
-"""Count what a reduction moves between devices, from its graph.
+"""The communication volume of a reduction, counted in its graph.
 
-A tensor travels to each device that reads it once, however many operations there do. So the bytes of any reducer,
-wrapped and composed as it may be, can be counted before anything runs. Operations that talk to each other at run time,
-collectives and NCCL, have no edges in the graph and count nothing; what those move says `ring_cost`. Between CPU
-devices of one process transfers share memory and cost nothing, so times there follow the memory traffic instead.
+A tensor travels once to each device that reads it, however many operations read it there. So the bytes of any reducer,
+wrapped or composed, can be counted before a run. Operations that communicate at run time, collectives and NCCL, have no
+edges in the graph and count nothing; use `ring_cost` for them. Between CPU devices of one process transfers share
+memory and are free, so times there follow the memory traffic instead.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,12 +24,12 @@ class Traffic(NamedTuple):
 
 
 class TrafficReport(NamedTuple):
-    """What a reduction moves.
+    """The transfers of a reduction.
 
     Attributes:
-        devices: the bytes by device, of those devices that receive or send any.
-        num_transfers: how many tensors move from one device to another.
-        chain_length: how many transfers wait for each other, at most.
+        devices: the bytes by device, for devices that receive or send any.
+        num_transfers: the number of tensors that move between devices.
+        chain_length: the longest sequence of dependent transfers.
     """
 
     devices: dict[str, Traffic]
@@ -38,29 +38,26 @@ class TrafficReport(NamedTuple):
 
     @property
     def bytes_moved(self) -> int:
-        """What the busiest device receives, or sends where that is more."""
+        """The bytes that the busiest device receives, or sends if that is more."""
         return max((max(traffic) for traffic in self.devices.values()), default=0)
 
 
 @check_arguments
 def count_traffic(tower_grads: Sequence[Sequence[Gradient]], reduced: Sequence[Sequence[Gradient]]) -> TrafficReport:
-    """Count what moves between devices on the way from gradients to their reduction.
+    """Count the transfers between devices from gradients to their reduction.
 
     Args:
-        tower_grads: what was given to ``Reducer.reduce``.
-        reduced: what it returned.
-
-    Returns:
-        The bytes by device, and the number and the longest chain of transfers.
+        tower_grads: the argument of ``Reducer.reduce``.
+        reduced: its result.
 
     Shapes:
-        tower_grads, reduced: K x N gradients, whose operations are all on devices with a name.
+        tower_grads, reduced: K x N gradients, whose operations are all on named devices.
 
     Raises:
         ReductionError: A tensor that moves has an unknown shape.
 
     Source:
-        The way TensorFlow cuts a graph into one for each device.
+        The partition of graphs by device in TensorFlow.
     """
     sources = {part.op for part in _parts(tower_grads)}
     moved: dict[tuple[str, str], tf.Tensor] = {}
@@ -76,10 +73,8 @@ def count_traffic(tower_grads: Sequence[Sequence[Gradient]], reduced: Sequence[S
 
 
 def _in_order(operations: Sequence[tf.Operation], known: set[tf.Operation]) -> Iterator[tf.Operation]:
-    """Yield ``operations`` and all before them up to ``known``, each after its inputs.
-
-    Graphs are deeper than Python lets functions call themselves, so the operations on the way are a list.
-    """
+    """Yield ``operations`` and all before them up to ``known``, each after its inputs."""
+    # Without recursion: graphs are deeper than Python's stack.
     done = set(known)
     waiting = list(operations)
     while waiting:
@@ -94,12 +89,12 @@ def _in_order(operations: Sequence[tf.Operation], known: set[tf.Operation]) -> I
 
 
 def _by_device(moved: Mapping[tuple[str, str], tf.Tensor]) -> dict[str, Traffic]:
-    """Return the bytes by device of tensors, which come by name and by the device they move to."""
+    """Return the bytes by device of tensors, given by name and destination."""
     devices: dict[str, Traffic] = {}
     for (_, destination), tensor in moved.items():
         size = tensor.shape.num_elements()
         if size is None:
-            raise ReductionError(f"the bytes of {tensor.name} cannot be counted: its shape {tensor.shape} is not known")
+            raise ReductionError(f"count_traffic got {tensor.name} of shape {tensor.shape}: expected known shapes")
         size_bytes = size * tensor.dtype.size
         source, target = (devices.get(device, Traffic()) for device in (tensor.device, destination))
         devices[tensor.device] = source._replace(sent=source.sent + size_bytes)
@@ -112,11 +107,11 @@ def _parts(towers: Sequence[Sequence[Gradient]]) -> list[tf.Tensor]:
 
 
 class ReductionCost(NamedTuple):
-    """The cost of one all-reduce between devices whose links send and receive at the same time.
+    """The cost of one all-reduce over links that send and receive at the same time.
 
     Attributes:
-        bytes_moved: what the busiest device receives, or sends where that is more.
-        latency_steps: how many steps of one message follow each other.
+        bytes_moved: the bytes that the busiest device receives, or sends if that is more.
+        latency_steps: the number of consecutive steps of one message.
     """
 
     bytes_moved: float
@@ -124,7 +119,7 @@ class ReductionCost(NamedTuple):
 
 
 def ring_cost(num_towers: int, size_bytes: float) -> ReductionCost:
-    """Return the cost of a ring: the least bytes that any all-reduce can move, and the most steps.
+    """Return the cost of a ring: the least bytes of any all-reduce, and the most steps.
 
     TensorFlow's own collective operations are a ring between CPU devices.
 

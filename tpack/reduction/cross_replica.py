@@ -1,12 +1,11 @@
-"""Sums and means over towers inside the model, differentiable: what synchronised layers are made of.
+"""Differentiable sums and means over towers inside the model, for synchronised layers.
 
-Each tower gives a tensor and gets the sum of all towers' back, on its own device. What every tower's cost gains from
-one tower's tensor is the sum of what all of them gain from their copy of the result; so the gradient is the same sum,
-of the towers' gradients. With it, the mean of the towers' gradients is the gradient of the towers' mean cost, as if one
-tower had the whole batch. Without it, gradients of towers with variables of their own would lack the other towers'
-part, and those of towers that share variables would be built through every other tower.
+Each tower passes a tensor and gets the sum over the towers on its own device. The gradient of that sum is the sum of
+the towers' gradients. With it, the mean of the towers' gradients is the gradient of the towers' mean cost, as if one
+tower had the whole batch. Without it, towers with their own variables would lack the other towers' part of a gradient,
+and towers that share variables would build theirs through every other tower.
 
-Towers meet in each of these functions once, and once more for its gradient (`TowerContext.merge_call`).
+Each of these functions is one `TowerContext.merge_call` of all towers, and its gradient another.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,9 +24,9 @@ _BITS = {2: tf.uint16, 4: tf.uint32, 8: tf.uint64}
 
 @check_arguments
 def sum_over_towers(tensor: tf.Tensor) -> tf.Tensor:
-    """Sum one tensor of each training tower; to be called in all of them.
+    """Sum one tensor of each training tower; all of them must call it.
 
-    The sum is made once, in the same order in every run, and is the same in every tower, bit by bit.
+    The sum is computed once, in the same order in every run, and is equal bit by bit in every tower.
 
     Args:
         tensor: this tower's summand, dense and of a floating-point type.
@@ -40,11 +39,11 @@ def sum_over_towers(tensor: tf.Tensor) -> tf.Tensor:
 
     Raises:
         TowerError: There is no current tower, or the gradient is built outside of it.
-        TowerMismatchError: Not all towers call it, or call its gradient.
+        TowerMismatchError: Not all towers call it, or its gradient.
         ReductionError: The tensors are not floating-point, or differ in dtype or shape.
 
     Source:
-        The gradient is that of the all-reduce op of tensorpack's synchronised batch normalisation.
+        The gradient is that of the all-reduce op in tensorpack's synchronised batch normalisation.
     """
     tower = current_tower_context()
     if not _has_partners(tower):
@@ -54,21 +53,13 @@ def sum_over_towers(tensor: tf.Tensor) -> tf.Tensor:
 
 @check_arguments
 def mean_over_towers(tensor: tf.Tensor) -> tf.Tensor:
-    """Average one tensor of each training tower: `sum_over_towers` divided by their number.
+    """Average one tensor of each training tower: `sum_over_towers` divided by their number, with the same errors.
 
     Args:
         tensor: as for `sum_over_towers`.
 
-    Returns:
-        The mean, on the device of ``tensor``.
-
     Shapes:
         As ``tensor``.
-
-    Raises:
-        TowerError: As `sum_over_towers`.
-        TowerMismatchError: As `sum_over_towers`.
-        ReductionError: As `sum_over_towers`.
     """
     tower = current_tower_context()
     if not _has_partners(tower):
@@ -78,23 +69,18 @@ def mean_over_towers(tensor: tf.Tensor) -> tf.Tensor:
 
 @check_arguments
 def stack_over_towers(tensor: tf.Tensor) -> tf.Tensor:
-    """Give every training tower the tensors of all; to be called in each of them.
+    """Stack one tensor of each training tower, with the same errors as `sum_over_towers`; all of them must call it.
 
-    It is for what is no plain sum, such as a variance over all towers: each tower computes it from the stack.
+    Use it for other functions than a sum, such as a variance over all towers: each tower computes it from the stack.
 
     Args:
         tensor: this tower's part, small, dense and of a floating-point type.
 
     Returns:
-        The towers' tensors in their order, on the device of ``tensor``. In a tower for prediction, one.
+        The tensors in the order of the towers, on the device of ``tensor``. In a tower for prediction, one.
 
     Shapes:
         [K, ...], from K tensors of the same shape.
-
-    Raises:
-        TowerError: As `sum_over_towers`.
-        TowerMismatchError: As `sum_over_towers`.
-        ReductionError: As `sum_over_towers`.
     """
     tower = current_tower_context()
     if not _has_partners(tower):
@@ -130,11 +116,11 @@ def _check_alike(tensors: Sequence[tf.Tensor]) -> None:
     for index, tensor in enumerate(tensors):
         if tensor.dtype.base_dtype != first.dtype.base_dtype or not tensor.shape.is_compatible_with(first.shape):
             raise ReductionError(
-                f"tensors of all towers must be alike: tower 0 has {first.name} of {first.dtype.name} and shape "
-                f"{first.shape}, tower {index} has {tensor.name} of {tensor.dtype.name} and shape {tensor.shape}"
+                f"tower 0 has {first.name} of {first.dtype.name} and shape {first.shape}, tower {index} has "
+                f"{tensor.name} of {tensor.dtype.name} and shape {tensor.shape}: expected the same in every tower"
             )
     if not first.dtype.is_floating:
-        raise ReductionError(f"expected floating-point tensors of each tower, got {first.name} of {first.dtype.name}")
+        raise ReductionError(f"expected floating-point tensors, got {first.name} of {first.dtype.name}")
 
 
 def _link(
@@ -145,7 +131,7 @@ def _link(
     def gradient(grad: tf.Tensor) -> tuple[tf.Tensor, None]:
         if get_current_tower_context() is not tower:
             raise TowerError(
-                f"the gradient of {result.name}, which towers computed together, must be built in {tower!r}, where "
+                f"the gradient of {result.name}, which is shared by all towers, must be built in {tower!r}, where "
                 "the other towers build theirs"
             )
         return backward(tf.convert_to_tensor(grad)), None
@@ -154,6 +140,6 @@ def _link(
     def linked(_tensor: tf.Tensor, bits: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, None]]]:
         return tf.bitcast(bits, result.dtype), gradient
 
-    # As bits, the result has no path back into the towers. TensorFlow looks for one in Python, and in each tower it
-    # would walk through the graphs of all of them, in an order that differs from tower to tower.
+    # As bits, the result has no path back into the towers. TensorFlow searches for one in Python, and would walk
+    # through the graphs of all towers in each of them, in an order that differs from tower to tower.
     return linked(tensor, tf.bitcast(result, _BITS[result.dtype.size]))

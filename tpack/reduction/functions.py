@@ -1,7 +1,7 @@
-"""The reduction functions that tensorpack scripts call, on top of the reducers.
+"""The reduction functions of tensorpack, on top of the reducers.
 
 Arguments, shapes and results are tensorpack's. Unlike the reducers, they return the gradients of one tower unchecked,
-as they always did. New code calls a `Reducer`; or, where towers share their variables, a `ColocatedReduction`.
+as in tensorpack. New code calls a `Reducer`; or, where towers share their variables, a `ColocatedReduction`.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from tpack.reduction.sums import on_device, on_device_of, sum_column
 from tpack.tower.devices import resolve_device
 from tpack.tower.grads import Gradient, ReduceOp
 from tpack.types import GradsAndVars
-from tpack.utils.validation import check_arguments
+from tpack.utils.validation import check_arguments, mismatch
 
 
 @check_arguments
@@ -26,8 +26,8 @@ def allreduce_grads(
     """Reduce gradients over K devices and give each device the result.
 
     Args:
-        all_grads: one list of gradients for each device.
-        average: average, or else sum.
+        all_grads: one list of gradients per device.
+        average: average instead of sum.
         mode: ``"nccl"``, ``"collective"``, or another mode of `reducer_for_mode`.
 
     Returns:
@@ -37,13 +37,15 @@ def allreduce_grads(
         all_grads: K x N; returned: K x N.
 
     Raises:
-        ConfigError: There is no such mode.
-        ReductionError: The gradients differ between the devices, or the mode cannot serve them.
+        ConfigError: An unknown mode.
+        ReductionError: The gradients differ between the devices, or the mode does not support them.
 
     Source:
         tensorpack's graph builder.
     """
-    reducer = reducer_for_mode(mode, [_device_of(tower) for tower in all_grads]).reducer
+    # A variable that the cost does not depend on has no gradient.
+    devices = [next((grad.device for grad in tower if grad is not None), "") for tower in all_grads]
+    reducer = reducer_for_mode(mode, devices).reducer
     if len(all_grads) == 1:
         return all_grads
     with tf.name_scope("AllReduceGrads"):
@@ -54,12 +56,12 @@ def allreduce_grads(
 def allreduce_grads_hierarchical(
     all_grads: Sequence[Sequence[Gradient | None]], devices: Sequence[str], average: bool = False
 ) -> list[list[Gradient]]:
-    """Reduce gradients over two groups of devices, as it suits a DGX-1.
+    """Reduce gradients over two groups of devices, as suits a DGX-1.
 
     Args:
-        all_grads: one list of gradients for each device.
-        devices: the K devices: an even number from 2 up, or a single one, whose gradients come back as they are.
-        average: average, or else sum.
+        all_grads: one list of gradients per device.
+        devices: the K devices: an even number, or a single one, whose gradients are returned as they are.
+        average: average instead of sum.
 
     Returns:
         The reduced gradients, each on the device of the one it replaces.
@@ -68,8 +70,8 @@ def allreduce_grads_hierarchical(
         all_grads: K x N; devices: K; returned: K x N.
 
     Raises:
-        ReductionError: The gradients differ between the devices, or the number of devices is another one, or not that
-            of the lists.
+        ReductionError: The gradients differ between the devices, or the number of devices is odd or not that of the
+            lists.
 
     Source:
         tensorpack's graph builder.
@@ -83,12 +85,12 @@ def allreduce_grads_hierarchical(
 def allreduce_grads_naive(
     all_grads: Sequence[Sequence[Gradient | None]], devices: Sequence[str] | None = None, average: bool = True
 ) -> Sequence[Gradient]:
-    """Reduce gradients to one list, on the current device or on devices that take turns.
+    """Reduce gradients to one list, on the current device or on several devices in turn.
 
     Args:
-        all_grads: one list of gradients for each tower.
-        devices: devices that take turns, the first for the last gradient; by default the current device does it all.
-        average: average, or else sum.
+        all_grads: one list of gradients per tower.
+        devices: devices that take turns, the first for the last gradient; None for the current device.
+        average: average instead of sum.
 
     Returns:
         One list of gradients.
@@ -102,8 +104,9 @@ def allreduce_grads_naive(
     Source:
         tensorpack's graph builder.
     """
-    if devices is not None and (isinstance(devices, str) or not devices):
-        raise ReductionError(f"expected a list of devices, or None for the current one, got {devices!r}")
+    if devices is not None and not devices:
+        expected = "a list of devices, or None for the current one"
+        raise ReductionError(mismatch("allreduce_grads_naive", "devices", devices, expected))
     if len(all_grads) == 1:
         return all_grads[0]
     columns = check_columns(all_grads, _op(average))
@@ -124,7 +127,7 @@ def aggregate_grads_colocate(all_grads: Sequence[GradsAndVars], average: bool = 
 
     Args:
         all_grads: for each tower a list of (gradient, variable), with the same variables.
-        average: average, or else sum.
+        average: average instead of sum.
 
     Returns:
         One list of (gradient, variable).
@@ -133,7 +136,7 @@ def aggregate_grads_colocate(all_grads: Sequence[GradsAndVars], average: bool = 
         all_grads: K x N x 2; returned: N x 2.
 
     Raises:
-        ReductionError: The gradients differ between the towers, or the variables do.
+        ReductionError: The gradients or the variables differ between the towers.
 
     Source:
         tensorpack's graph builder.
@@ -145,11 +148,11 @@ def aggregate_grads_colocate(all_grads: Sequence[GradsAndVars], average: bool = 
 
 
 class ColocatedReduction:
-    """Reduce K lists of (gradient, variable) to one list, each gradient on the device of its variable.
+    """A reduction of K lists of (gradient, variable) to one list, each gradient on the device of its variable.
 
-    With shared variables, no tower needs a copy of the result; only the one update does. This is parameter-server
-    training inside one machine: the placement of the variables decides where the sums run. It is no `Reducer`, because
-    it returns one list and not K.
+    With shared variables, only the one update needs the result, and no tower a copy. This is parameter-server training
+    inside one machine: the placement of the variables decides where the sums run. It is not a `Reducer`, because it
+    returns one list and not K.
 
     Source:
         ``aggregate_grads_colocate`` of tensorpack's graph builder.
@@ -171,8 +174,8 @@ class ColocatedReduction:
             tower_grads_and_vars: K x N x 2; returned: N x 2.
 
         Raises:
-            ReductionError: The gradients are no full rectangle of alike tensors, integers are to be averaged, or towers
-                have different variables.
+            ReductionError: The gradients are not a full rectangle of alike tensors, integers are to be averaged, or
+                towers have different variables.
         """
         columns = check_columns([[grad for grad, _ in tower] for tower in tower_grads_and_vars], op)
         variables = [variable for _, variable in tower_grads_and_vars[0]]
@@ -195,8 +198,3 @@ class ColocatedReduction:
 
 def _op(average: bool) -> ReduceOp:
     return ReduceOp.MEAN if average else ReduceOp.SUM
-
-
-def _device_of(tower: Sequence[Gradient | None]) -> str:
-    """Return where a tower's first gradient is; a variable that the cost does not depend on has none."""
-    return next((grad.device for grad in tower if grad is not None), "")

@@ -1,10 +1,10 @@
 """Lists of gradients: K lists of N turned into N columns of K and checked; pairs with variables split and merged.
 
-All towers run the same function, so whatever differs between them is a mistake of the model or of its caller. It is
-found here, before any operation is added to the graph, and named by tower, by index and by tensor.
+All towers run the same function, so a difference between them is a mistake of the model or of the caller. It is found
+before any operation is added to the graph, and reported by tower, index and tensor.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 import tensorflow.compat.v1 as tf
@@ -21,26 +21,24 @@ def check_columns(tower_grads: Sequence[Sequence[Gradient]], op: ReduceOp) -> li
     """Check K lists of N gradients and return them by variable.
 
     Args:
-        tower_grads: one list of gradients for each tower, dense or ``IndexedSlices``.
-        op: what will be done with them.
+        tower_grads: one list of gradients per tower, dense or ``IndexedSlices``.
+        op: the reduction to come.
 
     Returns:
         N columns of K gradients.
 
     Raises:
-        ReductionError: There is no tower, towers have lists of different lengths, or a column has a member that is
-            None, no tensor, or unlike the others in kind, dtype or static shape; or the dtype cannot be summed or
-            averaged.
+        ReductionError: There is no tower; lists differ in length; a column has a member that is None, not a tensor, or
+            unlike the others in kind, dtype or static shape; or the dtype cannot be summed or averaged.
     """
     if not isinstance(op, ReduceOp):
-        raise ReductionError(f"expected ReduceOp.SUM or ReduceOp.MEAN, got {op!r}")
+        raise ReductionError(f"the reduction got op={op!r}: expected ReduceOp.SUM or ReduceOp.MEAN")
     if not tower_grads:
         raise ReductionError("expected the gradients of at least one tower, got none")
     for k, grads in enumerate(tower_grads):
         if len(grads) != len(tower_grads[0]):
             raise ReductionError(
-                f"tower {k} has {len(grads)} gradients and tower 0 has {len(tower_grads[0])}: "
-                "expected one for each variable"
+                f"tower {k} has {len(grads)} gradients and tower 0 has {len(tower_grads[0])}: expected one per variable"
             )
     columns = list(zip(*tower_grads, strict=True))
     for n, column in enumerate(columns):
@@ -115,16 +113,13 @@ def merge_grad_list(
 def _check_column(n: int, column: Column, op: ReduceOp) -> None:
     for k, gradient in enumerate(column):
         if not isinstance(gradient, tf.Tensor | tf.IndexedSlices):
-            raise ReductionError(
-                f"gradient {n} of tower {k} is {gradient!r}: expected a tensor or IndexedSlices, as towers have "
-                "of other "
-                "variables. Filter out variables without a gradient before the reduction"
-            )
+            expected = "a tensor or IndexedSlices; filter out variables without a gradient before the reduction"
+            raise ReductionError(f"gradient {n} of tower {k} is {gradient!r}: expected {expected}")
     _check_dtype(n, column[0], op)
     shape = column[0].shape
     rows = column[0].values.shape[1:] if is_sparse(column[0]) else shape
     for k, gradient in enumerate(column[1:], start=1):
-        _check_alike(n, k, column[0], gradient)
+        _check_alike(n, k, column)
         if not gradient.shape.is_compatible_with(shape):
             raise ReductionError(_difference(n, k, column, "shape", gradient.shape, shape))
         shape = shape.merge_with(gradient.shape)
@@ -145,24 +140,23 @@ def _check_dtype(n: int, first: Gradient, op: ReduceOp) -> None:
         )
 
 
-def _check_alike(n: int, k: int, first: Gradient, gradient: Gradient) -> None:
-    column = {0: first, k: gradient}
-    if is_sparse(gradient) != is_sparse(first):
-        raise ReductionError(_difference(n, k, column, "kind", _kind(gradient), _kind(first)))
-    if gradient.dtype.base_dtype != first.dtype.base_dtype:
-        raise ReductionError(_difference(n, k, column, "dtype", gradient.dtype.name, first.dtype.name))
-    if is_sparse(gradient) and gradient.indices.dtype != first.indices.dtype:
-        raise ReductionError(
-            _difference(n, k, column, "indices of dtype", gradient.indices.dtype.name, first.indices.dtype.name)
-        )
+def _check_alike(n: int, k: int, column: Column) -> None:
+    own, first = (_properties(column[index]) for index in (k, 0))
+    for what, value in own.items():
+        if value != first[what]:
+            raise ReductionError(_difference(n, k, column, what, value, first[what]))
 
 
-def _kind(gradient: Gradient) -> str:
-    return "IndexedSlices" if is_sparse(gradient) else "dense"
+def _properties(gradient: Gradient) -> dict[str, str]:
+    """Return the properties that towers have in common; those of sparse gradients after their kind."""
+    if not is_sparse(gradient):
+        return {"kind": "dense", "dtype": gradient.dtype.base_dtype.name}
+    indices = gradient.indices.dtype.name
+    return {"kind": "IndexedSlices", "dtype": gradient.dtype.base_dtype.name, "indices of dtype": indices}
 
 
-def _difference(n: int, k: int, column: Column | Mapping[int, Gradient], what: str, got: object, wanted: object) -> str:
+def _difference(n: int, k: int, column: Column, what: str, got: object, expected: object) -> str:
     return (
         f"gradient {n} of tower {k} ({column[k].name}) has {what} {got}, and the towers before it ({column[0].name}) "
-        f"have {what} {wanted}: expected the same in every tower"
+        f"have {what} {expected}: expected the same in every tower"
     )

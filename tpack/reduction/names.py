@@ -10,7 +10,7 @@ from typing import cast
 
 from tpack.errors import ConfigError
 from tpack.reduction.base import Reducer
-from tpack.utils.validation import check_arguments, check_count, check_instances
+from tpack.utils.validation import check_arguments, check_count, check_instances, mismatch
 
 _ALGORITHMS = {
     "one_device": ("algorithms.one_device:OneDeviceReducer", ""),
@@ -41,40 +41,31 @@ def reducer_class(place: str) -> Callable[..., Reducer]:
 
 
 def check_algorithm(name: str) -> None:
-    """Check that `make_reducer` knows an algorithm.
-
-    Raises:
-        ConfigError: It does not. The message lists the names there are.
-    """
+    """Refuse a name that `make_reducer` does not know; the message lists the names."""
     parts = name.split("/") if isinstance(name, str) else [name]
     if len(parts) > 2 or not all(part in ALGORITHMS for part in parts):
-        raise ConfigError(
-            f"expected one of {', '.join(ALGORITHMS)}, or two of them as in 'round_robin/xring', as the algorithm of a "
-            f"reduction, got {name!r}"
-        )
+        expected = f"one of {', '.join(ALGORITHMS)}, or two of them as in 'round_robin/xring'"
+        raise ConfigError(mismatch("the reduction", "algorithm", name, expected))
 
 
 @check_arguments
 def make_reducer(name: str, devices: Sequence[str], num_shards: int | None = None) -> Reducer:
-    """Return the reducer that the name of an algorithm stands for.
+    """Return the reducer of an algorithm's name.
 
     Args:
         name: ``"one_device"``, ``"round_robin"``, ``"hierarchical"``, ``"xring"``, ``"rechd"``, ``"pscpu"``,
             ``"psgpu"``, ``"collective"``, ``"nccl"``, or two of them, such as ``"nccl/xring"``: the first inside
             each worker, the second across workers.
         devices: the device of each tower.
-        num_shards: the parts into which each tensor is split, at both levels if there are two; by default as many as
-            the algorithm needs: one for each device in the shuffles, else one.
-
-    Returns:
-        A reducer for gradients on these devices.
+        num_shards: the number of parts of each tensor, at both levels if there are two; by default one per device in
+            the shuffles, else one.
 
     Shapes:
-        devices: K names, one for each tower.
+        devices: K names, one per tower.
 
     Raises:
-        ConfigError: There is no such algorithm, no device, or ``num_shards`` is not a positive whole number.
-        ReductionError: ``"hierarchical"`` cannot serve this number of towers.
+        ConfigError: An unknown algorithm, no device, or ``num_shards`` is not a positive whole number.
+        ReductionError: ``"hierarchical"`` does not support this number of towers.
 
     Source:
         The algorithms of TensorFlow's ``MultiWorkerAllReduce`` and of tensorpack's replicated training.

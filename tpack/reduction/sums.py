@@ -1,26 +1,23 @@
-"""Add up gradients where they are wanted: the steps that every algorithm is made of.
+"""Sums and copies on chosen devices: the steps of which every algorithm is made.
 
-**Where.** The result of a reduction belongs on the device of the gradient that it replaces, whatever ``tf.device``
-scope the caller has open. A gradient that nobody placed has no device name to repeat, so its partner is colocated with
-it instead.
+**Placement.** A result belongs on the device of the gradient that it replaces, whatever ``tf.device`` scope the caller
+has open. A gradient without a device has no name to repeat, so its result is colocated with it.
 
-**In which order.** Each run of a graph adds in the same order, so that a run can be repeated bit by bit. TensorFlow
-alone does not promise that: see `fix_summation_order`. The order is one that TensorFlow takes from the names of the
-gradients.
+**Order.** Every run of a graph adds in the same order, so that runs repeat bit by bit. TensorFlow alone does not
+promise that: see `fix_summation_order`. It takes the order from the names of the gradients.
 
-**In which type.** A sum of 16-bit floats that is rounded to 16 bits after each addition soon stands still: 2048 + 1 is
-2048 in float16. Where K of them are there to be added at once, they are added and divided in float32 and rounded once
-(`sum_tensors`). A ring or halving adds pair by pair and sends each sum on in the gradients' own type (`add_pair`): it
-rounds after each pair. Adding the pair in float32 would give the same bits, since the sum of two 16-bit floats is
-rounded correctly either way; only partial sums of 32 bits on the links, twice the bytes, would be more exact.
+**Dtype.** A sum of 16-bit floats that is rounded after each addition soon stalls: 2048 + 1 is 2048 in float16. Where K
+of them are added at once, they are added and divided in float32 and rounded once (`sum_tensors`). A ring or halving
+adds pair by pair and sends partial sums in the gradients' dtype (`add_pair`), rounding after each pair. Adding a pair
+in float32 would give the same bits, because the sum of two 16-bit floats is rounded correctly either way; only 32-bit
+partial sums on the links, twice the bytes, would be more exact.
 
-**Divided when.** After the sum, in the sum's own buffer, so it needs no memory. TensorFlow's optimizer may make it a
-multiplication by 1/K, which differs by one rounding when K is no power of two.
+**Division.** After the sum, in its buffer, so it needs no memory. TensorFlow's optimizer may make it a multiplication
+by 1/K, which differs by one rounding when K is not a power of two.
 
-**Sparse.** The sum of K sets of slices is the set of all of them: an index that occurs twice means that its rows are
-added, which is what optimizers do with duplicates. Nothing is made dense, so the cost depends on the rows that were
-touched and not on the size of the table. When towers together touch more rows than the table has, a dense gradient is
-cheaper.
+**Sparse.** The sum of K sets of slices is their concatenation: rows of a duplicate index add up, as optimizers do.
+The cost depends on the rows touched and not on the size of the table. When the towers together touch more rows than
+the table has, a dense gradient is cheaper.
 """
 
 import contextlib
@@ -57,19 +54,14 @@ def on_turn(devices: Sequence[str] | None, column: Column, turn: int) -> context
 
 
 def sum_column(column: Column, op: ReduceOp) -> Gradient:
-    """Reduce K gradients of one variable to one, on the current device.
+    """Reduce K gradients of one variable to one of the same kind, on the current device.
 
     Args:
         column: K dense tensors, or K ``IndexedSlices``.
         op: sum or mean over the towers.
-
-    Returns:
-        One gradient of the same kind.
     """
     divisor = op.divisor(len(column))
-    if is_sparse(column[0]):
-        return concat_slices(column, divisor)
-    return sum_tensors(column, divisor)
+    return concat_slices(column, divisor) if is_sparse(column[0]) else sum_tensors(column, divisor)
 
 
 def sum_tensors(tensors: Sequence[tf.Tensor], divisor: int = 1) -> tf.Tensor:
@@ -80,10 +72,10 @@ def sum_tensors(tensors: Sequence[tf.Tensor], divisor: int = 1) -> tf.Tensor:
 
 
 def add_pair(left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
-    """Add two dense tensors on the current device, and never join this addition with one beside it.
+    """Add two dense tensors on the current device, in an addition that is never joined with a neighbour.
 
-    A chain of these adds in the order in which it is written. Unlike `sum_tensors`, it may write into a summand that
-    nobody else reads.
+    A chain of these adds in the order in which it is written. Unlike `sum_tensors`, it may write into a summand
+    without other readers.
     """
     total = tf.add(left, right)
     fix_summation_order([total.op])
@@ -98,7 +90,7 @@ def concat_slices(column: Column, divisor: int = 1) -> tf.IndexedSlices:
         divisor: K for a mean, 1 for a sum.
 
     Returns:
-        ``IndexedSlices`` with the rows of all towers, and the ``dense_shape`` of the first that has one.
+        ``IndexedSlices`` with the rows of all towers, and the first known ``dense_shape``.
 
     Shapes:
         values: K times [rows_k, ...] to [sum of rows_k, ...]
@@ -116,15 +108,15 @@ def divide(total: tf.Tensor, divisor: int) -> tf.Tensor:
 
 
 def widened(tensor: tf.Tensor) -> tf.Tensor:
-    """Return ``tensor`` in the type in which it is to be added, on the current device: float32 for 16-bit floats."""
+    """Return ``tensor`` in the dtype of its additions, on the current device: float32 for 16-bit floats."""
     return tf.cast(tensor, tf.float32) if tensor.dtype.base_dtype.name in _NARROW else tensor
 
 
 def copy_to_each(total: tf.Tensor, column: Column) -> list[tf.Tensor]:
     """Copy ``total`` to the device of every member of ``column``.
 
-    Copies between CPU devices of one session share one buffer. They stay different tensors, because an optimizer of
-    another tower must find its input on its own device.
+    Copies between CPU devices of one session share a buffer. They remain different tensors, because each tower's
+    optimizer needs its input on its own device.
     """
     copies = []
     for member in column:

@@ -161,27 +161,27 @@ def test_a_tower_on_two_workers_is_refused(graph: Any) -> None:
     devices = _worker_devices(2, 1)
     grads = [[dense_towers([[1.0]], [device])[0][0] for device in pair] for pair in (devices, devices[::-1])]
     reducer = CompositeReducer(RoundRobinReducer(), RingReducer())
-    _refused(graph, reducer, grads, "gradients of tower 0 are on different workers, .*task:0.*task:1")
+    _refused(graph, reducer, grads, "tower 0 has gradients on different workers, .*task:0.*task:1")
 
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_another_number_of_towers_than_in_the_groups_is_refused(sparse: bool, graph: Any) -> None:
     reducer = CompositeReducer(RoundRobinReducer(), RingReducer(), groups=PAIRS)
     grads = [[slices([[1.0]], [0], "")] for _ in range(3)] if sparse else dense_towers([[1.0]] * 3)
-    _refused(graph, reducer, grads, "made for groups of 4 towers in all and got the gradients of 3 towers")
+    _refused(graph, reducer, grads, "got the gradients of 3 towers: expected 4, as in its groups")
 
 
 def test_the_limits_of_both_algorithms_hold(graph: Any) -> None:
     grads = dense_towers([[1.0]] * 6)
     inner = CompositeReducer(HierarchicalReducer(), OneDeviceReducer(), groups=[[0, 1, 2], [3, 4, 5]])
-    _refused(graph, inner, grads, "even number from 2 up, got 3")
+    _refused(graph, inner, grads, "got 3 towers: expected an even number")
     outer = CompositeReducer(OneDeviceReducer(), HalvingDoublingReducer(), groups=[[0, 1], [2, 3], [4, 5]])
     _refused(graph, outer, grads, "power of two")
 
 
 @pytest.mark.parametrize("groups", [[], [[]], [[0, 1], []], [[0, 1], [1, 2]], [[1, 2], [3, 4]]])
 def test_groups_that_do_not_hold_each_tower_once_are_refused(groups: Any) -> None:
-    with pytest.raises(ConfigError, match="groups that hold each tower from 0 up once"):
+    with pytest.raises(ConfigError, match="CompositeReducer got groups=.*: expected each tower from 0 up once"):
         CompositeReducer(RoundRobinReducer(), RingReducer(), groups=groups)
 
 

@@ -56,7 +56,7 @@ def test_the_graph_has_the_size_that_the_docstring_states(num_towers: int, steps
 def test_other_numbers_of_towers_are_refused_before_the_graph_is_touched(num_towers: int, graph: Any) -> None:
     grads = dense_towers([[np.float32(1)]] * num_towers)
     num_ops = len(graph.get_operations())
-    with pytest.raises(ReductionError, match=f"a power of two, got {num_towers}"):
+    with pytest.raises(ReductionError, match=f"got {num_towers} towers: expected a power of two"):
         HalvingDoublingReducer().reduce(grads)
     assert len(graph.get_operations()) == num_ops
 

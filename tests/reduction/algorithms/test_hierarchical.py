@@ -39,17 +39,17 @@ def test_each_gradient_crosses_between_the_halves_once_each_way(graph: Any) -> N
 
 @pytest.mark.parametrize("num_towers", [3, 5, 7])
 def test_other_numbers_of_towers_are_refused(num_towers: int, graph: Any) -> None:
-    with pytest.raises(ReductionError, match=f"even number from 2 up, got {num_towers}"):
+    with pytest.raises(ReductionError, match=f"got {num_towers} towers: expected an even number"):
         HierarchicalReducer(cpu_devices(num_towers))
     grads = dense_towers([[np.float32(1)]] * num_towers)
     num_ops = len(graph.get_operations())
-    with pytest.raises(ReductionError, match=f"even number from 2 up, got {num_towers}"):
+    with pytest.raises(ReductionError, match=f"got {num_towers} towers: expected an even number"):
         HierarchicalReducer().reduce(grads)
     assert len(graph.get_operations()) == num_ops
 
 
 def test_another_number_of_towers_than_devices_is_refused(graph: Any) -> None:
-    with pytest.raises(ReductionError, match="made for 4 devices .* gradients of 6 towers"):
+    with pytest.raises(ReductionError, match="got the gradients of 6 towers: expected 4, for its devices"):
         HierarchicalReducer(cpu_devices(4)).reduce(dense_towers([[np.float32(1)]] * 6))
 
 

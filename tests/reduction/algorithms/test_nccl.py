@@ -61,7 +61,7 @@ def test_self_check_finds_a_wrong_sum(graph: Any, monkeypatch: pytest.MonkeyPatc
     reducer.reduce(_gpu_towers(3))
     with (
         _softly_placed_session() as session,
-        pytest.raises(ReductionError, match=r"wrong sum in the towers \[1\] of 3: use another reducer"),
+        pytest.raises(ReductionError, match=r"wrong sum in the towers \[1\] of 3; use RoundRobinReducer"),
     ):
         reducer.self_check(session)
 

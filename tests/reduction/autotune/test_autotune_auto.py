@@ -58,7 +58,7 @@ def test_unknown_shapes_are_reduced_by_what_suits_the_devices(make_auto, session
     with captured_log() as lines:
         reduced = make_auto().reduce(grads, ReduceOp.SUM)
     assert len(lines) == 1
-    assert "reduced by round_robin: nothing was measured, since the shape (None,) of gradient 0" in lines[0]
+    assert "reduced by round_robin: nothing was measured, since gradient 0 has shape (None,)" in lines[0]
     np.testing.assert_array_equal(run(session8, reduced[1][0]), [2.0, 4.0])
 
 

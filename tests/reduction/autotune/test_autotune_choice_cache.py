@@ -64,7 +64,7 @@ def test_a_damaged_file_is_a_warning_and_is_written_anew(cache, damage):
     path.write_bytes(damaged if isinstance(damaged, bytes) else damaged.encode())
     with captured_log() as lines:
         assert cache.load(QUESTION) is None
-    assert [str(path) in line and "measured again" in line for line in lines] == [True]
+    assert [str(path) in line and "is repeated" in line for line in lines] == [True]
     cache.store(QUESTION, ROWS)
     assert cache.load(QUESTION) == ROWS
 
@@ -74,7 +74,7 @@ def test_where_nothing_can_be_written_a_warning_says_so(tmp_path):
     with captured_log() as lines:
         ChoiceCache(str(tmp_path / "file" / "below")).store(QUESTION, ROWS)
     assert len(lines) == 1
-    assert "cannot be kept" in lines[0]
+    assert "cannot be stored" in lines[0]
 
 
 def test_the_directory_is_read_from_the_environment_when_it_is_needed(monkeypatch):

@@ -75,5 +75,5 @@ def test_a_process_that_cannot_be_started_is_an_error():
 
 @pytest.mark.parametrize("name", ["steps", "rounds", "timeout_secs"])
 def test_numbers_must_be_positive(name):
-    with pytest.raises(ConfigError, match=f"expected {name} to be positive, got 0"):
+    with pytest.raises(ConfigError, match=f"MeasuringOptions got {name}=0: expected a number greater than 0"):
         MeasuringOptions(**{name: 0})

@@ -57,7 +57,7 @@ def test_settings_are_checked(graph: Any) -> None:
     with pytest.raises(ConfigError, match="^BucketPacker got bucket_bytes="):
         BucketReducer(RoundRobinReducer(), 0)
     reducer = BucketReducer(RoundRobinReducer(), 9, ready_order=lambda grads: [0, 0])
-    with pytest.raises(ReductionError, match=r"order of 2 gradients, each once, got \[0, 0\]"):
+    with pytest.raises(ReductionError, match=r"ready_order returned \[0, 0\]: expected 2 gradients, each once"):
         reducer.reduce(dense_towers([[np.float32(1), np.float32(2)]] * 2))
 
 

@@ -1,11 +1,10 @@
-"""Reduce inside each worker, then across the workers, then hand the total on inside each worker.
+"""Reduce inside each worker, then across the workers, then copy the total inside each worker.
 
-A worker is a task of the cluster, which is named in front of a device; names without job and task are all of one
-worker, the process itself. Inside a worker copies are cheap, and between workers they cross a network, so each level
-gets the algorithm that suits it. Only one tower of each worker, the leader, takes part in the second level: a gradient
-crosses the network as often as the outer algorithm sends it for one tower per worker, however many towers a worker has.
-Leaders take turns from gradient to gradient, the first one for the last gradient, which is also the owner that
-`RoundRobinReducer` inside the worker has for it. Workers may have different numbers of towers, and a mean counts each
+A worker is a task of the cluster, named at the front of a device name; names without job and task belong to one worker,
+the process itself. Copies are cheap inside a worker and cross a network between workers, so each level has its own
+algorithm. Only one tower per worker, the leader, takes part in the second level, so the traffic between workers does
+not depend on the number of towers per worker. Leaders take turns from gradient to gradient, the first one for the last
+gradient, as the owners in `RoundRobinReducer` do. Workers may have different numbers of towers; a mean counts each
 tower.
 """
 
@@ -21,24 +20,24 @@ from tpack.tower.grads import Column, Gradient, ReduceOp, map_gradient_values
 from tpack.utils.validation import check_arguments
 
 Groups: TypeAlias = Sequence[Sequence[int]]
-"""For each worker the indices of its towers."""
+"""The indices of each worker's towers."""
 
 Worker: TypeAlias = tuple[str | None, int | None, int | None]
-"""Job, replica and task of a device; each is None where the name says nothing."""
+"""Job, replica and task of a device; None for those that the name lacks."""
 
 
 @check_arguments
 class CompositeReducer(Reducer):
-    """Reduce with ``inner`` inside each worker and with ``outer`` across one leader of each.
+    """A reducer with ``inner`` inside each worker and ``outer`` across one leader of each.
 
-    Workers are read from the device names of the gradients. With one worker, all is done by ``inner``; with one tower
-    on each, all but the division of a mean by ``outer``. Sparse gradients take the same way, so their rows cross
-    between workers once for each pair and not once for each tower.
+    Workers follow from the device names of the gradients. One worker uses ``inner`` alone; one tower per worker uses
+    ``outer`` alone, apart from the division of a mean. Sparse gradients take the same path, so their rows cross between
+    workers once per pair and not once per tower.
 
     Args:
         inner: the algorithm inside a worker.
-        outer: the algorithm across workers; it sees one tower for each worker.
-        groups: for each worker the indices of its towers, instead of reading them from the device names.
+        outer: the algorithm across workers, between one tower of each.
+        groups: the indices of each worker's towers, instead of those from the device names.
 
     Raises:
         ConfigError: ``groups`` do not hold each of the indices 0 to K-1 once.
@@ -56,11 +55,7 @@ class CompositeReducer(Reducer):
         self.name = f"{inner.name}/{outer.name}"
 
     def check(self, columns: Sequence[Column]) -> None:
-        """Check that each tower is on one worker, and that both algorithms can serve them.
-
-        Raises:
-            ReductionError: They cannot.
-        """
+        """Refuse a tower on several workers, and columns that one of the algorithms refuses."""
         groups = self._groups_of(columns)
         if self._groups is None:
             _check_towers_in_one_worker(columns)
@@ -109,20 +104,18 @@ class CompositeReducer(Reducer):
         return self.inner.reduce_columns(columns, ReduceOp.SUM) if len(columns[0]) > 1 else columns
 
     def _groups_of(self, columns: Sequence[Column]) -> Groups:
-        """Return the towers of each worker, which for sparse gradients may be different numbers."""
+        """Return the towers of each worker."""
         if self._groups is None:
             return group_by_worker([gradient.device for gradient in columns[0]])
         num_towers = sum(map(len, self._groups))
         if num_towers != len(columns[0]):
-            raise ReductionError(
-                f"the reducer {self.name} was made for groups of {num_towers} towers in all and got the gradients of "
-                f"{len(columns[0])} towers"
-            )
+            got = f"the reducer {self.name} got the gradients of {len(columns[0])} towers"
+            raise ReductionError(f"{got}: expected {num_towers}, as in its groups")
         return self._groups
 
 
 def group_by_worker(devices: Sequence[str]) -> list[list[int]]:
-    """Return for each worker the positions of its devices, both in the order of the list."""
+    """Return the positions of each worker's devices, both in the order of the list."""
     groups: dict[Worker, list[int]] = {}
     for k, device in enumerate(devices):
         groups.setdefault(worker_of(device), []).append(k)
@@ -130,7 +123,7 @@ def group_by_worker(devices: Sequence[str]) -> list[list[int]]:
 
 
 def worker_of(device: str) -> Worker:
-    """Return the worker that a device name belongs to."""
+    """Return the worker of a device name."""
     spec = tf.DeviceSpec.from_string(device)
     return spec.job, spec.replica, spec.task
 
@@ -138,9 +131,8 @@ def worker_of(device: str) -> Worker:
 def _check_groups(groups: Groups) -> None:
     indices = sorted(k for group in groups for k in group)
     if not groups or not all(groups) or indices != list(range(len(indices))):
-        raise ConfigError(
-            f"expected groups that hold each tower from 0 up once, such as [[0, 1], [2, 3]], got {groups}"
-        )
+        expected = "each tower from 0 up once, such as [[0, 1], [2, 3]]"
+        raise ConfigError(f"CompositeReducer got groups={groups}: expected {expected}")
 
 
 def _check_towers_in_one_worker(columns: Sequence[Column]) -> None:
@@ -148,8 +140,8 @@ def _check_towers_in_one_worker(columns: Sequence[Column]) -> None:
         for k, (gradient, first) in enumerate(zip(column, columns[0], strict=True)):
             if worker_of(gradient.device) != worker_of(first.device):
                 raise ReductionError(
-                    f"the gradients of tower {k} are on different workers, {first.name} on {first.device!r} and "
-                    f"{gradient.name} on {gradient.device!r}: a reduction in two levels needs a tower to be on one"
+                    f"tower {k} has gradients on different workers, {first.name} on {first.device!r} and "
+                    f"{gradient.name} on {gradient.device!r}: expected one worker per tower"
                 )
 
 

@@ -1,14 +1,13 @@
 """Reduce by exchanging halves: in pairs, then pairs of pairs, and so on.
 
 In the first step, the towers of a pair exchange halves of their vectors: one sums the lower, the other the upper half.
-In the next step a tower does the same, with what it keeps, with a tower of the next pair, twice as far away. After
-log2(K) steps each tower has the total of its own K-th part; the same steps backwards, with the parts joined instead of
-cut, give everybody everything. The nearest towers exchange the most: usually they have the fastest links.
+In the next step each repeats this with the part it kept and a tower of the next pair, twice as far away. After log2(K)
+steps each tower has the total of its own K-th part; the same steps backwards, joining parts instead of cutting, give
+every tower the whole. The nearest towers, which usually have the fastest links, exchange the most.
 
-Cost of D bytes: each tower sends and receives D/2 + D/4 + ... twice, 2(K-1)/K * D bytes, which is the least that any
-all-reduce can do and what a ring does too, in only 2 * log2(K) steps of one message each. But every step cuts and joins
-vectors in memory, about 4 * D bytes for each tower: choose it where latency rules, and not between CPU devices of one
-process.
+Cost of D bytes: each tower sends and receives D/2 + D/4 + ... twice, 2(K-1)/K * D bytes, the least of any all-reduce,
+as in a ring, in only 2 * log2(K) steps of one message each. But every step cuts and joins vectors in memory, about
+4 * D bytes per tower: choose it where latency dominates, and not between CPU devices of one process.
 """
 
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ from tpack.tower.grads import Column, ReduceOp
 
 
 class HalvingDoublingReducer(Reducer):
-    """Sum by recursive halving, distribute by recursive doubling, for a number of towers that is a power of two.
+    """A reducer by recursive halving and doubling, for a number of towers that is a power of two.
 
     N gradients take about ``8 * N * K * log2(K)`` operations, 30,912 for the 161 gradients of a ResNet-50 on 8
     towers: wrap it in `GradientPackingReducer`, or another reducer that packs.
@@ -36,13 +35,10 @@ class HalvingDoublingReducer(Reducer):
     name = "rechd"
 
     def check(self, columns: Sequence[Column]) -> None:
-        """Refuse a number of towers that is no power of two."""
+        """Refuse a number of towers that is not a power of two."""
         num_towers = len(columns[0])
         if num_towers & (num_towers - 1):
-            raise ReductionError(
-                "the halving-doubling reducer pairs the towers, then the pairs: expected a number of towers that is "
-                f"a power of two, got {num_towers}"
-            )
+            raise ReductionError(f"HalvingDoublingReducer got {num_towers} towers: expected a power of two")
 
     def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
         """Halve and double each column on its own."""
@@ -64,7 +60,7 @@ def _reduce_column(column: Column, op: ReduceOp) -> Column:
 
 
 def _halve(parts: Sequence[Column], distance: int) -> list[Column]:
-    """Exchange halves with the tower at ``distance``: the nearer to tower 0 of the two keeps the sum of the lower."""
+    """Exchange halves with the tower at ``distance``; of the two, the nearer to tower 0 keeps the lower sum."""
     halves = []
     for part in parts:
         with on_device_of(part):
@@ -78,7 +74,7 @@ def _halve(parts: Sequence[Column], distance: int) -> list[Column]:
 
 
 def _double(parts: Sequence[Column], distance: int) -> list[Column]:
-    """Join the part of each tower with that of the tower at ``distance``, in the order in which they were cut."""
+    """Join the part of each tower with that of the tower at ``distance``, in the order of the cut."""
     joined = []
     for k, part in enumerate(parts):
         lower, upper = k & ~distance, k | distance

@@ -1,12 +1,12 @@
 """Reduce inside two groups of devices and cross between the groups once.
 
-On machines such as the DGX-1, the first and the second four GPUs are each fully linked, and there are few links between
-the fours. For each gradient one device of each half is the leader. The first leader sums its half; the second takes
-that sum over the link, adds its own half to it and sends the total back; each leader then copies the total to its half.
-Each total crosses between the halves once each way, whatever K is. Leaders rotate from gradient to gradient.
+On machines such as the DGX-1, the first and the second four GPUs are each fully linked, with few links between the
+fours. For each gradient one device of each half is the leader. The first leader sums its half; the second receives that
+sum, adds its own half and sends the total back; each leader copies the total to its half. Each total crosses between
+the halves once each way, for any K. Leaders rotate from gradient to gradient.
 
-The seed lets both leaders sum at the same time and then adds the two sums. Handing the first sum over reads and writes
-less memory and needs one operation less.
+In the seed both leaders sum at the same time, and the two sums are added. Passing the first sum on reads and writes
+less memory and saves one operation.
 """
 
 from collections.abc import Sequence
@@ -23,13 +23,13 @@ from tpack.utils.validation import check_arguments
 
 @check_arguments
 class HierarchicalReducer(Reducer):
-    """Sum in two halves of the towers with a leader each, for an even number of towers.
+    """A reducer that sums in two halves of the towers with a leader each, for an even number of towers.
 
     Args:
         devices: the device of each tower; by default those of the gradients.
 
     Raises:
-        ReductionError: The number of devices is neither an even number from 2 up nor 1, which needs no reduction.
+        ReductionError: The number of devices is odd and not 1, which needs no reduction.
 
     Source:
         ``allreduce_grads_hierarchical`` of tensorpack's graph builder, after tensorflow/benchmarks.
@@ -43,14 +43,12 @@ class HierarchicalReducer(Reducer):
         self._devices = None if devices is None else [resolve_device(device) for device in devices]
 
     def check(self, columns: Sequence[Column]) -> None:
-        """Refuse an odd number of towers, and another one than the reducer was made for."""
+        """Refuse an odd number of towers, and a number other than that of ``devices``."""
         num_towers = len(columns[0])
         _check_towers(num_towers)
         if self._devices is not None and len(self._devices) != num_towers:
-            raise ReductionError(
-                f"the hierarchical reducer was made for {len(self._devices)} devices ({', '.join(self._devices)}) "
-                f"and got the gradients of {num_towers} towers"
-            )
+            made_for = f"{len(self._devices)}, for its devices {', '.join(self._devices)}"
+            raise ReductionError(f"HierarchicalReducer got the gradients of {num_towers} towers: expected {made_for}")
 
     def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
         """Sum each column over both halves; the leaders of the halves rotate."""
@@ -70,6 +68,4 @@ class HierarchicalReducer(Reducer):
 
 def _check_towers(num_towers: int) -> None:
     if num_towers < 2 or num_towers % 2:
-        raise ReductionError(
-            f"the hierarchical reducer halves the towers: expected an even number from 2 up, got {num_towers}"
-        )
+        raise ReductionError(f"HierarchicalReducer got {num_towers} towers: expected an even number of at least 2")

@@ -1,15 +1,15 @@
-"""Launch operations that wait for each other on several devices in one order that all devices share.
+"""Launch operations that block on each other across devices in one order shared by all devices.
 
-A collective operation occupies its device until the same operation runs on all others. If device 0 starts with one
-tensor, device 1 with another, and there is no thread left to start a third operation, all wait for ever. Here each
-column starts after the one before it ended on every device, so one column at a time is all that can be waiting.
+A collective operation occupies its device until the same operation runs on all others. If devices start with different
+tensors and have no thread left for another operation, they deadlock. Here each column starts after the previous one
+ended on every device, so only one column can be waiting.
 
-The order is from the last column to the first, which is about the order in which a backward pass produces gradients.
-The barrier between two columns has a second use: every output of a column comes after it, so a run that
-fetches the result of one tower alone still runs the operation on the other towers, without which it would not return.
+The order is from the last column to the first, about the order in which a backward pass produces gradients. The barrier
+between two columns has a second use: every output of a column depends on it, so a run that fetches the result of one
+tower alone still runs the operation on the other towers, without which it would not return.
 
-What reduces one list of gradients by several calls of such algorithms, for example large and small ones apart, joins
-their orders to one by `one_launch_order`.
+A reducer that calls such algorithms several times for one list of gradients, for example for large and small ones,
+joins their orders by `one_launch_order`.
 """
 
 import contextlib
@@ -24,17 +24,17 @@ from tpack.tower.grads import Column
 from tpack.utils.validation import owner_name
 
 _Launched = tuple[frozenset[str], tf.Operation]
-"""The devices that a call of `launch_in_order` was about, and its last barrier."""
+"""The devices of a call of `launch_in_order`, and its last barrier."""
 
 _launched_before: ContextVar[list[_Launched] | None] = ContextVar("launched_before", default=None)
-"""What was launched in the current block of `one_launch_order`; None outside of one."""
+"""The launches in the current block of `one_launch_order`; None outside of one."""
 
 
 @contextlib.contextmanager
 def one_launch_order() -> Iterator[None]:
-    """Let each `launch_in_order` in the block begin after those before it that use one of the same devices.
+    """Order each `launch_in_order` in the block after the earlier ones that use one of the same devices.
 
-    Fetching a result of a later call then runs the earlier ones too. Inside another such block this one does nothing.
+    Fetching a result of a later call then runs the earlier ones too. A nested block has no effect.
     """
     if _launched_before.get() is not None:
         yield
@@ -72,15 +72,12 @@ def check_launch(
 
 
 def launch_in_order(columns: Sequence[Column], launch: Callable[[Column], Column], divisor: int) -> list[Column]:
-    """Call ``launch`` for every column so that the operations it adds run column by column, the last column first.
+    """Call ``launch`` for every column so that its operations run column by column, the last column first.
 
     Args:
         columns: N columns of K tensors.
         launch: adds the operations of one column and returns their K sums, each on the device of its input.
-        divisor: what each sum is divided by.
-
-    Returns:
-        N columns of K results.
+        divisor: the divisor of each sum.
     """
     reduced: list[Column] = []
     devices = frozenset(tensor.device for column in columns for tensor in column)

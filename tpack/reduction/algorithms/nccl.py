@@ -1,9 +1,8 @@
-"""Reduce with NVIDIA's NCCL: between GPUs of one machine only.
+"""Reduce with NVIDIA's NCCL, between GPUs of one machine only.
 
-NCCL uses all links between GPUs at once. Calls that are issued in different orders on different GPUs hang without a
-message, and some versions have returned wrong sums on some machines. So all calls are made in one order, this reducer
-is never chosen unless it is asked for by name, and `NcclReducer.self_check` compares a known sum before training
-starts.
+NCCL uses all links between GPUs at once. Calls in different orders on different GPUs hang without a message, and some
+versions have returned wrong sums on some machines. So all calls have one order, this reducer is only used when named,
+and `NcclReducer.self_check` compares a known sum before training.
 """
 
 from collections.abc import Sequence
@@ -23,10 +22,10 @@ _DTYPES = ("float16", "float32", "float64", "int32", "int64")
 
 
 class NcclReducer(Reducer):
-    """Sum each gradient with one NCCL call over the GPUs of the towers, one gradient after the other, the last first.
+    """A reducer with one NCCL call per gradient over the GPUs of the towers, the last gradient first.
 
     Creates:
-        With every reduction, a few operations that no training step runs, and one tensor in the graph collection
+        With every reduction, a few operations outside the training step, and one tensor in the graph collection
         ``tpack_nccl_self_check``.
 
     Source:
@@ -36,34 +35,32 @@ class NcclReducer(Reducer):
     name = "nccl"
 
     def self_check(self, session: tf.Session) -> None:
-        """Sum known numbers on the GPUs of every reduction in the session's graph and compare.
+        """Compare sums of known numbers on the GPUs of every reduction in the session's graph.
 
         Raises:
             ReductionError: A sum is wrong, or the graph has no reduction by NCCL.
         """
         checks = session.graph.get_collection(SELF_CHECK_COLLECTION)
         if not checks:
-            raise ReductionError("there is nothing to check: NCCL reduces nothing in the graph of this session")
+            raise ReductionError("self_check found nothing to check: the session's graph has no reduction by NCCL")
         for check in checks:
             wrong = [k for k, right in enumerate(session.run(check)) if not right]
             if wrong:
-                raise ReductionError(
-                    f"NCCL returned a wrong sum in the towers {wrong} of {check.shape[0]}: use another reducer, such "
-                    "as RoundRobinReducer"
-                )
+                towers = f"{wrong} of {check.shape[0]}"
+                raise ReductionError(f"NCCL returned a wrong sum in the towers {towers}; use RoundRobinReducer")
 
     def check(self, columns: Sequence[Column]) -> None:
-        """Refuse gradients that are not each on a GPU of its own, and dtypes that cannot be summed."""
+        """Refuse gradients that share a GPU or are not on one, and dtypes that cannot be summed."""
         check_launch(self, columns, "a GPU of its own", _DTYPES, _are_different_gpus)
 
     def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
-        """Sum one column after the other, each by one call."""
+        """Sum one column after the other, with one call each."""
         _add_self_check(columns[0])
         return launch_in_order(columns, nccl_all_sum, op.divisor(len(columns[0])))
 
 
 def _add_self_check(column: Column) -> None:
-    """Add operations that sum 1, 2, ..., K on the devices of ``column`` and tell for each whether the sum is right."""
+    """Add operations that sum 1, 2, ..., K on the devices of ``column`` and compare each sum with the right one."""
     with tf.name_scope("self_check"):
         numbers = []
         for k, tensor in enumerate(column, start=1):

@@ -1,8 +1,8 @@
-"""Reduce each gradient on one device, the same for all or one in turn; or not at all.
+"""Reduce each gradient on one device, the same for all or in turn; or not at all.
 
-K - 1 copies of a gradient come in, one ``add_n`` and one division run, K - 1 copies go out. Between CPU devices the
-copies cost nothing, and this is as fast as the memory. Between GPUs, one device for all gradients means that one link
-carries all of it; where the devices take turns, the same bytes are shared among K links.
+The cost of a gradient is K - 1 copies in, one ``add_n``, one division, and K - 1 copies out. Between CPU devices the
+copies are free, and the memory is the limit. Between GPUs, a single device puts all bytes on one link; devices in turn
+share them among K links.
 """
 
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ from tpack.utils.validation import check_arguments, check_instances
 
 @check_arguments
 class OneDeviceReducer(Reducer):
-    """Sum every gradient on one device and copy the result to all towers.
+    """A reducer that sums every gradient on one device and copies the result to all towers.
 
     Args:
-        device: where to sum, ``"/device:CPU:0"`` for example; by default where the first tower has its gradient.
+        device: the device of the sums, such as ``"/device:CPU:0"``; by default that of the first tower's gradient.
 
     Source:
         tensorpack's mode ``"cpu"`` of replicated training.
@@ -42,7 +42,7 @@ class OneDeviceReducer(Reducer):
 
 @check_arguments
 class RoundRobinReducer(Reducer):
-    """Sum gradient N-1 on the first device, N-2 on the second, and so on round; copy each result to all towers.
+    """A reducer that sums gradient N-1 on the first device, N-2 on the second, and so on round.
 
     The last gradient is the first to be ready, and the large layers at the end of a model are spread over all devices.
 
@@ -50,7 +50,7 @@ class RoundRobinReducer(Reducer):
         devices: the devices that take turns; by default those of the towers' gradients.
 
     Raises:
-        ConfigError: ``devices`` is empty or no list.
+        ConfigError: ``devices`` is empty or not a list.
 
     Source:
         ``allreduce_grads_naive`` of tensorpack's graph builder, mode ``"gpu"`` of its replicated training.
@@ -74,11 +74,10 @@ class RoundRobinReducer(Reducer):
 
 
 class IdentityReducer(Reducer):
-    """Return the gradients of each tower as they are, neither summed nor averaged.
+    """A reducer that returns the gradients of each tower unchanged.
 
-    It stands where a reducer is wanted and nothing is to be reduced, as in asynchronous training, or in a measurement
-    of what the reduction costs. It is exact for one tower only; with more, towers keep different gradients and drift
-    apart.
+    Use it where nothing is to be reduced, as in asynchronous training or to measure the cost of a reduction. It is
+    exact for one tower only; with more, towers keep different gradients and drift apart.
     """
 
     name = "identity"

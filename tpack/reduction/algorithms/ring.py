@@ -1,12 +1,12 @@
-"""Reduce in a ring: each tower talks to its two neighbours only, and all links carry the same.
+"""Reduce in a ring: each tower exchanges with its two neighbours only, and all links carry the same.
 
-A gradient is cut into K chunks. Chunk c starts at the tower after its owner and goes round the ring; each tower adds
-its own part and passes the sum on, until the owner has the total after K - 1 steps. Then the total goes round once
-more, K - 1 steps, and every tower keeps a copy. All chunks travel at the same time, each one step behind the next.
+A gradient is cut into K chunks. Chunk c starts at the tower after its owner; each tower adds its own part and passes
+the sum on, until the owner has the total after K - 1 steps. In K - 1 more steps the total goes round again, and every
+tower keeps a copy. All chunks travel at the same time, each one step behind the next.
 
-Cost of D bytes: each tower sends and receives 2(K-1)/K * D bytes, which is the least that any all-reduce can do, in
-2(K-1) steps that wait for each other: the most bandwidth and the longest latency of all algorithms. Choose it for large
-tensors and slow links. Between CPU devices of one process a transfer costs nothing, and cutting and joining does.
+Cost of D bytes: each tower sends and receives 2(K-1)/K * D bytes, the least of any all-reduce, in 2(K-1) dependent
+steps: the best bandwidth and the longest latency of all algorithms. Choose it for large tensors and slow links. Between
+CPU devices of one process transfers are free, but cutting and joining is not.
 """
 
 from collections.abc import Sequence
@@ -22,16 +22,16 @@ from tpack.utils.validation import check_arguments, check_count
 
 @check_arguments
 class RingReducer(Reducer):
-    """Sum chunks of each gradient on their way round the towers, then pass the totals round.
+    """A reducer that sums chunks of each gradient round the ring of towers, then passes the totals round.
 
     The ring is in the order of the towers. With several sub-chunks, a tower adds one while the next is on its way,
-    and every second one travels in the opposite direction, so that links which carry both directions at once do.
+    and every second one travels in the opposite direction, which uses both directions of a link.
 
     N gradients take ``N * K * (2 * K * num_subchunks + 9)`` operations, 32,200 for the 161 gradients of a ResNet-50 on
     8 towers: wrap it in `GradientPackingReducer`, or another reducer that packs.
 
     Args:
-        num_subchunks: how many chunks each tower owns of every gradient.
+        num_subchunks: the number of chunks of every gradient that each tower owns.
 
     Raises:
         ConfigError: ``num_subchunks`` is not a positive whole number.
@@ -56,7 +56,7 @@ class RingReducer(Reducer):
         chunks = cut_column(column, num_towers * self._num_subchunks)
         reduced = []
         for i, pieces in enumerate(chunks):
-            # The first chunks are the larger ones, so their owners change from gradient to gradient.
+            # The first chunks are larger, so their owners change from gradient to gradient.
             owner = (n + i) % num_towers
             direction = -1 if i // num_towers % 2 else 1
             route = [(owner + direction * hop) % num_towers for hop in range(1, num_towers + 1)]

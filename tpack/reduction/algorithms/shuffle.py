@@ -1,14 +1,13 @@
 """Reduce as parameter servers do: each of several devices sums one shard of every gradient.
 
-A gradient is cut into shards. Shard s of all towers is gathered on one device, summed there by one operation, and its
-total goes back to all towers, which join the totals. Two ways to choose the devices have names: ``psgpu`` takes the
-towers' own devices, ``pscpu`` the processors of the machines where the towers are (`task_cpus`).
+A gradient is cut into shards. Shard s of all towers is gathered on one device and summed there by one operation; its
+total goes back to all towers, which join the totals. ``psgpu`` takes the towers' own devices, ``pscpu`` the first CPU
+device of each tower's task (`task_cpus`).
 
-Cost of D bytes on the towers' own K devices: each sends and receives 2(K-1)/K * D bytes, which is the least that any
-all-reduce can do; only 2 transfers wait for each other, but each device exchanges a message with every other one in
-both, 2(K-1) messages as in a ring. On S other devices, a tower sends and receives D, and each of them K/S * D bytes. No
-sum is handed from tower to tower, so each byte is written once for K reads: the best of the sharding algorithms between
-devices that share memory.
+Cost of D bytes on the towers' own K devices: each sends and receives 2(K-1)/K * D bytes, the least of any all-reduce,
+in only 2 dependent transfers; in both, each device exchanges a message with every other one, 2(K-1) messages as in a
+ring. On S other devices, a tower sends and receives D, and each of them K/S * D bytes. No partial sum travels from
+tower to tower, so each byte is written once for K reads: the best sharding algorithm between devices that share memory.
 """
 
 from collections.abc import Sequence
@@ -25,17 +24,16 @@ from tpack.utils.validation import check_arguments, check_count, check_instances
 
 @check_arguments
 class ShuffleReducer(Reducer):
-    """Gather shard s of every gradient on device s, sum it there and copy the total to all towers.
+    """A reducer that gathers shard s of every gradient on device s, sums it and copies the total to all towers.
 
     N gradients take ``N * (9 * K + 3 * num_shards)`` operations.
 
     Args:
-        devices: where shards are summed; by default the devices of the towers' gradients.
-        num_shards: into how many shards a gradient is cut; by default one for each device. More than there are devices
-            are dealt out in turn.
+        devices: the devices of the sums; by default those of the towers' gradients.
+        num_shards: the number of shards per gradient; by default one per device. More are assigned in turn.
 
     Raises:
-        ConfigError: ``devices`` is empty or no list, or ``num_shards`` is not a positive whole number.
+        ConfigError: ``devices`` is empty or not a list, or ``num_shards`` is not a positive whole number.
 
     Source:
         ``"pscpu"`` and ``"psgpu"`` of the seed's all-reduce specs, after tensorflow/benchmarks.
@@ -57,13 +55,13 @@ class ShuffleReducer(Reducer):
 
 @check_arguments
 class CpuShuffleReducer(Reducer):
-    """Sum shards of every gradient on the first CPU device of each task that has one of the gradients.
+    """A reducer that sums shards of every gradient on the first CPU device of each task that has one of them.
 
-    `ShuffleReducer` is told its devices. Here they follow from the gradients of each reduction, so that one reducer can
-    serve every worker inside a composition, each on its own processor.
+    Unlike those of `ShuffleReducer`, the devices follow from the gradients of each reduction, so that inside a
+    composition one reducer works for every worker, each on its own processor.
 
     Args:
-        num_shards: into how many shards a gradient is cut; by default one for each task.
+        num_shards: the number of shards per gradient; by default one per task.
 
     Raises:
         ConfigError: ``num_shards`` is not a positive whole number.
@@ -86,14 +84,7 @@ class CpuShuffleReducer(Reducer):
 
 
 def task_cpus(devices: Sequence[str]) -> list[str]:
-    """Return the first CPU device of every task that has one of ``devices``, each once, in their order.
-
-    Args:
-        devices: names of devices, with job and task for those of a cluster.
-
-    Returns:
-        Canonical names, the devices that ``pscpu`` stands for.
-    """
+    """Return the first CPU device of every task that has one of ``devices``, by canonical name, in their order."""
     specs = [tf.DeviceSpec.from_string(canonical_device(device)) for device in devices]
     return list(dict.fromkeys(str(spec.replace(device_type="CPU", device_index=0).to_string()) for spec in specs))
 
@@ -105,13 +96,13 @@ def _all_cpus(devices: Sequence[str]) -> bool:
 def _shuffle(
     columns: Sequence[Column], op: ReduceOp, devices: Sequence[str] | None, num_shards: int | None
 ) -> list[Column]:
-    """Sum the shards on ``devices``, or on the devices of each column."""
+    """Sum the shards on ``devices``, or on those of each column."""
     reduced: list[Column] = []
     for n, column in enumerate(columns):
         num_devices = len(column if devices is None else devices)
         totals = []
         for s, pieces in enumerate(cut_column(column, num_shards or num_devices)):
-            # The first shards are the larger ones, so their devices change from gradient to gradient.
+            # The first shards are larger, so their devices change from gradient to gradient.
             with on_turn(devices, column, n + s):
                 total = sum_tensors(pieces, op.divisor(len(column)))
             totals.append([total] * len(column))

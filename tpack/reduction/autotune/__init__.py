@@ -1,4 +1,4 @@
-"""Which reducer to take: by the kind of the devices, or by measuring."""
+"""Choice of a reducer: by the devices, by the links between GPUs, or by measuring."""
 
 from tpack.utils.lazy import attach
 

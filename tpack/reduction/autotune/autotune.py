@@ -1,9 +1,8 @@
-"""Choose a reducer by measuring: build each candidate that fits for the real gradients, time it, take the fastest.
+"""Choose a reducer by measuring: build each candidate for the real gradients, time it, take the fastest.
 
-Which algorithm is fastest depends on links, cores, caches and on how many small tensors a model has; a table of rules
-for all of that would be wrong somewhere. Measuring takes some seconds for each candidate, so the same towers with the
-same gradients are measured once: `ChoiceCache` keeps the table on disk. What the gradients are is known when they are
-reduced and not when a trainer is made, so the choice is itself a reducer, `AutoReducer`.
+The fastest algorithm depends on links, cores, caches and the number of small tensors; no table of rules is right for
+all. Measuring takes some seconds per candidate, so the same towers and gradients are measured once: `ChoiceCache` keeps
+the table on disk. The gradients are known only when they are reduced, so the choice is itself a reducer, `AutoReducer`.
 """
 
 import hashlib
@@ -38,21 +37,21 @@ from tpack.utils.validation import check_arguments
 from tpack.version import __version__
 
 CACHE_VARIABLE = "TPACK_CACHE"
-"""The environment variable that names another directory for what tpack remembers."""
+"""The environment variable for another cache directory."""
 
 Question: TypeAlias = Mapping[str, object]
-"""Everything that the answer of a measurement depends on."""
+"""Everything that the result of a measurement depends on."""
 
 
 @dataclass(frozen=True)
 class MeasuredChoice:
-    """What was chosen, and by which numbers.
+    """The choice and its table.
 
     Attributes:
         reducer: the fastest, or one by the devices' kinds if nothing could be measured.
-        reason: why, as text.
-        rows: the table, the fastest candidate first, those with errors last.
-        is_cached: whether the numbers are those of an earlier measurement.
+        reason: the reason as text.
+        rows: the table, the fastest candidate first, errors last.
+        is_cached: whether the numbers are from an earlier measurement.
     """
 
     reducer: Reducer
@@ -63,15 +62,14 @@ class MeasuredChoice:
 
 @check_arguments
 class ChoiceCache:
-    """The tables of earlier measurements, in a directory.
+    """A directory with the tables of earlier measurements.
 
-    There is one file for each question: devices, gradients, versions, configuration and candidates. It holds the
-    question too, so a file is only ever taken as the answer to its own. A file that cannot be read is no error but a
-    warning, and is written anew.
+    There is one file per question: devices, gradients, versions, configuration and candidates. The file holds the
+    question too, and is used for no other. An unreadable file gives a warning and is overwritten.
 
     Args:
-        directory: where; by default ``reduction`` below `cache_directory` of the moment.
-        is_write_only: answer nothing, so that everything is measured again.
+        directory: the directory; by default ``reduction`` in `cache_directory`.
+        is_write_only: never return a table, so that everything is measured again.
     """
 
     def __init__(self, directory: str | None = None, *, is_write_only: bool = False) -> None:
@@ -79,7 +77,7 @@ class ChoiceCache:
         self._is_write_only = is_write_only
 
     def load(self, question: Question) -> tuple[Measurement, ...] | None:
-        """Return the rows that were stored for a question, or None. A damaged file counts as none, with a warning."""
+        """Return the stored rows of a question, or None; a damaged file counts as None, with a warning."""
         if self._is_write_only:
             return None
         path = self.path(question)
@@ -88,18 +86,18 @@ class ChoiceCache:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, KeyError) as error:
-            logger.warning(f"What was measured before cannot be read from {path}, and is measured again: {error!r}")
+            logger.warning(f"The cached measurement {path} cannot be read, and is repeated: {error!r}")
             return None
 
     def store(self, question: Question, rows: Sequence[Measurement]) -> None:
-        """Store the rows of a question. Where nothing can be written, a warning says so."""
+        """Store the rows of a question; a failure to write gives a warning."""
         path = self.path(question)
         try:
             mkdir_p(self._directory)
             with atomic_write(path) as file:
                 json.dump({"question": _plain(question), "rows": [row.as_json() for row in rows]}, file, indent=1)
         except OSError as error:
-            logger.warning(f"What was measured cannot be kept in {path}: {error}")
+            logger.warning(f"The measurement cannot be stored in {path}: {error}")
 
     def path(self, question: Question) -> str:
         """Return the file of a question."""
@@ -117,20 +115,20 @@ def choose_by_measurement(
     options: MeasuringOptions | None = None,
     cache: ChoiceCache | None = None,
 ) -> MeasuredChoice:
-    """Measure the candidates on gradients of these shapes, each in a process of its own, and return the fastest.
+    """Measure the candidates on gradients of these shapes, each in a separate process, and return the fastest.
 
-    A candidate that fails, returns a wrong sum or takes too long is out, and its row says why. So is one that cannot
-    serve these towers and gradients, which has a row unless it is only one of the default candidates. An answer in the
-    cache is taken instead of measuring, unless it had no candidate that worked.
+    A candidate that fails, returns a wrong sum or exceeds the timeout is excluded, with the reason in its row. So is
+    one that does not support these towers and gradients; among the default candidates it has no row. A cached table
+    replaces the measurement if a candidate in it worked.
 
     Args:
-        devices: the device of each tower. GPUs become logical CPU devices on a machine without GPUs. With devices of
-            other processes nothing is measured.
+        devices: the device of each tower. GPUs become logical CPU devices on a machine without GPUs. Devices of other
+            processes are not measured.
         shapes: the shape of each dense gradient.
-        dtypes: one for each shape, or one for all.
-        session_config: the ``ConfigProto`` of the session that will train; goes before that of ``options``.
-        options: what to measure, and how.
-        cache: where to remember the table.
+        dtypes: one per shape, or one for all.
+        session_config: the ``ConfigProto`` of the session that will train; overrides that of ``options``.
+        options: the candidates and parameters.
+        cache: the cache of tables.
 
     Returns:
         The reducer, the reason and the table.
@@ -139,44 +137,43 @@ def choose_by_measurement(
         devices: K; shapes: N; dtypes: N, or one.
 
     Raises:
-        ConfigError: There is no such candidate, or one is there twice.
+        ConfigError: A candidate is unknown or duplicate.
         ReductionError: There is no tower, two share a device, or a shape is not fully defined.
-        DeviceError: A GPU that the machine, having GPUs, does not have.
-
-    Source:
-        tpack's own.
+        DeviceError: A GPU is missing on a machine that has GPUs.
     """
     workload = make_workload(devices, shapes, dtypes)
-    options = _with_config(options or MeasuringOptions(), session_config)
+    options = options or MeasuringOptions()
+    if session_config is not None:
+        options = replace(options, session_config=session_config)
     if len(workload.devices) == 1 or workload.size_bytes == 0:
-        return _unmeasured(workload, "there is nothing to reduce")
+        return _unmeasured(workload.devices, "there is nothing to reduce")
     if not workload.is_local:
-        return _unmeasured(workload, "devices of other processes cannot be measured from this one")
+        return _unmeasured(workload.devices, "devices of other processes cannot be measured from this one")
     refused = refusals(options.candidates, workload.devices, workload.dtypes)
     names = [name for name in options.candidates if name not in refused]
-    # Of the usual candidates some never suit; of those that somebody asked for, each gets an answer.
-    was_asked = tuple(options.candidates) != LIKELY_CANDIDATES
-    told = [Measurement(name, error=reason) for name, reason in refused.items()] if was_asked else []
+    # Some default candidates never fit; those that a user named each get a row.
+    is_default = tuple(options.candidates) == LIKELY_CANDIDATES
+    unfit = [] if is_default else [Measurement(name, error=reason) for name, reason in refused.items()]
     cache, question = cache or ChoiceCache(), make_question(workload, names, options)
     known = cache.load(question)
     if known:
-        return _fastest(workload, [*known, *told], is_cached=True)
+        return _fastest(workload, [*known, *unfit], is_cached=True)
     rows = []
     for n, name in enumerate(names, start=1):
-        logger.info(f"Measuring the reduction {name} in a process of its own ({n} of {len(names)}).")
+        logger.info(f"Measuring the reduction {name} in a separate process ({n} of {len(names)}).")
         rows.append(measure_candidate(name, workload, options))
     if any(not row.error for row in rows):
         cache.store(question, rows)
-    return _fastest(workload, [*rows, *told], is_cached=False)
+    return _fastest(workload, [*rows, *unfit], is_cached=False)
 
 
 @check_arguments
 class AutoReducer(Reducer):
-    """Reduce dense gradients with what `choose_by_measurement` finds for them; the log says what, and why.
+    """A reducer that uses the choice of `choose_by_measurement` for dense gradients; the log gives it with the reason.
 
-    Measuring takes some seconds for each candidate before the graph is built, and nothing when the same towers and
-    gradients were measured on this machine before. Gradients that cannot be measured, because a shape is not fully
-    defined or a tower has no device of its own, are reduced by what suits the kinds of the devices.
+    Measuring takes some seconds per candidate before the graph is built; the same towers and gradients are measured
+    once per machine. Gradients that cannot be measured, because a shape is not fully defined or towers share a device,
+    are reduced by `choose_by_heuristic`.
 
     Args:
         session_config: the ``ConfigProto`` of the session that will train, or None.
@@ -190,11 +187,11 @@ class AutoReducer(Reducer):
         self._choose_options = choose_options
 
     def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
-        """Choose, and reduce with what was chosen."""
+        """Reduce with the chosen reducer."""
         chosen = self._choose(columns)
         logger.info(f"Gradients of {len(columns[0])} towers are reduced by {chosen.reducer.name}: {chosen.reason}.")
         if chosen.rows:
-            logger.info("What was measured:\n" + format_table(chosen.rows))
+            logger.info("The measurements:\n" + format_table(chosen.rows))
         return chosen.reducer.reduce_columns(columns, op)
 
     def _choose(self, columns: Sequence[Column]) -> MeasuredChoice:
@@ -203,19 +200,14 @@ class AutoReducer(Reducer):
         try:
             return choose_by_measurement(devices, shapes, dtypes, self._session_config, **self._choose_options)
         except ReductionError as error:
-            copying = choose_by_heuristic(devices)
-            return MeasuredChoice(copying.reducer, f"nothing was measured, since {error}; {copying.reason}")
-
-
-def _with_config(options: MeasuringOptions, session_config: tf.ConfigProto | None) -> MeasuringOptions:
-    return options if session_config is None else replace(options, session_config=session_config)
+            return _unmeasured(devices, f"nothing was measured, since {error}")
 
 
 def _fastest(workload: Workload, rows: Sequence[Measurement], *, is_cached: bool) -> MeasuredChoice:
     ordered = sorted_rows(rows)
     exact = [row for row in ordered if not row.deviation]
     if not exact or exact[0].error:
-        return _unmeasured(workload, f"none of {len(ordered)} candidates could be measured", ordered)
+        return _unmeasured(workload.devices, f"none of {len(ordered)} candidates could be measured", ordered)
     best = exact[0]
     when = "an earlier measurement" if is_cached else "a measurement"
     among = f"{len(exact)}" if len(exact) == len(ordered) else f"the {len(exact)} that give right values"
@@ -226,13 +218,13 @@ def _fastest(workload: Workload, rows: Sequence[Measurement], *, is_cached: bool
     return MeasuredChoice(make_candidate(best.name, workload.devices), reason, ordered, is_cached)
 
 
-def _unmeasured(workload: Workload, why: str, rows: tuple[Measurement, ...] = ()) -> MeasuredChoice:
-    copying = choose_by_heuristic(workload.devices)
+def _unmeasured(devices: Sequence[str], why: str, rows: tuple[Measurement, ...] = ()) -> MeasuredChoice:
+    copying = choose_by_heuristic(devices)
     return MeasuredChoice(copying.reducer, f"{why}; {copying.reason}", rows)
 
 
 def cache_directory() -> str:
-    """Return ``$TPACK_CACHE``, or ``tpack`` in the user's directory for caches."""
+    """Return ``$TPACK_CACHE``, or ``tpack`` in the user's cache directory."""
     own = os.environ.get(CACHE_VARIABLE)
     if own:
         return os.path.expanduser(own)
@@ -240,7 +232,7 @@ def cache_directory() -> str:
 
 
 def make_question(workload: Workload, candidates: Sequence[str], options: MeasuringOptions) -> Question:
-    """Return everything that the answer depends on, as plain data."""
+    """Return everything that the result depends on, as plain data."""
     gpus = tf.config.list_physical_devices("GPU")
     return {
         "workload": workload.as_json(),
@@ -262,5 +254,5 @@ def _read(path: str, question: Question) -> tuple[Measurement, ...]:
 
 
 def _plain(question: Question) -> object:
-    """Return the question as it comes back from JSON, where tuples are lists."""
+    """Return the question after a round trip through JSON, where tuples are lists."""
     return json.loads(json.dumps(question))

@@ -1,8 +1,7 @@
-"""The candidates among which a reduction is chosen by measurement, each known by a text that any process understands.
+"""The candidates of a measurement, each with a name that any process can turn into a reducer.
 
-A candidate's name is that of an algorithm, or ``algorithm+packing``. Which candidates fit some devices is not written
-down a second time here: each algorithm is tried on tiny gradients in a graph that is thrown away, and its own limits
-decide.
+A name is that of an algorithm, or ``algorithm+packing``. The algorithms' own limits decide which candidates fit some
+devices: each is tried on tiny gradients in a temporary graph.
 """
 
 import importlib
@@ -25,24 +24,19 @@ _PACKINGS: dict[str, Callable[[Reducer], Reducer]] = {
     "buckets": lambda inner: BucketReducer(inner, 4 * 2**20),
 }
 PACKINGS = tuple(_PACKINGS)
-"""The ways to pack that a candidate's name can have: 8 packs, concatenated and split in 8, small tensors together
-(tensors up to 1 MiB), buckets of 4 MiB."""
+"""The packings of a candidate's name: 8 packs, concatenation split in 8, tensors up to 1 MiB joined, 4-MiB buckets."""
 
 
 def make_candidate(name: str, devices: Sequence[str]) -> Reducer:
-    """Return the reducer that a candidate's name stands for.
+    """Return a new reducer by a candidate's name.
 
     Args:
-        name: ``"algorithm"`` or ``"algorithm+packing"``; with ``"module:Class"`` as the algorithm, a reducer of the
-            user's own.
+        name: ``"algorithm"`` or ``"algorithm+packing"``; a user's reducer is ``"module:Class"``.
         devices: the device of each tower.
 
-    Returns:
-        A new reducer.
-
     Raises:
-        ConfigError: There is no such algorithm or packing.
-        ReductionError: The algorithm cannot serve this number of towers.
+        ConfigError: An unknown algorithm or packing.
+        ReductionError: The algorithm does not support this number of towers.
     """
     algorithm, packing = _parse(name)
     inner = load_reducer(algorithm) if is_of_user(name) else make_reducer(algorithm, devices)
@@ -50,23 +44,23 @@ def make_candidate(name: str, devices: Sequence[str]) -> Reducer:
 
 
 def is_of_user(name: str) -> bool:
-    """Tell whether a candidate is a reducer of the user's own, written ``"module:Class"``."""
+    """Tell whether a candidate is a user's reducer, written ``"module:Class"``."""
     return ":" in name
 
 
 def load_reducer(name: str) -> Reducer:
-    """Return the reducer that ``"module:Class"`` stands for.
+    """Return a user's reducer by ``"module:Class"``.
 
     Args:
-        name: a module that can be imported, and in it a class that needs no arguments, a function that returns a
+        name: a module that can be imported, and in it a class without required arguments, a function that returns a
             reducer, or a reducer.
 
     Raises:
-        ConfigError: There is no such module or name in it, or it gives no `Reducer`.
+        ConfigError: The module or name does not exist, or does not give a `Reducer`.
     """
     module_name, _, attribute = name.partition(":")
     if not module_name or not attribute.isidentifier():
-        raise ConfigError(f"expected a reducer of your own as module:Class, got {name!r}")
+        raise ConfigError(f"got the reducer {name!r}: expected module:Class")
     try:
         made = getattr(importlib.import_module(module_name), attribute)
     except (ImportError, AttributeError) as error:
@@ -75,32 +69,27 @@ def load_reducer(name: str) -> Reducer:
         try:
             made = made()
         except TypeError as error:
-            raise ConfigError(
-                f"{name!r} cannot be made without arguments ({error}): give them defaults, or name a function that "
-                "returns the reducer"
-            ) from error
+            way_out = "use defaults, or the name of a function that returns the reducer"
+            raise ConfigError(f"{name!r} cannot be called without arguments ({error}); {way_out}") from error
     if not isinstance(made, Reducer):
         raise ConfigError(f"expected {name!r} to give a tpack.reduction.Reducer, got {type(made).__name__}")
     return made
 
 
 def refusals(names: Sequence[str], devices: Sequence[str], dtypes: Sequence[str]) -> dict[str, str]:
-    """Return why candidates cannot serve such towers and gradients.
+    """Return {candidate: reason} for those that do not support such towers and gradients.
 
     Args:
         names: candidates.
         devices: the device of each tower.
         dtypes: the dtypes of the gradients.
 
-    Returns:
-        For each of ``names`` whose algorithm does not take tiny gradients of these dtypes what it says.
-
     Raises:
-        ConfigError: There is no such candidate, or one is there twice.
+        ConfigError: A candidate is unknown or duplicate.
     """
     if len(set(names)) < len(names):
-        raise ConfigError(f"expected different candidates, got {', '.join(names)}")
-    # What a user's reducer raises is told by the process that measures it, whatever it is.
+        raise ConfigError(f"got the candidates {', '.join(names)}: expected each once")
+    # The measuring process reports the errors of a user's reducer.
     ours = [name for name in names if not is_of_user(name)]
     reasons = {name: _refusal(name, devices, sorted(set(dtypes))) for name in ours}
     return {name: reason for name, reason in reasons.items() if reason}
@@ -109,7 +98,7 @@ def refusals(names: Sequence[str], devices: Sequence[str], dtypes: Sequence[str]
 def _parse(name: str) -> tuple[str, str]:
     algorithm, plus, packing = name.partition("+")
     if plus and packing not in _PACKINGS:
-        raise ConfigError(f"expected one of {', '.join(PACKINGS)} after the '+' of a candidate, got {name!r}")
+        raise ConfigError(f"got the candidate {name!r}: expected one of {', '.join(PACKINGS)} after the '+'")
     return algorithm, packing
 
 

@@ -1,4 +1,4 @@
-"""Choose a reducer by the kinds of the devices: the default when no mode is given. It is never NCCL."""
+"""Choose a reducer by the kinds of the devices: the default mode, and never NCCL."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,18 +11,18 @@ from tpack.reduction.names import make_reducer
 
 
 class ReducerChoice(NamedTuple):
-    """A reducer, and why it was taken, for the log."""
+    """A reducer and the reason for it, for the log."""
 
     reducer: Reducer
     reason: str
 
     def __str__(self) -> str:
-        """Return what a line of the log says of it."""
+        """Return the text for the log."""
         return f"{self.reducer.name} ({self.reason})"
 
 
 def choose_by_heuristic(devices: Sequence[str]) -> ReducerChoice:
-    """Return a copy-based reducer that suits the kinds of the devices, of which there is one for each tower."""
+    """Return a copy-based reducer for the kinds of the towers' devices."""
     kinds = {tf.DeviceSpec.from_string(device).device_type for device in devices}
     if kinds == {"GPU"} and len(devices) == 8:
         reason = "eight GPUs are usually linked in two groups of four, and each total then crosses between them once"

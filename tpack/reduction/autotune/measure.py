@@ -1,7 +1,7 @@
-"""Measure one candidate in a process of its own, with a limit on its time, whatever happens to that process.
+"""Measure one candidate in a separate process with a timeout.
 
-What is measured (`Workload`), how (`MeasuringOptions`) and what came out (`Measurement`, a row of the table by which a
-reduction is chosen) is plain data, so that it can be sent to another process and kept in a file.
+The gradients (`Workload`), the options (`MeasuringOptions`) and the result (`Measurement`, a row of the table from
+which a reduction is chosen) are plain data, so that they can be sent to another process and stored in a file.
 """
 
 import os
@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 import tensorflow.compat.v1 as tf
 from tabulate import tabulate
 
-from tpack.errors import ConfigError, ReductionError
+from tpack.errors import ReductionError
 from tpack.tower.devices import resolve_device
 from tpack.utils.python_child import ChildError, python_child
-from tpack.utils.validation import check_arguments
+from tpack.utils.validation import check_arguments, check_number, mismatch
 
 _WORKER = (sys.executable, "-m", "tpack.reduction.autotune.worker")
 MEGABYTE = 1e6
@@ -34,20 +34,20 @@ LIKELY_CANDIDATES = (
     "nccl",
     "nccl+packs",
 )
-"""Those that are the fastest on some machine. Each costs the start of a process, so the hopeless are not among them."""
+"""Those that are the fastest on some machine; each costs the start of a process."""
 
 _HEADERS = ("reducer", "ms a step", "over the best", "graph ops", "build s", "MB a device", "hops", "off by", "error")
 
 DTypeLike: TypeAlias = tf.DType | str
-"""What TensorFlow takes as a dtype."""
+"""A dtype for TensorFlow."""
 
 ShapeLike: TypeAlias = tf.TensorShape | Sequence[int | None] | int
-"""What TensorFlow takes as a shape."""
+"""A shape for TensorFlow."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """The dense gradients of K towers, as plain data; made by `make_workload`.
+    """The dense gradients of K towers as plain data, from `make_workload`.
 
     Attributes:
         devices: the K devices, by their canonical names.
@@ -61,12 +61,12 @@ class Workload:
 
     @property
     def has_integers(self) -> bool:
-        """Whether there are gradients that have a sum and no mean."""
+        """Whether there are integer gradients, which have a sum but not a mean."""
         return any(tf.as_dtype(dtype).is_integer for dtype in self.dtypes)
 
     @property
     def is_local(self) -> bool:
-        """Whether one process has all the devices, so that it can measure on them."""
+        """Whether all devices belong to one process, which can measure on them."""
         specs = [tf.DeviceSpec.from_string(device) for device in self.devices]
         return all(spec.job in (None, "localhost") and spec.task in (None, 0) for spec in specs)
 
@@ -77,58 +77,53 @@ class Workload:
         return sum(size * tf.as_dtype(dtype).size for size, dtype in zip(sizes, self.dtypes, strict=True))
 
     def as_json(self) -> dict[str, object]:
-        """Return what `from_json` reads, of lists, texts and numbers."""
+        """Return a dict for JSON."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Workload":
-        """Return the workload that was written by `as_json`."""
+        """Return the workload from `as_json`."""
         return cls(tuple(fields["devices"]), tuple(tuple(shape) for shape in fields["shapes"]), tuple(fields["dtypes"]))
 
 
 def make_workload(
     devices: Sequence[str], shapes: Sequence[ShapeLike], dtypes: DTypeLike | Sequence[DTypeLike] = tf.float32
 ) -> Workload:
-    """Return the workload of some towers and gradients.
+    """Return the checked workload of some towers and gradients.
 
     Args:
-        devices: one device for each tower. GPUs become logical CPU devices on a machine without GPUs.
+        devices: the device of each tower. GPUs become logical CPU devices on a machine without GPUs.
         shapes: anything that TensorFlow takes as a shape.
-        dtypes: one for each shape, or one for all.
-
-    Returns:
-        The same, checked, as plain data.
+        dtypes: one per shape, or one for all.
 
     Raises:
-        ReductionError: There is no tower, or none of its own device; a shape is not fully defined; or there are more or
-            fewer dtypes than shapes.
+        ReductionError: There is no tower, or two share a device; a shape is not fully defined; or the numbers of dtypes
+            and shapes differ.
     """
     resolved = tuple(resolve_device(device) for device in devices)
     if not resolved or "" in resolved or len(set(resolved)) < len(resolved):
-        raise ReductionError(f"expected a device of its own for each of one or more towers, got {list(devices)}")
+        raise ReductionError(mismatch("the reduction", "devices", list(devices), "a device of its own for each tower"))
     defined = [tf.TensorShape(shape) for shape in shapes]
     for n, shape in enumerate(defined):
         if not shape.is_fully_defined():
-            raise ReductionError(f"the shape {shape} of gradient {n} is not fully defined: it cannot be measured")
+            raise ReductionError(f"gradient {n} has shape {shape}: expected a fully defined shape to measure")
     several = isinstance(dtypes, Sequence) and not isinstance(dtypes, str)
     names = [tf.as_dtype(dtype).base_dtype.name for dtype in (dtypes if several else [dtypes] * len(defined))]
     if len(names) != len(defined):
-        raise ReductionError(
-            f"got {len(names)} dtypes for {len(defined)} shapes: expected one for each, or one for all"
-        )
+        raise ReductionError(f"got {len(names)} dtypes for {len(defined)} shapes: expected one for each, or for all")
     return Workload(resolved, tuple(tuple(shape.as_list()) for shape in defined), tuple(names))
 
 
 @check_arguments
 @dataclass(frozen=True)
 class MeasuringOptions:
-    """What is measured, and how.
+    """The candidates and the parameters of a measurement.
 
     Attributes:
-        candidates: names for `make_candidate`. Those that cannot serve the towers are left out.
-        steps: how many steps a round has.
-        rounds: how often they are timed; the median counts.
-        timeout_secs: how long the whole process may take, its start included. One that hangs, as NCCL can, is killed.
+        candidates: names for `make_candidate`. Those that do not support the towers are left out.
+        steps: the number of steps per round.
+        rounds: the number of timed rounds; the median counts.
+        timeout_secs: the limit of the whole process, its start included. One that hangs, as NCCL can, is killed.
         session_config: the ``ConfigProto`` of the session that will train, or None.
         worker: the command of the measuring process.
 
@@ -145,8 +140,7 @@ class MeasuringOptions:
 
     def __post_init__(self) -> None:
         for name in ("steps", "rounds", "timeout_secs"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"expected {name} to be positive, got {getattr(self, name)!r}")
+            check_number(self, name, getattr(self, name), low=0, is_low_allowed=False)
 
     @property
     def config_digits(self) -> str:
@@ -158,18 +152,18 @@ class MeasuringOptions:
 @check_arguments
 @dataclass(frozen=True)
 class Measurement:
-    """One candidate's row. With an error, the numbers say nothing.
+    """One candidate's row. With an error, the numbers have no meaning.
 
     Attributes:
         name: the candidate.
-        secs: seconds a step, one number a round.
+        secs: seconds per step, one number per round.
         graph_ops: operations that the reduction added to the graph.
-        build_secs: seconds that adding them took.
+        build_secs: seconds to add them.
         bytes_per_device: bytes that the busiest device sends or receives in one step.
-        hops: copies between devices that have to happen one after the other.
-        error: what went wrong; empty if nothing did.
-        deviation: how far a gradient of the first step that a user's reducer gives is from the right one at most, over
-            the largest right entry. One of tpack's that is wrong at all has an error.
+        hops: dependent copies between devices.
+        error: the error, or empty text.
+        deviation: the largest error of a gradient in the first step of a user's reducer, relative to the right value.
+            A reducer of tpack with a wrong result has an error instead.
     """
 
     name: str
@@ -183,20 +177,20 @@ class Measurement:
 
     @property
     def median_secs(self) -> float:
-        """The median over the rounds; infinite where nothing was measured."""
+        """The median over the rounds; infinite without a measurement."""
         return median(self.secs) if self.secs and not self.error else float("inf")
 
     def as_json(self) -> dict[str, object]:
-        """Return what `from_json` reads."""
+        """Return a dict for JSON."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Measurement":
-        """Return the measurement that was written by `as_json`.
+        """Return the measurement from `as_json`.
 
         Raises:
-            TypeError: The fields are others.
-            ValueError: A field is of another kind.
+            TypeError: The fields differ.
+            ValueError: A field has another type.
         """
         known = dict(fields)
         secs = tuple(float(value) for value in known.pop("secs"))
@@ -204,15 +198,12 @@ class Measurement:
 
 
 def measure_candidate(name: str, workload: Workload, options: MeasuringOptions) -> Measurement:
-    """Measure a candidate in a new process. Nothing that goes wrong there is raised; it is the row's error.
+    """Measure a candidate in a new process and return its row; a failure there becomes the row's error.
 
     Args:
         name: the candidate.
         workload: the towers and their gradients.
-        options: how to measure.
-
-    Returns:
-        The candidate's row.
+        options: the parameters.
     """
     request = {
         "candidate": name,
@@ -234,16 +225,16 @@ def measure_candidate(name: str, workload: Workload, options: MeasuringOptions) 
 
 
 def sorted_rows(rows: Sequence[Measurement]) -> tuple[Measurement, ...]:
-    """Return the rows, the fastest first and those with errors last."""
+    """Return the rows, the fastest first and errors last."""
     return tuple(sorted(rows, key=lambda row: row.median_secs))
 
 
 def format_table(rows: Sequence[Measurement]) -> str:
-    """Return a table of the rows, the fastest first. One with an error has no numbers."""
+    """Return a table of the rows, the fastest first; rows with errors have no numbers."""
     ordered = sorted_rows(rows)
     best = ordered[0].median_secs if ordered else 0.0
-    told = {"off by": any(row.deviation for row in rows), "error": any(row.error for row in rows)}
-    columns = [n for n, header in enumerate(_HEADERS) if told.get(header, True)]
+    is_used = {"off by": any(row.deviation for row in rows), "error": any(row.error for row in rows)}
+    columns = [n for n, header in enumerate(_HEADERS) if is_used.get(header, True)]
     lines = [[_cells(row, best)[n] for n in columns] for row in ordered]
     return tabulate(lines, headers=[_HEADERS[n] for n in columns], floatfmt=".2f")
 

@@ -17,7 +17,7 @@ from tpack.tower.devices import canonical_device
 from tpack.utils.validation import check_arguments
 
 _CHECK_SHAPE = (4099,)
-"""Odd and larger than one block, so that a sum over parts of different sizes is seen."""
+"""Odd and larger than one block, to cover a sum over parts of different sizes."""
 
 DGX1_LINKS = (
     frozenset({1, 2, 3, 4}),
@@ -29,7 +29,7 @@ DGX1_LINKS = (
     frozenset({2, 4, 5, 7}),
     frozenset({3, 4, 5, 6}),
 )
-"""The GPUs that each GPU of a DGX-1 has a direct link to: all of its own four, and its partner in the other four."""
+"""The direct links of each GPU of a DGX-1: to the others of its four, and to its partner in the other four."""
 
 
 @check_arguments
@@ -37,10 +37,10 @@ def choose_the_best(devices: Sequence[str], session_config: tf.ConfigProto | Non
     """Choose by the links between the GPUs of this machine.
 
     Eight GPUs that are linked as in a DGX-1 get the hierarchical reducer, with as many packs as GPUs. Other GPUs get
-    NCCL in one pack, where it is safe: a process of its own has just summed known numbers with it on the same GPUs, in
-    time and correctly. All other devices get what `choose_by_heuristic` says.
+    NCCL in one pack if it is safe: it has just summed known numbers correctly and in time, in a separate process on the
+    same GPUs. All other devices get the choice of `choose_by_heuristic`.
 
-    The function of the same name in `tpack.distribute` makes cross-tower operations for a strategy of the choice.
+    The function of the same name in `tpack.distribute` wraps the choice in cross-tower operations for a strategy.
 
     Args:
         devices: the device of each tower. GPUs become logical CPU devices on a machine without GPUs.
@@ -54,7 +54,7 @@ def choose_the_best(devices: Sequence[str], session_config: tf.ConfigProto | Non
 
     Raises:
         ReductionError: There is no tower, or two share a device.
-        DeviceError: A GPU that the machine, having GPUs, does not have.
+        DeviceError: A GPU is missing on a machine that has GPUs.
 
     Source:
         ``choose_the_best`` of the cross-tower operations in TensorFlow's contrib, which takes NCCL unchecked.
@@ -85,17 +85,17 @@ def _nccl_where_safe(devices: Sequence[str], session_config: tf.ConfigProto | No
 
 
 def visible_links(session_config: tf.ConfigProto | None = None) -> dict[str, frozenset[int]]:
-    """Return, for each device of this process by its canonical name, the numbers of the GPUs that it has a link to.
+    """Return the numbers of the linked GPUs of each device of this process, by its canonical name.
 
-    It starts the GPUs: TensorFlow knows the links only of those that run.
+    This starts the GPUs: TensorFlow knows the links only of running ones.
 
     Args:
-        session_config: a ``ConfigProto`` that decides which devices there are and how much memory they take.
+        session_config: a ``ConfigProto`` that sets the devices and their memory.
     """
-    links = {}
-    for device in list_local_devices(session_config):
-        links[canonical_device(device.name)] = frozenset(link.device_id for link in device.locality.links.link)
-    return links
+    return {
+        canonical_device(device.name): frozenset(link.device_id for link in device.locality.links.link)
+        for device in list_local_devices(session_config)
+    }
 
 
 def has_dgx1_links(links: Sequence[frozenset[int]]) -> bool:
@@ -105,5 +105,5 @@ def has_dgx1_links(links: Sequence[frozenset[int]]) -> bool:
         ``_has_dgx1_like_links`` of the cross-tower operations in TensorFlow's contrib.
     """
     return len(links) == len(DGX1_LINKS) and all(
-        own - {k} == wanted for k, (own, wanted) in enumerate(zip(links, DGX1_LINKS, strict=True))
+        own - {k} == expected for k, (own, expected) in enumerate(zip(links, DGX1_LINKS, strict=True))
     )

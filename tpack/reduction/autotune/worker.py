@@ -1,15 +1,14 @@
-"""The process that measures one candidate, and what is said between it and the one that asks.
+"""The process that measures one candidate.
 
-In a process that has trained already, page faults, pinned memory and threads of the past decide what is fast. So each
-candidate has a fresh process. The request comes as JSON on standard input and the row goes back as the last line of
-standard output. An error inside becomes a part of the row; what kills the process is the asking side's to report.
+In a process that has already trained, earlier page faults, pinned memory and threads distort timings, so each candidate
+has a fresh process. The request is JSON on standard input; the row is the last line of standard output. Errors inside
+become part of the row; the caller reports the death of the process.
 
     python -m tpack.reduction.autotune.worker < request.json
 
-What is timed is a step: known gradients in each tower, reduced, and applied to K replicas. Nothing but the reduction
-differs between two candidates. Applying is a part of it, because where a result lies in the caches, and how early the
-first one is there, is a part of what a reduction is worth. Each sum is compared with the right one before anything is
-timed: a wrong reducer is not a fast one.
+The timed step reduces known gradients in each tower and applies them to K replicas. Only the reduction differs between
+candidates; applying is included because the cache location of a result and the time of the first one matter. Each sum
+is compared with the right one before timing.
 """
 
 import json
@@ -32,11 +31,11 @@ from tpack.tower.devices import check_session_devices, provide_cpu_devices
 from tpack.tower.grads import Gradient, ReduceOp
 
 _WARMUP_STEPS = 2
-# They move data without edges in the graph, one after the other: round a ring, as TensorFlow does between CPUs.
+# They move data without edges in the graph, in sequence: round a ring, as TensorFlow does between CPUs.
 
 
 def answer(request: Mapping[str, Any]) -> Measurement:
-    """Measure what a request asks for; an error that the candidate raises is in the row.
+    """Measure the candidate of a request; an error that it raises is in the row.
 
     Args:
         request: ``candidate``, ``workload`` (see `Workload.as_json`), ``steps``, ``rounds``, and ``session_config``,
@@ -69,22 +68,19 @@ def measure_here(
     rounds: int,
     session_config: tf.ConfigProto | None = None,
 ) -> Measurement:
-    """Build and time the step in this process.
+    """Build and time the step in this process, and return the row.
 
     Args:
-        name: what to call the row.
-        reducer: what to measure.
+        name: the name of the row.
+        reducer: the reducer to measure.
         workload: the towers and their gradients.
-        steps: how many steps a round has.
-        rounds: how often to time them.
-        session_config: a ``ConfigProto``. The number of CPU devices is raised to what the towers need, and how
-            TensorFlow rewrites the graph is left to its ``rewrite_options``; without them it does not.
-
-    Returns:
-        The row, without an error.
+        steps: the number of steps per round.
+        rounds: the number of rounds.
+        session_config: a ``ConfigProto``. The number of CPU devices is raised to the need of the towers. Graph rewrites
+            follow its ``rewrite_options``; without them they are off.
 
     Raises:
-        ReductionError: The reducer cannot serve these gradients, or returned a wrong result.
+        ReductionError: The reducer does not support these gradients, or returned a wrong result.
         DeviceError: The session lacks a tower's device.
     """
     op = ReduceOp.SUM if workload.has_integers else ReduceOp.MEAN
@@ -109,7 +105,7 @@ def measure_here(
 
 
 def _gradients(workload: Workload) -> list[list[tf.Tensor]]:
-    """Return K x N gradients, each read from a variable, since TensorFlow computes in advance what it can."""
+    """Return K x N gradients, each read from a variable to prevent constant folding."""
     towers = []
     for k, device in enumerate(workload.devices):
         with tf.device(device):
@@ -123,7 +119,7 @@ def _gradients(workload: Workload) -> list[list[tf.Tensor]]:
 
 
 def _apply(reduced: list[list[Gradient]], workload: Workload) -> tuple[list[list[tf.Variable]], tf.Operation]:
-    """Return K x N replicas, and the op that takes a step of gradient descent of rate 1 in each."""
+    """Return K x N replicas, and the op for a step of gradient descent with rate 1 in each."""
     replicas, updates = [], []
     for tower, device in zip(reduced, workload.devices, strict=True):
         with tf.device(device):
@@ -136,7 +132,7 @@ def _apply(reduced: list[list[Gradient]], workload: Workload) -> tuple[list[list
 def _traffic(
     grads: list[list[tf.Tensor]], reduced: list[list[Gradient]], added: list[tf.Operation]
 ) -> tuple[float, int]:
-    """Return the bytes that the busiest device moves, and how many transfers follow each other."""
+    """Return the bytes that the busiest device moves, and the number of dependent transfers."""
     counted = count_traffic(grads, reduced)
     size_bytes, hops = float(counted.bytes_moved), counted.chain_length
     num_towers = len(grads)
@@ -153,19 +149,19 @@ def _variable(shape: Sequence[int], dtype: DTypeLike, value: int) -> tf.Variable
 
 
 def _value(k: int, n: int) -> int:
-    """Return what gradient n of tower k is filled with: small, so that sums and means are exact in every dtype."""
+    """Return the value of gradient n of tower k: small, so that sums and means are exact in every dtype."""
     return k + 1 + n % 3
 
 
 def _deviation_of(session: tf.Session, replicas: list[list[tf.Variable]], op: ReduceOp) -> float:
-    """Return how far the entries of replicas are from the right ones at most, relative to these; 0 if all are right."""
+    """Return the largest relative error of the entries of replicas; 0 if all are right."""
     num_towers, largest = len(replicas), 0.0
     for tower in replicas:
         for n, value in enumerate(session.run(tower)):
-            wanted = -sum(_value(j, n) for j in range(num_towers)) / op.divisor(num_towers)
-            # In the type of the gradients, in which the right value may not be a number that there is.
-            if value.size and not (value == wanted).all():
-                largest = max(largest, float(np.max(np.abs(value.astype(np.float64) / wanted - 1))))
+            expected = -sum(_value(j, n) for j in range(num_towers)) / op.divisor(num_towers)
+            # In the dtype of the gradients, which may not represent the right value.
+            if value.size and not (value == expected).all():
+                largest = max(largest, float(np.max(np.abs(value.astype(np.float64) / expected - 1))))
     return largest
 
 
@@ -187,8 +183,8 @@ def _config(session_config: tf.ConfigProto | None, graph: tf.Graph) -> tf.Config
     if session_config is not None:
         config.CopyFrom(session_config)
     if not config.graph_options.HasField("rewrite_options"):
-        # As the sessions that train: they ask for the rewrites that pay, and there are none for copies and sums.
-        # One of TensorFlow's default takes sums apart where it finds memory short, and they cost a third more.
+        # Training sessions enable the rewrites that pay, and none does for copies and sums. One of TensorFlow's
+        # defaults splits sums where memory seems short, at a third more time.
         config.graph_options.rewrite_options.disable_meta_optimizer = True
     provide_cpu_devices(config, graph)
     return config

@@ -1,11 +1,11 @@
 """Reduce gradients in buckets while the backward pass still runs.
 
-A bucket holds whole gradients that become ready one after the other, and depends on nothing else: as soon as its last
-member is ready it is joined, reduced and taken apart, and the time of that hides behind the rest of the backward pass.
-Small buckets start early and cost the fixed time of a reduction more often; large ones start late.
+A bucket holds whole gradients that become ready one after the other. Once its last member is ready it is joined,
+reduced and split, overlapping with the rest of the backward pass. Small buckets start early but pay the fixed cost of a
+reduction more often; large ones start late.
 
-In which order gradients become ready nobody knows before the graph runs, but there is a good guess: the backward pass
-visits layers in the reverse order of their creation.
+The order in which gradients become ready is unknown before the run. The default guess: the backward pass visits layers
+in the reverse order of their creation.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,20 +21,20 @@ ReadyOrder = Callable[[Sequence[Gradient]], Sequence[int]]
 
 
 def last_created_first(grads: Sequence[Gradient]) -> list[int]:
-    """Return the reverse of the list's order, which is the order in which variables were created."""
+    """Return the reverse of the list's order, in which variables were created."""
     return list(range(len(grads)))[::-1]
 
 
 @check_arguments
 class BucketPacker(TensorPacker):
-    """Pack gradients of one dtype into vectors of up to ``bucket_bytes``, in the order in which they become ready.
+    """A packer of gradients of one dtype into vectors of up to ``bucket_bytes``, in the order of their readiness.
 
-    A gradient is never cut: one that is larger than a bucket, or of unknown size, is a bucket of its own. The packs are
-    in reverse order, the first to become ready last, because that is where reducers begin.
+    Gradients are never cut: one larger than a bucket, or of unknown size, is its own bucket. The packs are in reverse
+    order, the first to become ready last, because reducers begin there.
 
     Args:
         bucket_bytes: the size of a full bucket, in bytes.
-        ready_order: tells the order of the gradients from those of the first tower.
+        ready_order: returns the order of the gradients, given those of the first tower.
 
     Raises:
         ConfigError: ``bucket_bytes`` is less than 1.
@@ -47,16 +47,12 @@ class BucketPacker(TensorPacker):
         self._ready_order = ready_order
 
     def group(self, columns: Sequence[Column]) -> Groups:
-        """Return the buckets.
-
-        Raises:
-            ReductionError: The ``ready_order`` does not hold each column once.
-        """
+        """Return the buckets; refuse a ``ready_order`` that does not hold each column once."""
         order = list(self._ready_order([column[0] for column in columns]))
         if sorted(order) != list(range(len(columns))):
-            raise ReductionError(f"expected an order of {len(columns)} gradients, each once, got {order}")
+            raise ReductionError(f"ready_order returned {order}: expected {len(columns)} gradients, each once")
         buckets: list[list[int]] = []
-        # One bucket of each dtype is open, so that gradients of other dtypes in between do not end it.
+        # One bucket per dtype is open, so that gradients of other dtypes in between do not end it.
         opened: dict[str, list[int]] = {}
         for n in order:
             dtype = columns[n][0].dtype.base_dtype.name
@@ -72,16 +68,15 @@ class BucketPacker(TensorPacker):
 
 @check_arguments
 class BucketReducer(TensorPackingReducer):
-    """Reduce each bucket of dense gradients on its own, as soon as it is full.
+    """A wrapper that reduces each bucket of dense gradients on its own, as soon as it is full.
 
-    That holds with an inner reducer that treats each tensor by itself, which all algorithms do. One that launches its
-    operations in a fixed order (collective operations, NCCL) takes the buckets in the order in which they become
-    ready. An inner reducer that packs undoes it.
+    All algorithms reduce each tensor by itself. Those that launch operations in a fixed order (collective operations,
+    NCCL) take the buckets in the order in which they become ready. An inner reducer that packs defeats the overlap.
 
     Args:
-        inner: what reduces the buckets.
+        inner: reduces the buckets.
         bucket_bytes: the size of a full bucket, in bytes.
-        ready_order: tells the order in which gradients become ready, by default the reverse of the list's.
+        ready_order: returns the order in which gradients become ready, by default the reverse of the list's.
 
     Raises:
         ConfigError: ``bucket_bytes`` is less than 1.
@@ -92,7 +87,7 @@ class BucketReducer(TensorPackingReducer):
             reducer = BucketReducer(RoundRobinReducer(), 4 * 2**20)
 
     Source:
-        The seed's ``cross_tower_ops`` names it as work to do; PyTorch's ``DistributedDataParallel`` works like this.
+        A to-do of the seed's ``cross_tower_ops``; PyTorch's ``DistributedDataParallel`` works like this.
     """
 
     def __init__(self, inner: Reducer, bucket_bytes: int, *, ready_order: ReadyOrder = last_created_first) -> None:

@@ -1,7 +1,7 @@
 """Reduce small tensors with one algorithm and large ones with another.
 
-Small tensors cost by the number of messages, large ones by the bytes, and the algorithms that are best for either are
-different. The tensors are taken apart by size and put back where they were: the result is in the order of the input.
+Small tensors cost by the number of messages, large ones by the bytes, so different algorithms are best. The result is
+in the order of the input.
 """
 
 import math
@@ -17,13 +17,13 @@ from tpack.utils.validation import check_arguments
 
 @check_arguments
 class SplitBySizeReducer(Reducer):
-    """Reduce each tensor with the first reducer whose byte limit it does not exceed.
+    """A reducer that passes each tensor to the first of several reducers whose byte limit it does not exceed.
 
-    Sparse gradients, whose size is known only when they are there, go to the last reducer.
+    Sparse gradients, whose size is known only at run time, go to the last reducer.
 
     Args:
-        reducers: pairs of a reducer and the size in bytes of the largest tensor for it; the limits rise, and the last
-            is -1, which is none.
+        reducers: pairs of a reducer and the size in bytes of its largest tensor; the limits rise, and the last is -1,
+            for no limit.
 
     Raises:
         ConfigError: There is no pair, or the limits do not rise to a last one of -1.
@@ -39,7 +39,7 @@ class SplitBySizeReducer(Reducer):
         self._reducers = list(reducers)
 
     def check(self, columns: Sequence[Column]) -> None:
-        """Refuse columns whose size is not known, or that their reducer refuses."""
+        """Refuse columns of unknown size, and those that their reducer refuses."""
         for reducer, positions in self._positions(columns):
             reducer.check([columns[n] for n in positions])
 
@@ -53,12 +53,11 @@ class SplitBySizeReducer(Reducer):
         return [reduced[n] for n in range(len(columns))]
 
     def reduce_sparse(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
-        """Let the last reducer do it."""
-        last, _ = self._reducers[-1]
-        return last.reduce_sparse(columns, op)
+        """Reduce with the last reducer."""
+        return self._reducers[-1][0].reduce_sparse(columns, op)
 
     def _positions(self, columns: Sequence[Column]) -> list[tuple[Reducer, list[int]]]:
-        """Return each reducer that has columns with their positions, in their order."""
+        """Return the reducers that have columns, each with the positions of its columns."""
         limits = [limit for _, limit in self._reducers]
         positions: list[list[int]] = [[] for _ in limits]
         for n, column in enumerate(columns):
@@ -72,8 +71,6 @@ def _entry_for(column: Column, limits: Sequence[int]) -> int:
         return 0
     size_bytes = static_bytes(column)
     if size_bytes == math.inf:
-        raise ReductionError(
-            "to choose a reducer by size, shapes must be known; the gradient "
-            f"{column[0].name} has shape {common_shape(column)}"
-        )
+        shape = common_shape(column)
+        raise ReductionError(f"SplitBySizeReducer got {column[0].name} of shape {shape}: expected a known shape")
     return next(i for i, limit in enumerate(limits) if limit == NO_LIMIT or size_bytes <= limit)

@@ -1,12 +1,11 @@
-"""Send gradients in a 16-bit type and add them in float32.
+"""Send gradients in a 16-bit dtype and add them in float32.
 
-Half the bytes cross between the devices. Each tower rounds its own gradient before anything leaves its device, the
-copies are 16 bits wide, and whatever is added in one place is widened there first: that is how `sum_tensors` adds these
-types. The total is rounded once more, because it travels too, and is widened at its destination.
+Half the bytes cross between devices. Each tower rounds its gradient on its own device, copies are 16 bits wide, and
+sums are computed in float32 (`sum_tensors`). The total is rounded once more to travel, and widened at its destination.
 
-What is possible depends on the inner reducer. Where all K gradients meet in one place (one device, round robin,
-shuffle), nothing else is rounded in a sum. Algorithms that send partial sums (hierarchical, ring, halving-doubling)
-round each of those, as it crosses a wire. Collective operations and NCCL add in the 16-bit type itself.
+The rounding depends on the inner reducer. Where all K gradients are added in one place (one device, round robin,
+shuffle), a sum has no further rounding. Algorithms that send partial sums (hierarchical, ring, halving-doubling) round
+each of them. Collective operations and NCCL add in the 16-bit dtype itself.
 """
 
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from tpack.errors import ConfigError
 from tpack.reduction.base import Reducer, ReducerWrapper
 from tpack.reduction.sums import on_device_of
 from tpack.tower.grads import Column, Gradient, ReduceOp, gradient_values, map_gradient_values
-from tpack.utils.validation import check_arguments
+from tpack.utils.validation import check_arguments, mismatch
 
 _WIRE_DTYPES = ("float16", "bfloat16")
 _CAST_DTYPES = ("float32", "float64")
@@ -25,20 +24,20 @@ _CAST_DTYPES = ("float32", "float64")
 
 @check_arguments
 class WireDtypeReducer(ReducerWrapper):
-    """Round float32 and float64 gradients to 16 bits, reduce them, and widen the results; others stay as they are.
+    """A wrapper that rounds float32 and float64 gradients to 16 bits and widens the results; others stay unchanged.
 
     Let u be 2**-11 for float16 and 2**-8 for bfloat16, and S the sum over the towers of the absolute values, divided by
-    K for a mean. An element of a dense result is wrong by at most
+    K for a mean. The error of an element of a dense result is at most
 
     - (2u + u**2 + K * 2**-23) * S with `OneDeviceReducer` and `RoundRobinReducer`,
     - ((1 + u)**(K + 1) - 1 + K * 2**-23) * S with any other algorithm.
 
-    In float16, numbers below 2**-14 are 2**-24 apart whatever they are: add 2**-25 for each rounding there, of which
-    there are at most 2K. And numbers, or sums, from 65520 on are infinite. Scale the loss, or take bfloat16, which has
-    the range of float32. An element of a sparse result is rounded once, and once more by a mean.
+    In float16, numbers below 2**-14 are 2**-24 apart: add 2**-25 for each of at most 2K roundings there. Numbers or
+    sums from 65520 on become infinite: scale the loss, or take bfloat16, which has the range of float32. An element of
+    a sparse result is rounded once, and once more by a mean.
 
     Args:
-        inner: what reduces the rounded gradients.
+        inner: reduces the rounded gradients.
         wire_dtype: float16 or bfloat16, a dtype or its name.
 
     Raises:
@@ -51,12 +50,12 @@ class WireDtypeReducer(ReducerWrapper):
     def __init__(self, inner: Reducer, wire_dtype: str | tf.DType) -> None:
         name = wire_dtype if isinstance(wire_dtype, str) else getattr(wire_dtype, "name", None)
         if name not in _WIRE_DTYPES:
-            raise ConfigError(f"expected {' or '.join(_WIRE_DTYPES)} as the wire_dtype, got {wire_dtype!r}")
+            raise ConfigError(mismatch(self, "wire_dtype", name or wire_dtype, " or ".join(_WIRE_DTYPES)))
         super().__init__(inner, f"{name}_wire")
         self._wire_dtype = tf.as_dtype(name)
 
     def check(self, columns: Sequence[Column]) -> None:
-        """Let ``inner`` check the gradients in the dtype that they will have on the wire."""
+        """Pass the check on to ``inner``, with the dtype of the wire."""
         sent = [[_WithDtype(member, self._wire_dtype) if _is_cast(member) else member for member in c] for c in columns]
         self.inner.check(sent)
 
@@ -73,7 +72,7 @@ class WireDtypeReducer(ReducerWrapper):
 
 
 class _WithDtype:
-    """A gradient as a check may look at it, with the dtype that it will have on the wire: nothing is cast for that."""
+    """A stand-in for a gradient in a check, with the dtype of the wire; nothing is cast."""
 
     def __init__(self, gradient: Gradient, dtype: tf.DType) -> None:
         self._gradient = gradient

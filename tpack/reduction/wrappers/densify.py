@@ -1,7 +1,7 @@
 """Make sparse gradients dense where that is smaller.
 
-A reduced sparse gradient holds the rows of all towers. When these are more bytes than the table itself, as for a small
-table or a large batch, a dense gradient is cheaper to move and to apply, and any algorithm can reduce it.
+A reduced sparse gradient holds the rows of all towers. If these take more bytes than the table, as for a small table or
+a large batch, a dense gradient is cheaper to move and to apply, and any algorithm can reduce it.
 """
 
 from collections.abc import Sequence
@@ -16,18 +16,18 @@ from tpack.utils.validation import check_arguments
 
 @check_arguments
 class DensifyReducer(ReducerWrapper):
-    """Turn ``IndexedSlices`` into dense tensors where the K slices together are larger than the tensor.
+    """A wrapper that makes ``IndexedSlices`` dense where the K slices together are larger than the tensor.
 
-    It is decided by static shapes: a gradient whose ``dense_shape`` or number of rows is not known before the run stays
-    sparse. Slices and tensor are compared by their bytes, indices included. What becomes dense is made so in each
-    tower, with duplicate indices added, and is reduced by the inner reducer together with the dense gradients. Inside
-    another wrapper the two are reduced apart: let this one be the outermost.
+    Static shapes decide: a gradient with an unknown ``dense_shape`` or number of rows stays sparse. Sizes are compared
+    in bytes, indices included. Each tower makes its own gradient dense, with duplicate indices added; the inner reducer
+    gets it together with the dense gradients. Inside another wrapper the two are reduced apart, so make this the
+    outermost.
 
     On a GPU, TensorFlow adds duplicate indices in no fixed order (tensorflow/tensorflow#39751), unless
     ``tf.config.experimental`` has made operations deterministic.
 
     Args:
-        inner: what reduces the gradients.
+        inner: reduces the gradients.
     """
 
     def __init__(self, inner: Reducer) -> None:
@@ -37,7 +37,7 @@ class DensifyReducer(ReducerWrapper):
         """Reduce columns as `Reducer.reduce_columns` does; results of sparse ones may be dense."""
         becomes_dense = [is_sparse(column[0]) and _slices_are_larger(column) for column in columns]
         pairs = list(zip(columns, becomes_dense, strict=True))
-        # Slices tell their dtype, shape and device as tensors do, so limits can be checked before any of them is dense.
+        # Slices have a dtype, shape and device like tensors, so limits can be checked before any of them is dense.
         dense = [column for column, becomes in pairs if becomes or not is_sparse(column[0])]
         if dense:
             self.check(dense)
@@ -46,7 +46,7 @@ class DensifyReducer(ReducerWrapper):
             return self.inner.reduce_columns(prepared, op)
 
     def reduce_sparse(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
-        """Reduce sparse columns on behalf of another wrapper; results may be dense."""
+        """Reduce sparse columns for another wrapper; results may be dense."""
         return self.reduce_columns(columns, op)
 
 
@@ -62,7 +62,7 @@ def _slices_are_larger(column: Column) -> bool:
 
 
 def _as_dense(column: Column) -> Column:
-    """Add the rows of each tower's slices into a tensor, where they are."""
+    """Add the rows of each tower's slices into a tensor, on their device."""
     shape = common_shape(column)
     dense = []
     for slices in column:

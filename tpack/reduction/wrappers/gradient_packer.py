@@ -1,7 +1,7 @@
-"""Concatenate the gradients of one tower into a few large tensors, and take them apart again.
+"""Concatenate the gradients of one tower into a few large tensors, and split them again.
 
-Each reduced tensor costs a fixed time, so a few large ones are cheaper than many small ones where that time counts. The
-price is that nothing is reduced before the last gradient is ready, and two more passes over the memory.
+Each reduced tensor has a fixed cost, so a few large ones are cheaper than many small ones where that cost dominates.
+In return nothing is reduced before the last gradient is ready, and there are two more passes over the memory.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,12 +18,12 @@ from tpack.utils import logger
 from tpack.utils.validation import check_arguments, check_count
 
 _MIN_SIZE = 1024
-"""Elements below which a pack is not worth the copying."""
+"""The fewest elements that make a pack worth copying."""
 
 
 @check_arguments
 class GradientPacker:
-    """Pack a fixed list of gradients into ``num_split`` tensors of nearly one size.
+    """A packer of a fixed list of gradients into ``num_split`` tensors of nearly one size.
 
     Args:
         num_split: the number of packs.
@@ -49,20 +49,20 @@ class GradientPacker:
         self._shapes: list[tf.TensorShape] = []
 
     def compute_strategy(self, grads: Sequence[tf.Tensor]) -> bool:
-        """Decide how to pack gradients like these; once for each packer.
+        """Decide how to pack gradients like these; once per packer.
 
         Args:
-            grads: the dense gradients of one tower, or of any other with the same shapes.
+            grads: the dense gradients of one tower, or others of the same shapes.
 
         Returns:
-            Whether they can be packed. If not, one log line says why: a shape is not fully defined, there are fewer
-            than 1024 elements for each pack, or there are several dtypes.
+            Whether they can be packed. If not, a log line gives the reason: a shape is not fully defined, there are
+            fewer than 1024 elements per pack, or there are several dtypes.
 
         Raises:
             ReductionError: The packer has a strategy already.
         """
         if self._shapes:
-            raise ReductionError("this GradientPacker has a strategy already: make one for each list of gradients")
+            raise ReductionError("this GradientPacker has a strategy already; use one per list of gradients")
         obstacle = self._find_obstacle(grads)
         if obstacle is not None:
             logger.info(f"Gradients are reduced without packing: {obstacle}.")
@@ -76,44 +76,38 @@ class GradientPacker:
         """Concatenate gradients and split them into packs, on the current device.
 
         Args:
-            grads: gradients in the order in which `compute_strategy` saw them.
-
-        Returns:
-            The packs.
+            grads: gradients in the order of `compute_strategy`.
 
         Shapes:
-            N tensors of the shapes that the strategy was computed for, to ``num_split`` vectors.
+            N tensors of the shapes of the strategy, to ``num_split`` vectors.
 
         Raises:
             ReductionError: There is no strategy, or the gradients have other shapes.
         """
         self._check_strategy()
         if len(grads) != len(self._shapes):
-            raise ReductionError(f"expected {len(self._shapes)} gradients to pack, got {len(grads)}")
+            raise ReductionError(f"GradientPacker got {len(grads)} gradients: expected {len(self._shapes)}")
         for grad, shape in zip(grads, self._shapes, strict=True):
             if not grad.shape.is_compatible_with(shape):
-                raise ReductionError(f"the gradient {grad.name} to pack has shape {grad.shape}: expected {shape}")
+                raise ReductionError(f"GradientPacker got {grad.name} of shape {grad.shape}: expected {shape}")
         with tf.name_scope("pack"):
             return cut(concat_flat(grads), self._num_split)
 
     def unpack(self, grad_packs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Take packs apart into gradients, on the current device.
+        """Split packs into gradients, on the current device.
 
         Args:
             grad_packs: the packs, in the order of `pack`.
 
-        Returns:
-            The gradients.
-
         Shapes:
-            ``num_split`` vectors to N tensors of the shapes that the strategy was computed for.
+            ``num_split`` vectors to N tensors of the shapes of the strategy.
 
         Raises:
-            ReductionError: There is no strategy, or the number of packs is another.
+            ReductionError: There is no strategy, or a different number of packs.
         """
         self._check_strategy()
         if len(grad_packs) != self._num_split:
-            raise ReductionError(f"expected {self._num_split} packs to unpack, got {len(grad_packs)}")
+            raise ReductionError(f"GradientPacker got {len(grad_packs)} packs: expected {self._num_split}")
         with tf.name_scope("unpack"):
             flat = tf.split(tf.concat(list(grad_packs), axis=0), self._sizes)
             return [tf.reshape(piece, shape) for piece, shape in zip(flat, self._shapes, strict=True)]
@@ -122,11 +116,8 @@ class GradientPacker:
         """Pack the gradients of every tower on its device.
 
         Args:
-            all_grads: one list of gradients for each tower.
+            all_grads: one list of gradients per tower.
             devices: the device of each tower.
-
-        Returns:
-            One list of packs for each tower.
 
         Shapes:
             K x N tensors to K x ``num_split`` vectors.
@@ -140,11 +131,8 @@ class GradientPacker:
         """Unpack the packs of every tower on its device.
 
         Args:
-            all_packed: one list of packs for each tower.
+            all_packed: one list of packs per tower.
             devices: the device of each tower.
-
-        Returns:
-            One list of gradients for each tower.
 
         Shapes:
             K x ``num_split`` vectors to K x N tensors.
@@ -165,7 +153,9 @@ class GradientPacker:
         devices: Sequence[str],
     ) -> list[list[tf.Tensor]]:
         if len(towers) != len(devices):
-            raise ReductionError(f"expected a device for each of {len(towers)} towers, got {len(devices)} devices")
+            raise ReductionError(
+                f"GradientPacker got {len(devices)} devices for {len(towers)} towers: expected as many"
+            )
         results = []
         for tower, device in zip(towers, devices, strict=True):
             with on_device(device):
@@ -174,7 +164,7 @@ class GradientPacker:
 
     def _check_strategy(self) -> None:
         if not self._shapes:
-            raise ReductionError("this GradientPacker has no strategy: compute_strategy must return True first")
+            raise ReductionError("this GradientPacker has no strategy; call compute_strategy, which must return True")
 
     def _find_obstacle(self, grads: Sequence[tf.Tensor]) -> str | None:
         for grad in grads:
@@ -191,14 +181,14 @@ class GradientPacker:
 
 @check_arguments
 class GradientPackingReducer(ReducerWrapper):
-    """Pack the dense gradients of each tower on its device, reduce the packs, and unpack the results.
+    """A wrapper that packs the dense gradients of each tower on its device and unpacks the results.
 
-    Where packing cannot be done or does not pay (see `GradientPacker.compute_strategy`), one log line says why, and the
-    inner reducer works on the gradients themselves. Sparse gradients are never packed.
+    Where packing is impossible or does not pay (see `GradientPacker.compute_strategy`), a log line gives the reason and
+    the inner reducer gets the gradients themselves. Sparse gradients are never packed.
 
     Args:
-        inner: what reduces the packs.
-        num_packs: into how many tensors the gradients of one tower go.
+        inner: reduces the packs.
+        num_packs: the number of packs per tower.
 
     Source:
         tensorpack's replicated training, which packs for some of its modes.
@@ -222,11 +212,9 @@ class GradientPackingReducer(ReducerWrapper):
         for tower, reduced in zip(towers, transposed(self.inner.reduce_columns(transposed(packs), op)), strict=True):
             with on_device_of(tower[0]):
                 grads = packer.unpack(reduced)
-            unpacked.append([_moved(grad, original) for grad, original in zip(grads, tower, strict=True)])
+            # A gradient need not be on the device of the tower's first.
+            for n, original in enumerate(tower):
+                with on_device_of(original):
+                    grads[n] = tf.identity(grads[n])
+            unpacked.append(grads)
         return [*transposed(unpacked)]
-
-
-def _moved(grad: tf.Tensor, original: tf.Tensor) -> tf.Tensor:
-    """Copy one result to the device of the gradient it replaces, which need not be that of the tower's first."""
-    with on_device_of(original):
-        return tf.identity(grad)

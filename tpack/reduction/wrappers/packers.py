@@ -1,12 +1,12 @@
-"""Make few vectors of many gradients in every tower, reduce those, and make gradients of them again.
+"""Pack many gradients of a tower into few vectors, reduce those, and unpack them.
 
-A packer says which gradients form a group. The members of a group have one dtype and lie one after the other in one
-vector, on the device of the first member. A group of one is left as it is, because copying it gains nothing. There are
-three packers: all gradients of a tower in packs of one size (`ConcatAndSplitPacker`), runs of small ones
-(`AggregateSmallTensorPacker`), and those that become ready together (`BucketPacker`).
+A packer groups gradients. The members of a group have one dtype and are concatenated on the device of the first; a
+group of one is left as it is. There are three packers: all gradients of a tower in packs of one size
+(`ConcatAndSplitPacker`), runs of small ones (`AggregateSmallTensorPacker`), and those that become ready together
+(`BucketPacker`).
 
-For each packer there is a reducer. The inner reducer is called once, with the packs of all groups, so that one that
-launches its operations in a fixed order still sees all of them.
+Each packer has a reducer. It calls the inner reducer once, with the packs of all groups, so that algorithms with a
+fixed launch order see all of them.
 """
 
 import abc
@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError, ReductionError
+from tpack.errors import ReductionError
 from tpack.reduction.base import Reducer, ReducerWrapper
 from tpack.reduction.chunking import concat_flat, cut, split_flat
 from tpack.reduction.gradients import check_columns, transposed
@@ -29,10 +29,10 @@ Groups: TypeAlias = Sequence[Sequence[int]]
 
 
 class TensorPacker(abc.ABC):
-    """Pack the (gradient, variable) lists of K towers, and unpack what a reduction made of the packs.
+    """A packer of the (gradient, variable) lists of K towers.
 
-    A packer remembers what `pack` packed last; the other methods only use its settings. A subclass defines `group`; it
-    overrides `_pack_group`, `_unpack_group` and `_packs_per_group` if a group becomes several packs.
+    `unpack` is for the last lists that `pack` packed; the other methods use only the settings. A subclass defines
+    `group`; it overrides `_pack_group`, `_unpack_group` and `_packs_per_group` if a group becomes several packs.
     """
 
     _packs_per_group = 1
@@ -48,7 +48,7 @@ class TensorPacker(abc.ABC):
             grouped_grads_and_vars: for each tower a list of (gradient, variable).
 
         Returns:
-            For each tower a list of (pack, None); what was left as it is comes with its variable.
+            For each tower a list of (pack, None); a gradient left as it is keeps its variable.
 
         Shapes:
             grouped_grads_and_vars: K x N x 2; returned: K x number of packs x 2.
@@ -72,24 +72,25 @@ class TensorPacker(abc.ABC):
         ]
 
     def unpack(self, summed_device_grad_packs: Sequence[GradsAndVars]) -> list[GradsAndVars]:
-        """Take reduced packs apart into gradients, each on the device of the gradient that it replaces.
+        """Split reduced packs into gradients, each on the device of the gradient that it replaces.
 
         Args:
             summed_device_grad_packs: for each tower the list of (pack, anything) in the order of `pack`.
 
         Returns:
-            For each tower a list of (gradient, variable), in the order and with the variables that `pack` was given.
+            For each tower a list of (gradient, variable), in the order and with the variables of `pack`.
 
         Shapes:
             summed_device_grad_packs: K x number of packs x 2; returned: K x N x 2.
 
         Raises:
-            ReductionError: The number of towers or of packs is not the one that `pack` returned.
+            ReductionError: The number of towers or of packs differs from the result of `pack`.
         """
-        wanted = [len(self._groups) * self._packs_per_group] * len(self._towers)
+        expected = [len(self._groups) * self._packs_per_group] * len(self._towers)
         got = [len(packs) for packs in summed_device_grad_packs]
-        if not wanted or got != wanted:
-            raise ReductionError(f"expected the packs that pack() made, {wanted} in each tower, got {got}")
+        if not expected or got != expected:
+            needed = f"{expected}, as pack() returned" if expected else "a call of pack() first"
+            raise ReductionError(f"unpack got {got} packs by tower: expected {needed}")
         packs = [[pack for pack, _ in tower] for tower in summed_device_grad_packs]
         unpacked = self.unpack_towers(packs, [[grad for grad, _ in tower] for tower in self._towers], self._groups)
         return [
@@ -102,28 +103,27 @@ class TensorPacker(abc.ABC):
         """Return groups of columns of one dtype each."""
 
     def pack_towers(self, towers: Sequence[Sequence[tf.Tensor]], groups: Groups) -> list[list[tf.Tensor]]:
-        """Return the packs of each tower, K lists in the order of the groups."""
+        """Return the packs of each tower in the order of the groups."""
         with tf.name_scope("pack"):
             return [[pack for group in groups for pack in self._pack_group([t[n] for n in group])] for t in towers]
 
     def unpack_towers(
         self, packs: Sequence[Sequence[tf.Tensor]], towers: Sequence[Sequence[tf.Tensor]], groups: Groups
     ) -> list[list[tf.Tensor]]:
-        """Return the gradients of each tower, where and as ``towers`` has what was packed."""
+        """Return the gradients of each tower, with the devices and shapes of ``towers``, which was packed."""
+        unpacked = [list(tower) for tower in towers]
         with tf.name_scope("unpack"):
-            return [self._unpack_tower(own, tower, groups) for own, tower in zip(packs, towers, strict=True)]
-
-    def _unpack_tower(self, packs: Sequence[tf.Tensor], tower: Sequence[tf.Tensor], groups: Groups) -> list[tf.Tensor]:
-        unpacked = list(tower)
-        for g, group in enumerate(groups):
-            begin = g * self._packs_per_group
-            grads = self._unpack_group(packs[begin : begin + self._packs_per_group], [tower[n] for n in group])
-            for n, grad in zip(group, grads, strict=True):
-                unpacked[n] = grad
+            for own, grads in zip(packs, unpacked, strict=True):
+                remaining = iter(own)
+                for group in groups:
+                    packs_of_group = [next(remaining) for _ in range(self._packs_per_group)]
+                    originals = [grads[n] for n in group]
+                    for n, grad in zip(group, self._unpack_group(packs_of_group, originals), strict=True):
+                        grads[n] = grad
         return unpacked
 
     def _pack_group(self, grads: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Make one tower's gradients of one group to ``_packs_per_group`` tensors."""
+        """Return one tower's gradients of one group as ``_packs_per_group`` tensors."""
         if len(grads) == 1:
             return list(grads)
         with on_device_of(grads[0]):
@@ -138,12 +138,12 @@ class TensorPacker(abc.ABC):
 
 
 class TensorPackingReducer(ReducerWrapper):
-    """Pack the dense gradients of each tower, reduce the packs, and unpack the results; leave sparse ones to ``inner``.
+    """A wrapper that packs the dense gradients of each tower and unpacks the results; ``inner`` gets sparse ones.
 
     Args:
-        inner: what reduces the packs.
+        inner: reduces the packs.
         kind: what the packer does, for the name.
-        packer: packs.
+        packer: the packer.
     """
 
     def __init__(self, inner: Reducer, kind: str, packer: TensorPacker) -> None:
@@ -160,14 +160,14 @@ class TensorPackingReducer(ReducerWrapper):
 
 @check_arguments
 class ConcatAndSplitPacker(TensorPacker):
-    """Concatenate all gradients of a tower and cut the result into packs of one size, wherever variables end.
+    """A packer that concatenates all gradients of a tower and cuts the result into packs of one size.
 
-    What `GradientPacker` does under conditions, this does always: for unknown static shapes, for several dtypes (each
-    in packs of its own), and for more packs than elements, of which the last are empty. The cost is the same: nothing
-    is reduced before the last gradient is ready, and two more passes over the memory.
+    Unlike `GradientPacker`, it has no conditions: it packs unknown static shapes, several dtypes (each in its own
+    packs), and fewer elements than packs, of which the last are empty. The cost is the same: nothing is reduced before
+    the last gradient is ready, and two more passes over the memory.
 
     Args:
-        num_packs: the number of packs for each dtype; their sizes differ by one at most.
+        num_packs: the number of packs per dtype; their sizes differ by one at most.
 
     Raises:
         ConfigError: ``num_packs`` is less than 1.
@@ -206,11 +206,11 @@ class ConcatAndSplitPacker(TensorPacker):
 
 @check_arguments
 class ConcatAndSplitPackingReducer(TensorPackingReducer):
-    """Reduce the packs that `ConcatAndSplitPacker` makes of the dense gradients.
+    """A wrapper that packs the dense gradients by `ConcatAndSplitPacker`.
 
     Args:
-        inner: what reduces the packs.
-        num_packs: the number of packs for each dtype.
+        inner: reduces the packs.
+        num_packs: the number of packs per dtype.
 
     Raises:
         ConfigError: ``num_packs`` is less than 1.
@@ -225,16 +225,15 @@ class ConcatAndSplitPackingReducer(TensorPackingReducer):
 
 @check_arguments
 class AggregateSmallTensorPacker(TensorPacker):
-    """Pack each run of consecutive small gradients of one dtype into one vector, in the place of the run.
+    """A packer of each run of consecutive small gradients of one dtype into one vector, in the place of the run.
 
-    Most gradients of a network are small (biases, normalization), and each costs the fixed time of a reduction. Joining
-    them saves that time and copies next to nothing. As a run holds neighbours, which become ready at about the same
-    time, reduction still starts before the backward pass ends. Gradients of unknown size are left alone, as large ones
-    are.
+    Most gradients of a network are small (biases, normalization), and each has the fixed cost of a reduction. Joining
+    them saves that and copies little. The neighbours in a run become ready at about the same time, so reduction still
+    starts before the backward pass ends. Large gradients and those of unknown size are not packed.
 
     Args:
-        agg_small_grads_max_bytes: the largest size of a gradient that is packed, in bytes.
-        agg_small_grads_max_group: how many gradients go into one vector at most.
+        agg_small_grads_max_bytes: the largest size of a packed gradient, in bytes.
+        agg_small_grads_max_group: the most gradients in one vector.
 
     Raises:
         ConfigError: A limit is less than 1.
@@ -244,17 +243,12 @@ class AggregateSmallTensorPacker(TensorPacker):
     """
 
     def __init__(self, agg_small_grads_max_bytes: int = 1048576, agg_small_grads_max_group: int = 16) -> None:
-        if agg_small_grads_max_bytes < 1 or agg_small_grads_max_group < 1:
-            raise ConfigError(
-                "expected agg_small_grads_max_bytes and agg_small_grads_max_group of 1 or more, got "
-                f"{agg_small_grads_max_bytes} and {agg_small_grads_max_group}"
-            )
         super().__init__()
-        self._max_bytes = agg_small_grads_max_bytes
-        self._max_group = agg_small_grads_max_group
+        self._max_bytes = check_count(self, "agg_small_grads_max_bytes", agg_small_grads_max_bytes)
+        self._max_group = check_count(self, "agg_small_grads_max_group", agg_small_grads_max_group)
 
     def group(self, columns: Sequence[Column]) -> Groups:
-        """Return runs of small columns, and each large one by itself."""
+        """Return runs of small columns, and single large ones."""
         groups: list[list[int]] = []
         dtype_of_run = None
         for n, column in enumerate(columns):
@@ -269,12 +263,12 @@ class AggregateSmallTensorPacker(TensorPacker):
 
 @check_arguments
 class AggregateSmallTensorPackingReducer(TensorPackingReducer):
-    """Reduce what `AggregateSmallTensorPacker` makes of the dense gradients.
+    """A wrapper that packs the dense gradients by `AggregateSmallTensorPacker`.
 
     Args:
-        inner: what reduces the joined and the large gradients.
-        agg_small_grads_max_bytes: the largest size of a gradient that is packed, in bytes.
-        agg_small_grads_max_group: how many gradients go into one vector at most.
+        inner: reduces the packs and the large gradients.
+        agg_small_grads_max_bytes: as for the packer.
+        agg_small_grads_max_group: as for the packer.
 
     Raises:
         ConfigError: A limit is less than 1.

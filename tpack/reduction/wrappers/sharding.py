@@ -1,8 +1,8 @@
-"""Split every tensor into shards and reduce them side by side with any reducer.
+"""Split every tensor into shards that any reducer reduces side by side.
 
-One large tensor is then as much work for several links or threads at once as several smaller ones. It costs two more
-passes over the memory and M times the operations, so few shards are best. Algorithms that split tensors by themselves,
-the ring and the shuffle, take a number of shards instead.
+Shards spread one large tensor over several links or threads. They cost two more passes over the memory and M times the
+operations, so few are best. Algorithms that split tensors themselves, the ring and the shuffle, take a number of
+shards instead.
 """
 
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ from tpack.utils.validation import check_arguments, check_count
 
 @check_arguments
 class ShardingReducer(ReducerWrapper):
-    """Split dense tensors into ``num_shards`` vectors of nearly one size, reduce those, and join the results.
+    """A wrapper that splits dense tensors into ``num_shards`` vectors of nearly one size.
 
-    A tensor with fewer elements than that gives one shard for each. Sparse gradients are not split.
+    A tensor with fewer elements gives one shard per element. Sparse gradients are not split.
 
     Args:
-        inner: what reduces the shards.
-        num_shards: into how many parts each tensor goes.
+        inner: reduces the shards.
+        num_shards: the number of shards per tensor.
 
     Raises:
         ConfigError: ``num_shards`` is not a positive whole number.
