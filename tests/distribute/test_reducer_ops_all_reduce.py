@@ -58,7 +58,7 @@ def test_gradients_are_packed_into_so_many_tensors(graph: Any) -> None:
 
 def test_an_algorithm_that_cannot_serve_the_devices_is_an_error(graph: Any) -> None:
     value = per_device(np.float32([1, 2]))
-    with pytest.raises(ReductionError, match="NCCL needs each tower's gradient on a GPU"):
+    with pytest.raises(ReductionError, match="NcclReducer got .*: expected a GPU of its own"):
         AllReduceCrossTowerOps().reduce(SUM, value, value)
     value = per_device(np.float32([1, 2, 3]))
     with pytest.raises(ReductionError, match="got 3 towers: expected an even number"):
@@ -72,7 +72,7 @@ def test_hierarchical_copy_serves_two_devices(session8: Any) -> None:
 
 
 def test_an_unknown_algorithm_is_refused() -> None:
-    with pytest.raises(ConfigError, match="expected one of .*got 'quick'"):
+    with pytest.raises(ConfigError, match="got algorithm='quick': expected one of "):
         AllReduceCrossTowerOps("quick")
     with pytest.raises(ConfigError, match="got num_packs=-1: expected an integer of at least 0"):
         AllReduceCrossTowerOps(num_packs=-1)

@@ -10,9 +10,8 @@ from tests.helpers.log_lines import captured_log
 from tpack.errors import ConfigError, DataExhaustedError
 from tpack.estimator import evaluation
 from tpack.estimator.building import ModelParts, build_model
-from tpack.estimator.data_adapter import GivenInput
 from tpack.estimator.evaluation import write_results
-from tpack.estimator.inputs import call_input_fn
+from tpack.estimator.inputs import GivenInput, call_input_fn
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import EstimatorSpec
 

@@ -7,8 +7,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.log_lines import captured_log
 from tpack.distribute.mirrored import MirroredStrategy
 from tpack.errors import ConfigError
-from tpack.estimator.data_adapter import GivenInput
-from tpack.estimator.inputs import call_distributed_input_fn, call_input_fn, warn_if_endless
+from tpack.estimator.inputs import GivenInput, call_distributed_input_fn, call_input_fn, warn_if_endless
 
 
 def call(input_fn, mode="train"):

@@ -11,8 +11,7 @@ from tests.helpers.event_files import scalars_in
 from tests.helpers.log_lines import captured_log
 from tpack.errors import ConfigError, GraphBuildError, NumericsError
 from tpack.estimator.building import ModelParts, build_model
-from tpack.estimator.data_adapter import GivenInput
-from tpack.estimator.inputs import Inputs, call_input_fn
+from tpack.estimator.inputs import GivenInput, Inputs, call_input_fn
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import EstimatorSpec
 from tpack.estimator.training import TrainLimits, train_model

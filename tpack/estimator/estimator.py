@@ -16,17 +16,18 @@ from tpack.errors import CheckpointError, ConfigError
 from tpack.estimator import evaluation, exporting
 from tpack.estimator.building import (
     BuiltModel,
+    ModelFn,
     ModelParts,
     WarmStartSettings,
+    build_distributed_evaluation,
+    build_distributed_training,
     build_model,
+    check_model_fn,
     make_warm_start_settings,
     warm_start,
 )
-from tpack.estimator.data_adapter import GivenInput
-from tpack.estimator.distributed_building import build_distributed_evaluation, build_distributed_training
 from tpack.estimator.distributed_run import ClusterRun, join_cluster
-from tpack.estimator.inputs import Input, Inputs, ServingInputReceiver, call_input_fn, warn_if_endless
-from tpack.estimator.model_fn import ModelFn, check_model_fn
+from tpack.estimator.inputs import GivenInput, Input, Inputs, ServingInputReceiver, call_input_fn, warn_if_endless
 from tpack.estimator.run_config import RunConfig, number_of_steps
 from tpack.estimator.spec import ModeKeys, checked_hooks
 from tpack.estimator.training import TrainLimits, train_model

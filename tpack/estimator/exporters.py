@@ -5,18 +5,29 @@ import glob
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import tensorflow.compat.v1 as tf
 from google.protobuf.message import DecodeError
 
 from tpack.errors import ConfigError
-from tpack.estimator.estimator import Estimator
 from tpack.estimator.inputs import ServingInputReceiver
 from tpack.utils import logger
 from tpack.utils.validation import check_arguments, check_text
 
 Results = Mapping[str, Any]
+
+
+class ExportableModel(Protocol):
+    """The part of an `Estimator` that exporters use."""
+
+    @property
+    def model_dir(self) -> str:
+        """The directory of the model."""
+
+    @property
+    def export_saved_model(self) -> Callable[..., str]:
+        """The function that writes a SavedModel and returns its path."""
 
 
 class Exporter(abc.ABC):
@@ -34,7 +45,7 @@ class Exporter(abc.ABC):
     @abc.abstractmethod
     def export(
         self,
-        estimator: Estimator,
+        estimator: ExportableModel,
         export_path: str,
         checkpoint_path: str,
         eval_result: Results,
@@ -96,14 +107,16 @@ class LatestExporter(Exporter):
 
     def export(
         self,
-        estimator: Estimator,
+        estimator: ExportableModel,
         export_path: str,
         checkpoint_path: str,
         eval_result: Results,
         is_the_final_export: bool,
     ) -> str | None:
-        """Export the model, and delete those that are too many."""
-        path: str = estimator.export_saved_model(
+        """Export the model if it is time, and delete the oldest ones beyond the number to keep."""
+        if not self._is_due(estimator, eval_result, is_final=is_the_final_export):
+            return None
+        path = estimator.export_saved_model(
             export_path,
             self._receive,
             assets_extra=self._assets_extra,
@@ -115,6 +128,11 @@ class LatestExporter(Exporter):
             for _, name in exports[: -self._exports_to_keep]:
                 shutil.rmtree(os.path.join(export_path, name))
         return path
+
+    def _is_due(self, estimator: ExportableModel, result: Results, *, is_final: bool) -> bool:
+        """Tell whether to export the model after this evaluation; subclasses override it."""
+        del estimator, result, is_final
+        return True
 
 
 @check_arguments
@@ -143,18 +161,8 @@ class FinalExporter(LatestExporter):
     ) -> None:
         super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep=None)
 
-    def export(
-        self,
-        estimator: Estimator,
-        export_path: str,
-        checkpoint_path: str,
-        eval_result: Results,
-        is_the_final_export: bool,
-    ) -> str | None:
-        """Export the model if it is the last one."""
-        if not is_the_final_export:
-            return None
-        return super().export(estimator, export_path, checkpoint_path, eval_result, is_the_final_export)
+    def _is_due(self, estimator: ExportableModel, result: Results, *, is_final: bool) -> bool:
+        return is_final
 
 
 def loss_smaller(best_eval_result: Results, current_eval_result: Results) -> bool:
@@ -212,21 +220,13 @@ class BestExporter(LatestExporter):
         self._is_better = compare_fn
         self._best: Results | None = None
 
-    def export(
-        self,
-        estimator: Estimator,
-        export_path: str,
-        checkpoint_path: str,
-        eval_result: Results,
-        is_the_final_export: bool,
-    ) -> str | None:
-        """Export the model if its result is the best."""
+    def _is_due(self, estimator: ExportableModel, result: Results, *, is_final: bool) -> bool:
         if self._best is None and self._pattern is not None:
-            self._best = self._best_before(estimator.model_dir, int(eval_result["global_step"]))
-        if self._best is not None and not self._is_better(best_eval_result=self._best, current_eval_result=eval_result):
-            return None
-        self._best = eval_result
-        return super().export(estimator, export_path, checkpoint_path, eval_result, is_the_final_export)
+            self._best = self._best_before(estimator.model_dir, int(result["global_step"]))
+        if self._best is not None and not self._is_better(best_eval_result=self._best, current_eval_result=result):
+            return False
+        self._best = result
+        return True
 
     def _best_before(self, model_dir: str, step: int) -> Results | None:
         """Return the best of the results in event files, up to a global step, which is that of the current result."""

@@ -10,9 +10,9 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
+from tpack.estimator.building import ModelFn, call_model_fn, check_model_fn
 from tpack.estimator.inputs import call_with_accepted
 from tpack.estimator.merge_specs import join_towers
-from tpack.estimator.model_fn import ModelFn, call_model_fn, check_model_fn
 from tpack.estimator.replicated import (
     Replication,
     VariablePlacement,

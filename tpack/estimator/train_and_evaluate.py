@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.estimator.data_adapter import GivenInput
 from tpack.estimator.estimator import Estimator
 from tpack.estimator.exporters import Exporter
-from tpack.estimator.inputs import Input
+from tpack.estimator.inputs import GivenInput, Input
 from tpack.estimator.run_config import number_of_steps
 from tpack.estimator.spec import checked_hooks
 from tpack.estimator.task_roles import EndNote, Pace, evaluate_until_end, serve_variables

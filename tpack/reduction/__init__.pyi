@@ -16,15 +16,9 @@ from tpack.reduction.autotune.autotune import ChoiceCache as ChoiceCache
 from tpack.reduction.autotune.autotune import MeasuredChoice as MeasuredChoice
 from tpack.reduction.autotune.autotune import choose_by_measurement as choose_by_measurement
 from tpack.reduction.autotune.heuristic import ReducerChoice as ReducerChoice
-<<<<<<< HEAD
-from tpack.reduction.autotune.heuristic import choose_the_best as choose_the_best
-from tpack.reduction.autotune.measure import Measurement as Measurement
-from tpack.reduction.autotune.measure import MeasuringOptions as MeasuringOptions
-=======
 from tpack.reduction.autotune.measure import Measurement as Measurement
 from tpack.reduction.autotune.measure import MeasuringOptions as MeasuringOptions
 from tpack.reduction.autotune.topology import choose_the_best as choose_the_best
->>>>>>> 514b2c0 (Import a reduction algorithm when its name is asked for)
 from tpack.reduction.base import Reducer as Reducer
 from tpack.reduction.base import ReducerWrapper as ReducerWrapper
 from tpack.reduction.comm_volume import TrafficReport as TrafficReport

@@ -8,8 +8,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
+from tpack.estimator.building import ModelFn
 from tpack.estimator.estimator import Estimator
-from tpack.estimator.model_fn import ModelFn
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import EstimatorSpec
 from tpack.tf1.estimator.canned import (

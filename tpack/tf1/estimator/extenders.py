@@ -6,9 +6,9 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
+from tpack.estimator.building import call_model_fn
 from tpack.estimator.estimator import Estimator
 from tpack.estimator.inputs import call_with_accepted, required_arguments
-from tpack.estimator.model_fn import call_model_fn
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import EstimatorSpec, ModeKeys, PredictOutput
 from tpack.tfutils.optimizer import ProxyOptimizer

@@ -3,8 +3,8 @@
 import math
 from typing import Any
 
+from tpack.estimator.building import ModelFn
 from tpack.estimator.estimator import Estimator
-from tpack.estimator.model_fn import ModelFn
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import EstimatorSpec
 from tpack.tf1.estimator.canned import (

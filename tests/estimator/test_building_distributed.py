@@ -12,10 +12,9 @@ from tpack.distribute.one_device import OneDeviceStrategy
 from tpack.distribute.optimizer import DistributedOptimizer
 from tpack.distribute.parameter_server import ParameterServerStrategy
 from tpack.errors import StrategyError, TowerMismatchError
-from tpack.estimator.building import ModelParts, WarmStartSettings
-from tpack.estimator.data_adapter import GivenInput
-from tpack.estimator.distributed_building import build_distributed_training
+from tpack.estimator.building import ModelParts, WarmStartSettings, build_distributed_training
 from tpack.estimator.estimator import Estimator
+from tpack.estimator.inputs import GivenInput
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import EstimatorSpec, ModeKeys
 from tpack.models.batch_norm import BatchNorm

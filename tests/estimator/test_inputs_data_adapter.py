@@ -14,9 +14,8 @@ from tpack.dataflow.batch import BatchData
 from tpack.dataflow.parallel.threads import MultiThreadMapData
 from tpack.distribute.mirrored import MirroredStrategy
 from tpack.errors import ConfigError, DataExhaustedError, DataPointError, InputError
-from tpack.estimator.data_adapter import GivenInput, are_tensors, given_dataset
 from tpack.estimator.estimator import Estimator
-from tpack.estimator.inputs import call_distributed_input_fn, call_input_fn
+from tpack.estimator.inputs import GivenInput, are_tensors, call_distributed_input_fn, call_input_fn, given_dataset
 from tpack.estimator.spec import EstimatorSpec
 from tpack.estimator.train_and_evaluate import EvalSpec, TrainSpec, train_and_evaluate
 

@@ -6,7 +6,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.estimator.model_fn import call_model_fn, check_model_fn
+from tpack.estimator.building import call_model_fn, check_model_fn
 from tpack.estimator.spec import EstimatorSpec, ModeKeys
 
 
