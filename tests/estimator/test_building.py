@@ -57,5 +57,5 @@ def test_seed_repeats_values():
 
 
 def test_errors_of_the_model_fn_pass(graph):
-    with pytest.raises(ConfigError, match="must return an EstimatorSpec"):
+    with pytest.raises(ConfigError, match="expected an EstimatorSpec"):
         build_model(parts(lambda features: None), "infer", lambda: Inputs(None, None))

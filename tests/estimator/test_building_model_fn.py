@@ -35,13 +35,16 @@ def test_gets_what_it_takes(graph):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: call_model_fn(lambda features: spec_of(), 1, 2, "infer"), "there are labels"),
-        (lambda: call_model_fn(lambda features: 5, 1, None, "infer"), "must return an EstimatorSpec, got 5"),
-        (lambda: call_model_fn(lambda features: spec_of("eval"), 1, None, "infer"), "'infer' .* a spec of 'eval'"),
-        (lambda: check_model_fn("model"), "must be a function"),
-        (lambda: check_model_fn(lambda x: x), "must take the argument features"),
-        (lambda: check_model_fn(lambda features: 0, {}), "there are params"),
-        (lambda: check_model_fn(lambda features, width: 0), "wants width, and gets features, labels"),
+        (lambda: call_model_fn(lambda features: spec_of(), 1, 2, "infer"), "does not take labels"),
+        (lambda: call_model_fn(lambda features: 5, 1, None, "infer"), "returned 5: expected an EstimatorSpec"),
+        (
+            lambda: call_model_fn(lambda features: spec_of("eval"), 1, None, "infer"),
+            "mode 'eval': expected 'infer'",
+        ),
+        (lambda: check_model_fn("model"), "got model_fn='model': expected a function"),
+        (lambda: check_model_fn(lambda x: x), "does not take features: expected"),
+        (lambda: check_model_fn(lambda features: 0, {}), "does not take params"),
+        (lambda: check_model_fn(lambda features, width: 0), "requires width: expected only features, labels"),
     ],
 )
 def test_what_cannot_be_is_refused(graph, call, message):

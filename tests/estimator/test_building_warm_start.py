@@ -40,7 +40,7 @@ def test_settings_of_what_people_give():
     assert make_warm_start_settings(None) is None
     assert make_warm_start_settings(settings) is settings
     assert make_warm_start_settings("path") == ("path", ".*", None, None)
-    with pytest.raises(ConfigError, match="a path or WarmStartSettings, got 3"):
+    with pytest.raises(ConfigError, match="got warm_start_from=3: expected a path or WarmStartSettings"):
         make_warm_start_settings(3)
 
 

@@ -185,7 +185,7 @@ def test_without_a_directory_it_uses_a_temporary_one(tmp_path, monkeypatch):
     with captured_log() as lines:
         estimator = Estimator(regression)
     assert os.path.dirname(estimator.model_dir) == str(tmp_path)
-    assert f"a temporary one: {estimator.model_dir}" in lines[0]
+    assert f"a temporary model_dir: {estimator.model_dir}" in lines[0]
 
 
 def test_a_damaged_checkpoint_is_passed_over(tmp_path):
@@ -200,20 +200,35 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Estimator(lambda x: x), "must take the argument features"),
-        (lambda: Estimator(regression, "a", RunConfig(model_dir="b")), "given twice, as 'a' and in the config as 'b'"),
+        (lambda: Estimator(lambda x: x), "does not take features"),
+        (
+            lambda: Estimator(regression, "a", RunConfig(model_dir="b")),
+            "model_dir='a': expected 'b' of the config",
+        ),
         (lambda: Estimator(regression, "a", {"seed": 1}), "^Estimator got config="),
         (lambda: Estimator(regression, "a", warm_start_from=3), "^Estimator got warm_start_from="),
-        (lambda: Estimator(regression, "a").train(input_fn, steps=1, max_steps=1), "steps or max_steps"),
+        (
+            lambda: Estimator(regression, "a").train(input_fn, steps=1, max_steps=1),
+            "got steps=1 and max_steps=1: expected",
+        ),
         (
             lambda: Estimator(regression, "a").train(input_fn, steps=0),
-            "steps must be positive, and a whole number, got 0",
+            "train got steps=0: expected a positive whole number",
         ),
-        (lambda: Estimator(regression, "a").train(input_fn, steps=62.5), "steps must be positive, and a whole number"),
-        (lambda: Estimator(regression, "a").evaluate(input_fn, steps="3"), "a whole number, got '3'"),
-        (lambda: Estimator(regression, "a").train(input_fn, max_steps=-1), "max_steps must be positive"),
+        (
+            lambda: Estimator(regression, "a").train(input_fn, steps=62.5),
+            "got steps=62.5: expected a positive",
+        ),
+        (
+            lambda: Estimator(regression, "a").evaluate(input_fn, steps="3"),
+            "evaluate got steps='3': expected",
+        ),
+        (
+            lambda: Estimator(regression, "a").train(input_fn, max_steps=-1),
+            "train got max_steps=-1: expected",
+        ),
         (lambda: Estimator(regression, "a").train(input_fn, hooks=[1]), r"got hooks\[0\]=1"),
-        (lambda: Estimator(regression, "a").evaluate(input_fn, steps=0), "steps must be positive"),
+        (lambda: Estimator(regression, "a").evaluate(input_fn, steps=0), "evaluate got steps=0: expected a positive"),
     ],
 )
 def test_what_cannot_be_is_refused(make, message, tmp_path, monkeypatch):
@@ -233,7 +248,7 @@ def test_a_model_that_was_not_trained_is_refused(tmp_path):
         estimator.get_variable_names,
         lambda: estimator.get_variable_value("weights"),
     ):
-        with pytest.raises(CheckpointError, match="has no checkpoint: train it first"):
+        with pytest.raises(CheckpointError, match="has no checkpoint: expected a trained model"):
             use()
 
 

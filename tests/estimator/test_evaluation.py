@@ -69,7 +69,7 @@ def test_hooks_stop_it(tmp_path):
 
 
 def test_empty_input_is_refused(tmp_path):
-    with pytest.raises(DataExhaustedError, match="no batch at all"):
+    with pytest.raises(DataExhaustedError, match="no batch to evaluate"):
         evaluate(tmp_path, np.zeros(0))
 
 
@@ -78,7 +78,7 @@ def test_names_of_the_results_own_are_refused(tmp_path, name):
     def model(features, mode):
         return scaling(features, mode)._replace(eval_metric_ops={name: tf.metrics.mean(1.0)})
 
-    with pytest.raises(ConfigError, match=f"cannot be called '{name}'"):
+    with pytest.raises(ConfigError, match=f"eval_metric_ops has '{name}': expected another name"):
         evaluate(tmp_path, [1], model=model)
 
 

@@ -67,9 +67,9 @@ def test_keys_choose(graph):
     assert chosen_predictions({"a": a, "b": b}, "b") == {"b": b}
     assert chosen_predictions({"a": a, "b": b}, ["a", "c"]) == {"a": a}
     assert chosen_predictions(a, None) is a
-    with pytest.raises(ConfigError, match="none of predict_keys='c' is a prediction: there are a, b"):
+    with pytest.raises(ConfigError, match="predict got predict_keys='c': expected one or more of a, b"):
         chosen_predictions({"a": a, "b": b}, "c")
-    with pytest.raises(ConfigError, match="wants predictions by name"):
+    with pytest.raises(ConfigError, match="expected a dict"):
         chosen_predictions(a, ["a"])
 
 
@@ -78,5 +78,5 @@ def test_examples_of_a_batch():
     assert [(row["a"].tolist(), row["b"]) for row in each_example({"a": a, "b": b})] == [([0, 1], 5), ([2, 3], 6)]
     assert list(each_example(b)) == [5, 6]
     for values in ({"a": a, "b": np.arange(3)}, np.float32(3)):
-        with pytest.raises(ConfigError, match="one row for each, and the shapes are .*yield_single_examples=False"):
+        with pytest.raises(ConfigError, match="predict got predictions of the shapes .*yield_single_examples=False"):
             list(each_example(values))

@@ -62,7 +62,7 @@ def test_what_cannot_be_is_refused():
         FinalExporter(None, receive)
     with pytest.raises(ConfigError, match="got name='': expected text that is not empty"):
         FinalExporter("", receive)
-    with pytest.raises(ConfigError, match="exports_to_keep must be positive, got 0"):
+    with pytest.raises(ConfigError, match="LatestExporter got exports_to_keep=0: expected an integer of at least 1"):
         LatestExporter("name", receive, exports_to_keep=0)
 
 

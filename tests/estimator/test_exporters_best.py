@@ -67,5 +67,5 @@ def test_what_is_exported_is_a_model(tmp_path, rng):
 def test_what_cannot_be_is_refused():
     with pytest.raises(WrongTypeError, match="^BestExporter got compare_fn="):
         BestExporter("best", receive, compare_fn=3)
-    with pytest.raises(ConfigError, match="expected results with a loss, got accuracy"):
+    with pytest.raises(ConfigError, match="got a result of accuracy: expected a loss"):
         loss_smaller({"loss": 1}, {"accuracy": 1})

@@ -76,17 +76,17 @@ def test_towers_of_a_strategy_take_turns(session8):
     repeated = GivenInput(lambda: make(3)().repeat())
     endless = call_distributed_input_fn(repeated, "train", strategy, params=None, config=None)
     assert session8.run(endless.num_left) == -1
-    with pytest.raises(ConfigError, match="under a distribution strategy input_fn must return a tf.data.Dataset"):
+    with pytest.raises(ConfigError, match="under a distribution strategy: expected a tf.data.Dataset"):
         call_distributed_input_fn(GivenInput(lambda: tf.zeros([1])), "train", strategy, params=None, config=None)
 
 
 def test_what_cannot_be_is_refused(graph):
-    with pytest.raises(ConfigError, match=r"the data are arrays, .* say how many of them a step takes"):
+    with pytest.raises(ConfigError, match="got the arrays .* without a batch size: expected batch_size"):
         call(np.zeros(3))
     for number in (1, 3):
-        with pytest.raises(ConfigError, match=f"a pair of features and labels; it returned a tuple of {number}"):
+        with pytest.raises(ConfigError, match=f"input_fn returned a tuple of {number}: expected features, or a pair"):
             call(lambda number=number: (tf.zeros([1]),) * number)
-    with pytest.raises(ConfigError, match=r"a pair of features and labels; it returned \(\)"):
+    with pytest.raises(ConfigError, match=r"input_fn returned \(\): expected features, or a pair"):
         call(lambda: (), "infer")
 
 
@@ -104,7 +104,7 @@ def test_input_without_an_end_is_warned_of(graph, kind):
 
     with captured_log() as lines:
         warn_if_endless(call(make), "the evaluation")
-    assert [line for line in lines if "does not end, and the evaluation goes on for ever" in line] == lines
+    assert [line for line in lines if "neither it nor the evaluation ends" in line] == lines
     assert len(lines) == (kind == "tensors")
 
 

@@ -142,7 +142,7 @@ def test_towers_of_a_strategy_share_the_examples_of_a_step(session8):
     parts = session8.run([inputs.labels.get(device) for device in strategy.worker_devices])
     inputs.elements.close()
     assert [part.tolist() for part in parts] == [[0, 1, 2], [3, 4, 5]]
-    with pytest.raises(ConfigError, match="batch_size=5 is how many examples .* 2 towers cannot share them evenly"):
+    with pytest.raises(ConfigError, match="got batch_size=5: expected a multiple of 2"):
         call_distributed_input_fn(GivenInput((X, Y), 5), "eval", strategy, params=None, config=None)
 
 
@@ -211,13 +211,13 @@ def raises():
 @pytest.mark.parametrize(
     ("data", "size", "kind", "message"),
     [
-        ((X, Y), None, ConfigError, "the data are arrays, .* by batch_size"),
-        (({"x": X}, Y), None, ConfigError, "the data are arrays, .* by batch_size"),
-        (lambda: (X, Y), None, ConfigError, "the data are arrays, .* by batch_size"),
+        ((X, Y), None, ConfigError, "got the arrays .* without a batch size: expected batch_size"),
+        (({"x": X}, Y), None, ConfigError, "got the arrays .* without a batch size: expected batch_size"),
+        (lambda: (X, Y), None, ConfigError, "got the arrays .* without a batch size: expected batch_size"),
         ((X, Y), 0, ConfigError, "batch_size=0: expected an integer of at least 1"),
         ((X, Y), 13, ConfigError, "batch_size=13 and 12 data points: expected at most 12"),
         (BatchData(DataFromArrays((X, Y)), 4), 4, ConfigError, "makes batches of 4 itself: leave one of the two out"),
-        (lambda: tf.zeros([3]), 4, ConfigError, "batch_size=4 was given, and input_fn returns tensors"),
+        (lambda: tf.zeros([3]), 4, ConfigError, "got batch_size=4: expected None where input_fn returns tensors"),
         ("data.csv", None, ConfigError, r"the data are 'data.csv': expected a DataFlow, arrays such as \(x, y\)"),
         (lambda: 3, None, ConfigError, r"the data are 3: expected a DataFlow, arrays such as \(x, y\)"),
         (generate(), None, ConfigError, "an iterator: expected an iterable; use the generator function"),
@@ -225,7 +225,7 @@ def raises():
         ([(1, 2, 3)], 1, DataPointError, r"has 3 components: expected features, or features and labels.*MapData\(flow"),
         ([[]], 1, DataPointError, "has 0 components: expected features"),
         ([[object()]], 1, DataPointError, "features of the first data point of list is .*object.*: expected numbers"),
-        ([[[[1], [2, 3]]]], 1, DataPointError, "features of a data point is .*, which makes no array"),
+        ([[[[1], [2, 3]]]], 1, DataPointError, "features of a data point is .*, not an array"),
         (none, None, DataExhaustedError, "a generator function has no data point"),
         (raises, None, InputError, "a generator function raised OSError at its first data point: the disk is gone"),
     ],
@@ -242,7 +242,9 @@ def test_points_that_are_made_up_in_another_way_are_refused():
         session.run(inputs.features)
         with pytest.raises(tf.errors.OpError):
             session.run(inputs.features)
-        assert "made up as {'y': \"features['y']\"}, and the first one as {'x'" in str(inputs.elements.failure())
+        assert "has the structure {'y': \"features['y']\"}: expected that of the first one, {'x'" in str(
+            inputs.elements.failure()
+        )
         inputs.elements.close()
 
 
@@ -251,7 +253,7 @@ def test_a_dataset_of_another_graph_is_refused():
         dataset = tf.data.Dataset.range(3)
     with (
         tf.Graph().as_default(),
-        pytest.raises(ConfigError, match="made in another graph: give an input_fn that makes it"),
+        pytest.raises(ConfigError, match="belongs to another graph; use an input_fn that creates it"),
     ):
         call_input_fn(GivenInput(dataset), "train", params={}, config=None)
 

@@ -48,9 +48,9 @@ def test_fed_tensors_have_names(graph):
 
 
 def test_what_cannot_be_is_refused(graph):
-    with pytest.raises(ConfigError, match="'x' has no batch dimension"):
+    with pytest.raises(ConfigError, match=r"'x' has shape \(\): expected a batch dimension"):
         build_raw_serving_input_receiver_fn({"x": tf.TensorSpec([], tf.float32)})
-    with pytest.raises(ConfigError, match="got none"):
+    with pytest.raises(ConfigError, match="got an empty feature_spec"):
         build_parsing_serving_input_receiver_fn({})
-    with pytest.raises(ConfigError, match="'a' is 3"):
+    with pytest.raises(ConfigError, match="receiver_tensors got 'a': 3: expected a tensor"):
         receiver_tensors_by_name({"a": 3})

@@ -82,7 +82,7 @@ def test_metrics_whose_variables_have_other_names_are_refused(graph):
     def make(index):
         return EstimatorSpec("eval", loss=1.0, eval_metric_ops={"m": tf.metrics.mean(1.0, name=f"mean_{index}")})
 
-    with pytest.raises(ConfigError, match=r"same variables of eval_metric_ops: tower 0 has \[mean_0/total, .*mean_1"):
+    with pytest.raises(ConfigError, match=r"tower 0 has the variables of eval_metric_ops \[mean_0/total, .*mean_1"):
         join(make, ModeKeys.EVAL)
 
 
@@ -154,14 +154,14 @@ def predicting(index, **changes):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda k: predicting(k, predictions={f"p{k}": tf.constant([1.0])}), r"same predictions: tower 0 has \[p0\]"),
+        (lambda k: predicting(k, predictions={f"p{k}": tf.constant([1.0])}), r"tower 0 has the predictions \[p0\]"),
         (
             lambda k: predicting(k, export_outputs={f"o{k}": RegressionOutput(tf.constant([1.0]))}),
-            "same export_outputs: tower 0 has .*o0",
+            "tower 0 has the export_outputs .*o0",
         ),
         (
             lambda k: predicting(k, export_outputs={"a": (RegressionOutput, PredictOutput)[k](tf.constant([1.0]))}),
-            "same export_outputs, and 'a' is",
+            "as the export output 'a': expected one class",
         ),
         (lambda k: predicting(k, export_outputs={"a": Strange()}), "'a' of Strange"),
     ],
@@ -176,5 +176,5 @@ def test_different_metrics_are_refused(graph):
         metrics = {f"m{index}": tf.metrics.mean(1.0)}
         return EstimatorSpec("eval", loss=1.0, eval_metric_ops=metrics)
 
-    with pytest.raises(ConfigError, match=r"same eval_metric_ops: tower 0 has \[m0\], tower 1 has \[m1\]"):
+    with pytest.raises(ConfigError, match=r"tower 0 has the eval_metric_ops \[m0\], tower 1 has \[m1\]: "):
         join(make, ModeKeys.EVAL)

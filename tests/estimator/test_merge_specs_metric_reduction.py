@@ -45,11 +45,11 @@ def test_one_tower_has_nothing_to_reduce(session8):
 
 
 def test_different_numbers_of_variables_are_refused(graph):
-    with pytest.raises(ConfigError, match=r"same eval_metric_ops: tower 0 has 2 .* tower 1 has 1"):
+    with pytest.raises(ConfigError, match="tower 0 has 2 .* tower 1 has 1: expected the same"):
         reduce_metric_variables([variables([1.0, 2.0]), variables([1.0])])
 
 
 @pytest.mark.parametrize("other", [([1], tf.int32), ([[1.0, 2.0]], tf.float32)])
 def test_different_variables_are_refused(graph, other):
-    with pytest.raises(ConfigError, match="same eval_metric_ops: tower 0 has .* where tower 1"):
+    with pytest.raises(ConfigError, match="tower 0 has .* where tower 1 has .*: expected the same"):
         reduce_metric_variables([variables([1.0]), variables(*other)])

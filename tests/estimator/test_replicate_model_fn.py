@@ -160,14 +160,14 @@ def test_replicated_models_are_model_fns_themselves(rng):
 
 @pytest.mark.parametrize("reduction", [tf.losses.Reduction.NONE, "whatever"])
 def test_losses_that_are_not_reduced_are_refused(reduction):
-    with pytest.raises(ConfigError, match="losses of towers must be reduced in some way, got loss_reduction="):
+    with pytest.raises(ConfigError, match="replicate_model_fn got loss_reduction=.*: expected a reduction"):
         replicate_model_fn(regression, reduction)
     with pytest.raises(ValueError, match="replicate_model_fn got loss_reduction=None: expected text"):
         replicate_model_fn(regression, None)
 
 
 def test_what_is_no_model_fn_is_refused():
-    with pytest.raises(ConfigError, match="must take the argument features"):
+    with pytest.raises(ConfigError, match="does not take features"):
         replicate_model_fn(lambda x: x)
 
 
@@ -184,7 +184,7 @@ def plain_optimizer(features, mode, calls=1):
 
 
 def test_optimizer_that_is_not_wrapped_is_refused(graph):
-    with pytest.raises(ConfigError, match="wrap the optimizers of a model_fn by TowerOptimizer"):
+    with pytest.raises(ConfigError, match="expected one of a TowerOptimizer"):
         replicate_model_fn(plain_optimizer, devices=devices(2))(tf.ones([2]), None, mode=ModeKeys.TRAIN)
 
 

@@ -104,7 +104,7 @@ def test_only_towers_of_models_are_found(graph):
 
 
 def test_different_variables_are_refused(graph):
-    with pytest.raises(ConfigError, match="must use the same variables.*'only_here'"):
+    with pytest.raises(ConfigError, match="expected the same variables.*'only_here'"):
         build(lambda index: tf.get_variable("only_here", [1]) if index else tf.no_op())
 
 

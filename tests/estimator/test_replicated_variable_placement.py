@@ -36,5 +36,5 @@ def test_what_was_asked_for_stays(graph):
 
 
 def test_no_device_is_refused():
-    with pytest.raises(ConfigError, match="at least one device"):
+    with pytest.raises(ConfigError, match="RoundRobin got no devices"):
         RoundRobin([])

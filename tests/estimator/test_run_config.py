@@ -44,18 +44,24 @@ def test_one_process_that_does_everything():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"save_checkpoints_steps": 1, "save_checkpoints_secs": 2}, "by steps or by seconds, got"),
+        (
+            {"save_checkpoints_steps": 1, "save_checkpoints_secs": 2},
+            "steps=1 and save_checkpoints_secs=2: expected one",
+        ),
         ({"save_summary_steps": -1}, "RunConfig got save_summary_steps=-1: expected an integer of at least 0"),
         ({"keep_checkpoint_max": -2}, "keep_checkpoint_max"),
         ({"session_config": {}}, "got session_config=a dict of 0: expected a ConfigProto"),
         ({"train_distribute": 2}, "^RunConfig got train_distribute="),
-        ({"eval_distribute": DEFAULT_STRATEGY}, "eval_distribute of a RunConfig must be a strategy with devices"),
+        ({"eval_distribute": DEFAULT_STRATEGY}, "got the default strategy as eval_distribute"),
         ({"model_dir": 5}, "^RunConfig got model_dir="),
         ({"save_checkpoints_secs": float("nan")}, "got save_checkpoints_secs=nan"),
         ({"device_fn": "/cpu:0"}, "got device_fn='/cpu:0': expected a function"),
         ({"experimental_distribute": 5}, "got experimental_distribute=5: expected a DistributeConfig"),
-        ({"experimental_distribute": DistributeConfig(remote_cluster={"worker": ["a:1"]})}, "is of one process"),
-        ({"experimental_distribute": DistributeConfig(), "train_distribute": mirrored()}, "strategies are given twice"),
+        (
+            {"experimental_distribute": DistributeConfig(remote_cluster={"worker": ["a:1"]})},
+            "got remote_cluster=",
+        ),
+        ({"experimental_distribute": DistributeConfig(), "train_distribute": mirrored()}, "got strategies twice"),
     ],
 )
 def test_what_cannot_be_is_refused(options, message):
@@ -66,24 +72,24 @@ def test_what_cannot_be_is_refused(options, message):
 
 
 def test_unknown_fields_are_refused():
-    with pytest.raises(ConfigError, match="has no colour"):
+    with pytest.raises(ConfigError, match="got colour: expected fields of a RunConfig"):
         RunConfig().replace(colour=1)
 
 
 @pytest.mark.parametrize("value", [3, 3.0, np.int64(3), np.float32(3)])
 def test_whole_numbers_become_integers(value):
-    number = number_of_steps("steps", value)
+    number = number_of_steps("train", "steps", value)
     assert (number, type(number)) == (3, int)
 
 
 def test_none_is_no_number():
-    assert number_of_steps("steps", None) is None
+    assert number_of_steps("train", "steps", None) is None
 
 
 @pytest.mark.parametrize("value", [0, -1, 62.5, float("nan"), float("inf"), "3", [3], True])
 def test_anything_else_is_refused(value):
-    with pytest.raises(ConfigError, match="max_steps must be positive, and a whole number, got"):
-        number_of_steps("max_steps", value)
+    with pytest.raises(ConfigError, match="train got max_steps=.*: expected a positive whole number"):
+        number_of_steps("train", "max_steps", value)
 
 
 def test_strategies_may_come_together():

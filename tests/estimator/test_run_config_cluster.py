@@ -88,5 +88,5 @@ def test_replace_keeps_the_place(monkeypatch):
     assert (changed.task_id, changed.num_ps_replicas, changed.model_dir) == (1, 2, "/m")
     member = changed.member()
     assert (member.rank, member.num_workers) == (2, 3)
-    with pytest.raises(ConfigError, match="model_dir is '/n', and TF_CONFIG says '/m': expected one"):
+    with pytest.raises(ConfigError, match="RunConfig got model_dir='/n': expected '/m', as in TF_CONFIG"):
         changed.replace(model_dir="/n")

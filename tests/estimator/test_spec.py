@@ -35,9 +35,9 @@ def test_replace_checks(graph):
     loss = tf.constant(2.0)
     assert spec._replace(loss=loss).loss is loss
     assert spec._replace(mode="train")._asdict() == spec._asdict()
-    with pytest.raises(ConfigError, match="the mode of a spec cannot change: it is 'train', got 'eval'"):
+    with pytest.raises(ConfigError, match="EstimatorSpec got mode='eval': expected 'train', as before"):
         spec._replace(mode="eval")
-    with pytest.raises(ConfigError, match="the loss must have one element"):
+    with pytest.raises(ConfigError, match="EstimatorSpec got the loss .*: expected one element"):
         spec._replace(loss=tf.zeros([2]))
 
 

@@ -27,21 +27,21 @@ def test_fields_and_defaults():
     ("make", "message"),
     [
         (lambda: TrainSpec(1), "the data are 1: expected a DataFlow, arrays"),
-        (lambda: TrainSpec(input_fn, 0), "max_steps of a TrainSpec must be positive, and a whole number, got 0"),
+        (lambda: TrainSpec(input_fn, 0), "TrainSpec got max_steps=0: expected a positive whole number"),
         (lambda: TrainSpec(input_fn, hooks=[1]), r"got hooks\[0\]=1"),
         (lambda: EvalSpec(None), "the data are None: expected a DataFlow, arrays"),
         (lambda: EvalSpec([[1]], batch_size=0), "batch_size=0: expected an integer of at least 1"),
-        (lambda: EvalSpec(input_fn, steps=-1), "steps of an EvalSpec must be positive"),
+        (lambda: EvalSpec(input_fn, steps=-1), "EvalSpec got steps=-1: expected a positive"),
         (lambda: EvalSpec(input_fn, hooks=[1]), r"got hooks\[0\]=1"),
         (
             lambda: EvalSpec(input_fn, throttle_secs=-1),
-            "an EvalSpec got throttle_secs=-1: expected a number of at least 0",
+            "EvalSpec got throttle_secs=-1: expected a number of at least 0",
         ),
-        (lambda: EvalSpec(input_fn, start_delay_secs=-1), "an EvalSpec got start_delay_secs=-1"),
+        (lambda: EvalSpec(input_fn, start_delay_secs=-1), "EvalSpec got start_delay_secs=-1"),
         (lambda: EvalSpec(input_fn, exporters=[1]), r"^EvalSpec got exporters\[0\]="),
         (
             lambda: EvalSpec(input_fn, exporters=[FinalExporter("a", print)] * 2),
-            "different names, got a, a",
+            "EvalSpec got exporters of the names a, a: expected different ones",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""Estimators: a model as one function that is trained, evaluated, used and exported, on one device or several."""
+"""Estimators: train, evaluate, use and export a model written as one function, on one device or several."""
 
 from tpack.utils.lazy import attach
 
@@ -7,21 +7,13 @@ __getattr__, __dir__, __all__ = attach(
     {
         "building": ("WarmStartSettings",),
         "estimator": ("Estimator",),
-        "exporters": (
-            "BestExporter",
-            "Exporter",
-            "FinalExporter",
-            "LatestExporter",
-        ),
+        "exporters": ("BestExporter", "Exporter", "FinalExporter", "LatestExporter"),
         "inputs": (
             "ServingInputReceiver",
             "build_parsing_serving_input_receiver_fn",
             "build_raw_serving_input_receiver_fn",
         ),
-        "replicate_model_fn": (
-            "replicate_model_fn",
-            "replicate_model_fn_with_optimizer_fn",
-        ),
+        "replicate_model_fn": ("replicate_model_fn", "replicate_model_fn_with_optimizer_fn"),
         "replicated": ("VariablePlacement",),
         "run_config": ("RunConfig",),
         "spec": (
@@ -33,10 +25,6 @@ __getattr__, __dir__, __all__ = attach(
             "RegressionOutput",
         ),
         "tower_optimizer": ("TowerOptimizer",),
-        "train_and_evaluate": (
-            "EvalSpec",
-            "TrainSpec",
-            "train_and_evaluate",
-        ),
+        "train_and_evaluate": ("EvalSpec", "TrainSpec", "train_and_evaluate"),
     },
 )

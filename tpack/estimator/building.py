@@ -34,7 +34,7 @@ from tpack.tfutils.checkpoint import resolve_checkpoint
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tower.context import TowerContext, current_tower_context
 from tpack.utils import logger
-from tpack.utils.validation import check_arguments
+from tpack.utils.validation import check_arguments, check_function, mismatch
 
 ModelFn = Callable[..., EstimatorSpec]
 
@@ -47,21 +47,20 @@ def check_model_fn(model_fn: ModelFn, params: object = None) -> None:
 
     Args:
         model_fn: the function.
-        params: what it will be called with; None for nothing.
+        params: its parameters; None for none.
 
     Raises:
-        ConfigError: It is no function, does not take the features, does not take parameters that there are, or wants
-            arguments that nobody gives.
+        ConfigError: It is not a function, does not take the features or the parameters, or requires other arguments.
     """
-    if not callable(model_fn):
-        raise ConfigError(f"model_fn must be a function, got {model_fn!r}")
+    check_function("an Estimator", "model_fn", model_fn)
     if not takes_argument(model_fn, "features"):
-        raise ConfigError(f"model_fn {model_fn!r} must take the argument features")
+        raise ConfigError(f"model_fn {model_fn!r} does not take features: expected this argument")
     if params is not None and not takes_argument(model_fn, "params"):
-        raise ConfigError(f"there are params, and model_fn {model_fn!r} does not take them")
+        raise ConfigError(f"model_fn {model_fn!r} does not take params: expected this argument where params are given")
     unknown = [name for name in required_arguments(model_fn) if name not in ARGUMENTS]
     if unknown:
-        raise ConfigError(f"model_fn {model_fn!r} wants {', '.join(unknown)}, and gets {', '.join(ARGUMENTS)}")
+        expected = f"only {', '.join(ARGUMENTS)}"
+        raise ConfigError(f"model_fn {model_fn!r} requires {', '.join(unknown)}: expected {expected}")
 
 
 def call_model_fn(
@@ -73,41 +72,40 @@ def call_model_fn(
     params: object = None,
     config: RunConfig | None = None,
 ) -> EstimatorSpec:
-    """Call a model_fn with those of its arguments that it takes.
+    """Call a model_fn with those of the optional arguments that it takes, and check its result.
 
     Args:
         model_fn: the function.
         features: the input.
-        labels: what goes with it, if there are any.
+        labels: the labels, or None.
         mode: one of `ModeKeys`.
-        params: the function gets a copy, so that it can change it.
+        params: the function gets a copy, which it may change.
         config: the `RunConfig`.
 
     Raises:
-        ConfigError: There are labels which it does not take, or it returns something else than an EstimatorSpec, or one
-            of another mode.
+        ConfigError: There are labels that it does not take, or it does not return an EstimatorSpec of this mode.
     """
     if labels is not None and not takes_argument(model_fn, "labels"):
-        raise ConfigError(f"there are labels, and model_fn {model_fn!r} does not take them")
+        raise ConfigError(f"model_fn {model_fn!r} does not take labels: expected this argument where labels are given")
     optional = {"labels": labels, "mode": mode, "params": copy.deepcopy(params), "config": config}
     spec = call_with_accepted(model_fn, optional, features=features)
     if not isinstance(spec, EstimatorSpec):
-        raise ConfigError(f"model_fn {model_fn!r} must return an EstimatorSpec, got {spec!r}")
+        raise ConfigError(f"model_fn {model_fn!r} returned {spec!r}: expected an EstimatorSpec")
     if spec.mode != mode:
-        raise ConfigError(f"model_fn {model_fn!r} was called with mode {mode!r} and returned a spec of {spec.mode!r}")
+        raise ConfigError(f"model_fn {model_fn!r} returned a spec of mode {spec.mode!r}: expected {mode!r}")
     return spec
 
 
 @check_arguments
 class WarmStartSettings(NamedTuple):
-    """Which variables begin with values of which checkpoint, that of another model.
+    """The variables that start with values from the checkpoint of another model.
 
     Attributes:
         ckpt_to_initialize_from: a checkpoint, or a directory of them.
-        vars_to_warm_start: a regular expression for names of trainable variables, a list of such for any variables, or
-            None for those alone that are renamed.
-        var_name_to_vocab_info: name to ``tf.train.VocabInfo``, for embeddings whose vocabulary has changed.
-        var_name_to_prev_var_name: name to the name in the checkpoint, for variables that have another there.
+        vars_to_warm_start: a regular expression for names of trainable variables, a list of them for any variables, or
+            None for the renamed ones only.
+        var_name_to_vocab_info: name to ``tf.train.VocabInfo``, for embeddings with a changed vocabulary.
+        var_name_to_prev_var_name: name to the name in the checkpoint, for renamed variables.
     """
 
     ckpt_to_initialize_from: str
@@ -118,7 +116,7 @@ class WarmStartSettings(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelParts:
-    """What an Estimator builds each of its graphs from."""
+    """The parts of an Estimator from which it builds each graph."""
 
     model_fn: ModelFn
     params: object
@@ -144,45 +142,38 @@ def build_model(parts: ModelParts, mode: str, make_inputs: Callable[[], Inputs])
         make_inputs: builds the input. In prediction, labels are dropped.
 
     Raises:
-        ConfigError: The model_fn is called wrongly or returns no spec for the mode.
+        ConfigError: As `call_model_fn`.
     """
     tf.set_random_seed(parts.config.tf_random_seed)
     global_step = get_global_step_var()
     inputs = make_inputs()
     labels = None if mode == ModeKeys.PREDICT else inputs.labels
-    # Layers ask the tower whether they train. A replicated model_fn leaves it for towers of its own.
+    # Layers read is_training from the tower. A replicated model_fn leaves it for its own towers.
     with TowerContext("", is_training=mode == ModeKeys.TRAIN, device=parts.config.device_fn):
         spec = call_model_fn(parts.model_fn, inputs.features, labels, mode, params=parts.params, config=parts.config)
     return BuiltModel(inputs, spec, global_step)
 
 
 def make_warm_start_settings(warm_start_from: str | WarmStartSettings | None) -> WarmStartSettings | None:
-    """Return the settings for what people give.
-
-    Args:
-        warm_start_from: settings, the path of a checkpoint, from which all trainable variables begin, or None.
-
-    Raises:
-        ConfigError: It is something else.
-    """
+    """Return settings as they are, None, or those of a checkpoint's path for all trainable variables; refuse others."""
     if warm_start_from is None or isinstance(warm_start_from, WarmStartSettings):
         return warm_start_from
     if isinstance(warm_start_from, str):
         return WarmStartSettings(warm_start_from)
-    raise ConfigError(f"warm_start_from must be a path or WarmStartSettings, got {warm_start_from!r}")
+    raise ConfigError(mismatch("an Estimator", "warm_start_from", warm_start_from, "a path or WarmStartSettings"))
 
 
 def warm_start(settings: WarmStartSettings) -> None:
     """Change the initialisers of the current graph's variables to read a checkpoint.
 
     Args:
-        settings: which variables and which checkpoint.
+        settings: the variables and the checkpoint.
 
     Raises:
-        CheckpointError: There is no such checkpoint.
+        CheckpointError: The checkpoint does not exist.
     """
     path = resolve_checkpoint(settings.ckpt_to_initialize_from)
-    logger.info(f"The model begins with values from {path}.")
+    logger.info(f"The model starts with values from {path}.")
     tf.train.warm_start(path, *settings[1:])
 
 
@@ -192,18 +183,18 @@ def build_distributed_training(parts: ModelParts, given: GivenInput, strategy: D
     Args:
         parts: the model, with any ``tf.train.Optimizer``.
         given: an input_fn that returns a Dataset, or data.
-        strategy: under which it trains.
+        strategy: the strategy.
 
     Returns:
-        The model. Its loss is the mean over the towers, or the sum if losses are summed; its train op is those of all
-        towers; all else in its spec is the first tower's.
+        The model. Its loss is the mean over the towers, or the sum if losses are summed; its train op groups those of
+        all towers; the rest of its spec is the first tower's.
 
     Shapes:
         Features and labels: [B, ...] for each tower.
 
     Raises:
-        ConfigError: The input_fn or the model_fn is called wrongly or returns something else than it should.
-        StrategyError: A tower changes by itself what is the same for all.
+        ConfigError: As `call_model_fn` and `call_distributed_input_fn`.
+        StrategyError: A single tower changes a value shared by all.
         TowerMismatchError: The towers differ in their variables or optimizers.
 
     Source:
@@ -213,7 +204,7 @@ def build_distributed_training(parts: ModelParts, given: GivenInput, strategy: D
 
     def build_tower(features: object, labels: object) -> None:
         tower = current_tower_context()
-        # What a model_fn returns is more than tensors, so that nobody knows what it would return in a copy.
+        # A spec is more than tensors, so its value in a graph copy is unknown.
         tower.note_asked("EstimatorSpec")
         specs[tower.index] = call_model_fn(
             parts.model_fn, features, labels, ModeKeys.TRAIN, params=parts.params, config=parts.config
@@ -238,20 +229,18 @@ def build_distributed_evaluation(parts: ModelParts, given: GivenInput, strategy:
 
     Args:
         parts: the model.
-        given: an input_fn that returns a Dataset, or data. Of the batches, those that are left at the end for fewer
-            than K towers are dropped.
-        strategy: on whose devices it is evaluated.
+        given: an input_fn that returns a Dataset, or data. Batches at the end for fewer than K towers are dropped.
+        strategy: gives the devices.
 
     Returns:
-        The model. Its loss is the mean over the towers, or the sum if losses are summed; its metrics are those of all
-        K batches.
+        The model. Its loss is the mean over the towers, or the sum if losses are summed; its metrics are over all K
+        batches.
 
     Shapes:
         Features and labels: [B, ...] for each tower.
 
     Raises:
-        ConfigError: The input_fn or the model_fn is called wrongly or returns something else than it should, or the
-            towers differ.
+        ConfigError: As `call_model_fn` and `call_distributed_input_fn`, or the towers differ.
 
     Source:
         Evaluation with ``eval_distribute`` of TensorFlow 1's estimators, which mirrors the variables.
@@ -273,5 +262,5 @@ def build_distributed_evaluation(parts: ModelParts, given: GivenInput, strategy:
 
 
 def _whole_loss(total: tf.Tensor, num_towers: int) -> tf.Tensor:
-    """Return the loss of all towers, made of its sum."""
+    """Return the loss of all towers from its sum."""
     return total if get_loss_reduction() == tf.VariableAggregation.SUM else total / num_towers

@@ -1,7 +1,6 @@
-"""Train, evaluate, use and export a model that is written as a model_fn.
+"""Train, evaluate, use and export a model written as a model_fn.
 
-Each call builds a graph of its own and takes its values from the newest checkpoint in the model's directory, which is
-all that an Estimator keeps.
+Each call builds its own graph and restores the newest checkpoint in the model's directory, the only state.
 """
 
 import os
@@ -36,7 +35,7 @@ from tpack.tfutils.graph_lookup import GLOBAL_STEP_NAME
 from tpack.utils import logger
 from tpack.utils.dir_lock import DirectoryClaim
 from tpack.utils.launch_env import check_only_process
-from tpack.utils.validation import check_arguments, check_local_path, check_path, check_text
+from tpack.utils.validation import check_arguments, check_local_path, check_path, check_text, mismatch
 
 
 @check_arguments
@@ -44,17 +43,17 @@ class Estimator:
     """A model with a directory.
 
     Args:
-        model_fn: takes ``features`` and, as it likes, ``labels``, ``mode``, ``params`` and ``config``; returns an
+        model_fn: takes ``features`` and any of ``labels``, ``mode``, ``params`` and ``config``; returns an
             `EstimatorSpec`. It is called inside a tower, so tpack's layers work in it.
-        model_dir: where checkpoints and summaries go; that of the config, or a new temporary directory, unless given.
-        config: a `RunConfig`; None means the default one.
-        params: given to the model_fn and to input_fns; they get an empty dict if there are none.
-        warm_start_from: a checkpoint, or `WarmStartSettings`, from which a training begins that finds no checkpoint in
-            ``model_dir``.
+        model_dir: the directory of checkpoints and summaries; by default that of the config, or a temporary one.
+        config: a `RunConfig`; None for the default one.
+        params: passed to the model_fn and to input_fns; by default an empty dict.
+        warm_start_from: a checkpoint, or `WarmStartSettings`, as the start of training if ``model_dir`` has no
+            checkpoint.
 
     Raises:
         ConfigError: The model_fn does not take the right arguments, the config names another directory, or an argument
-            is something else than it should be.
+            is wrong.
 
     Example:
         estimator = Estimator(model_fn, model_dir="run", params={"learning_rate": 0.1})
@@ -63,7 +62,7 @@ class Estimator:
 
     Source:
         ``tf.estimator.Estimator`` of TensorFlow 1. There, a model without a checkpoint is evaluated with its initial
-        values, which here is an error, and so is an input without a batch; an export returns bytes.
+        values, and an input may be empty, both errors here; an export returns bytes.
     """
 
     def __init__(
@@ -77,14 +76,12 @@ class Estimator:
         check_model_fn(model_fn, params)
         config = RunConfig() if config is None else config
         if None not in (model_dir, config.model_dir) and model_dir != config.model_dir:
-            raise ConfigError(
-                f"model_dir is given twice, as {model_dir!r} and in the config as {config.model_dir!r}: expected one"
-            )
+            raise ConfigError(mismatch(self, "model_dir", model_dir, f"{config.model_dir!r} of the config, or None"))
         self._warm_start = make_warm_start_settings(warm_start_from)
         directory = config.model_dir if model_dir is None else model_dir
         if directory is None:
             directory = tempfile.mkdtemp(prefix="tpack-estimator-")
-            logger.warning(f"The Estimator has no model_dir and uses a temporary one: {directory}")
+            logger.warning(f"The Estimator uses a temporary model_dir: {directory}")
         directory = check_local_path("Estimator", "model_dir", directory)
         params = {} if params is None else params
         self._parts = ModelParts(model_fn, params, config.replace(model_dir=directory), directory)
@@ -101,7 +98,7 @@ class Estimator:
 
     @property
     def params(self) -> Any:
-        """The parameters of the model; changing what is returned may change them."""
+        """The parameters of the model, not a copy."""
         return self._parts.params
 
     @property
@@ -119,39 +116,37 @@ class Estimator:
         *,
         batch_size: int | None = None,
     ) -> "Estimator":
-        """Train, from the newest checkpoint in the directory on.
+        """Train from the newest checkpoint in the directory, and return the Estimator.
 
-        In a cluster, every worker calls it. The chief restores, saves and writes summaries, and it is the chief's
-        directory that counts, so that the others need not see it.
+        In a cluster, every worker calls it. Only the chief restores, saves and writes summaries, in a directory
+        that the others need not see.
 
         Args:
             input_fn: returns a Dataset or tensors; takes any of ``mode``, ``params`` and ``config``. Or data, or a
                 function that returns them: arrays such as ``(x, y)`` or ``({"name": x}, y)``, a list of data points, a
-                generator function, a DataFlow, a ``tf.data.Dataset``, a data set or loader of another library. They are
-                gone over again and again if ``steps`` or ``max_steps`` says where to stop, and else once; a Dataset
-                that a function returns is taken as it is.
+                generator function, a DataFlow, a ``tf.data.Dataset``, a data set or loader of another library. Data are
+                repeated if ``steps`` or ``max_steps`` is given, and else read once; a Dataset from a function is never
+                repeated.
             hooks: session hooks.
-            steps: how many steps; without it and ``max_steps``, until the data end.
-            max_steps: the global step to end at. Nothing happens when the checkpoint is there already.
+            steps: the number of steps; without it and ``max_steps``, until the data end.
+            max_steps: the global step to end at; no training if the checkpoint has reached it.
             saving_listeners: ``tf.train.CheckpointSaverListener`` objects.
-            batch_size: how many examples a step takes, over all towers, where the data are examples; None where they
-                are batches.
-
-        Returns:
-            The Estimator itself.
+            batch_size: examples per step, over all towers, for data of examples; None for data of batches.
 
         Raises:
-            ConfigError: Both numbers are given, or one is not positive, or an argument is of the wrong kind. Or another
-                process trains in the directory, or it cannot be written. Or this is one of several processes, and
-                nothing says how they train together; or the config does not know of them (`check_only_process`).
-            ClusterError: Another process was lost, or is about to train something else.
-            CheckpointError: The checkpoint does not fit the model, or there are checkpoints and none of them loads.
-            NumericsError: The loss is not a number.
-            KeyboardInterrupt: The user's own, after the steps that were done are saved.
+            ConfigError: Both numbers are given, one is not positive, or an argument is wrong. Another process trains in
+                the directory, or it cannot be written. Or this is one of several processes without a way to train
+                together, or unknown to the config (`check_only_process`).
+            ClusterError: Another process was lost, or is to train something else.
+            CheckpointError: The checkpoint does not fit the model, or no checkpoint loads.
+            NumericsError: The loss is NaN.
+            KeyboardInterrupt: Raised by the user, after the finished steps are saved.
         """
         if steps is not None and max_steps is not None:
-            raise ConfigError(f"train wants steps or max_steps, got steps={steps} and max_steps={max_steps}")
-        steps, max_steps = number_of_steps("steps", steps), number_of_steps("max_steps", max_steps)
+            raise ConfigError(f"train got steps={steps} and max_steps={max_steps}: expected one of them")
+        steps, max_steps = (
+            number_of_steps("train", name, value) for name, value in (("steps", steps), ("max_steps", max_steps))
+        )
         hooks = checked_hooks("hooks", hooks)
         given = GivenInput(input_fn, batch_size, is_repeated=(steps, max_steps) != (None, None))
         if self.config.place.task is None:
@@ -165,7 +160,7 @@ class Estimator:
         return self
 
     def _limits(self, steps: int | None, max_steps: int | None, cluster: ClusterRun | None) -> TrainLimits | None:
-        """Return from where to where to train, which is for the chief to say; None if there is nothing to train."""
+        """Return the chief's range of steps to train; None if it is empty."""
         is_chief = cluster is None or cluster.is_chief
         checkpoint = self.latest_checkpoint() if is_chief else None
         start = 0 if checkpoint is None else int(CheckpointReader(checkpoint).read(GLOBAL_STEP_NAME))
@@ -185,7 +180,7 @@ class Estimator:
         limits: TrainLimits,
         listeners: Sequence[tf.train.CheckpointSaverListener],
     ) -> None:
-        """Train in a directory that no other process trains in."""
+        """Train in the claimed directory."""
         cluster = limits.cluster
         with tf.Graph().as_default():
             with nullcontext() if cluster is None else cluster.building():
@@ -207,11 +202,11 @@ class Estimator:
         """Evaluate a checkpoint, and write the results for TensorBoard.
 
         Args:
-            input_fn: as for `train`; data are gone over once, in their own order.
-            steps: how many batches; None for all.
+            input_fn: as for `train`; data are read once, in order.
+            steps: the number of batches; None for all.
             hooks: session hooks.
-            checkpoint_path: None means the newest one in the directory.
-            name: of this evaluation, whose results go to ``eval_<name>`` in the directory; else to ``eval``.
+            checkpoint_path: None for the newest one in the directory.
+            name: the suffix of ``eval_<name>``, the results in the directory; by default ``eval``.
             batch_size: as for `train`.
 
         Returns:
@@ -220,9 +215,9 @@ class Estimator:
         Raises:
             CheckpointError: There is no checkpoint, or it does not fit the model.
             DataExhaustedError: The input is empty.
-            ConfigError: ``steps`` is not positive, or an argument is of the wrong kind.
+            ConfigError: ``steps`` is not positive, or an argument is wrong.
         """
-        steps = number_of_steps("steps", steps)
+        steps = number_of_steps("evaluate", "steps", steps)
         hooks = checked_hooks("hooks", hooks)
         given = GivenInput(input_fn, batch_size)
         directory = self.eval_dir(name)
@@ -245,21 +240,19 @@ class Estimator:
         *,
         batch_size: int | None = None,
     ) -> Iterator[Any]:
-        """Yield the model's predictions for an input, from its beginning to its end.
-
-        Nothing happens before the first one is asked for.
+        """Yield the model's predictions for all of an input, lazily.
 
         Args:
-            input_fn: as for `evaluate`; labels are not looked at.
-            predict_keys: a name, or names, of those predictions that are wanted; None for all.
+            input_fn: as for `evaluate`; labels are ignored.
+            predict_keys: a name or names of predictions to return; None for all.
             hooks: session hooks.
-            checkpoint_path: None means the newest one in the directory.
-            yield_single_examples: yield one example at a time; else one batch.
+            checkpoint_path: None for the newest one in the directory.
+            yield_single_examples: yield single examples instead of batches.
             batch_size: as for `train`.
 
         Raises:
             CheckpointError: There is no checkpoint, or it does not fit the model.
-            ConfigError: There is no such prediction, or predictions have different numbers of rows.
+            ConfigError: An unknown prediction, or predictions with different numbers of rows.
         """
         hooks = checked_hooks("hooks", hooks)
         given = GivenInput(input_fn, batch_size)
@@ -282,22 +275,19 @@ class Estimator:
         as_text: bool = False,
         checkpoint_path: str | None = None,
     ) -> str:
-        """Write the model for prediction as a SavedModel, which plain TensorFlow serves.
+        """Write the model for prediction as a SavedModel, and return the path of its directory.
 
         Args:
-            export_dir_base: where to make the directory, which is named by the time; bytes are its path too, since
-                paths that TensorFlow 1 returned were such.
-            serving_input_receiver_fn: takes nothing; returns a `ServingInputReceiver`.
-            assets_extra: path inside ``assets.extra`` to a file that is copied there.
+            export_dir_base: the parent of the new directory, which is named by the time; bytes as well, as TensorFlow 1
+                returned such paths.
+            serving_input_receiver_fn: a function without arguments that returns a `ServingInputReceiver`.
+            assets_extra: path inside ``assets.extra`` to the file to copy there.
             as_text: write the graph as text.
-            checkpoint_path: None means the newest one in the directory.
-
-        Returns:
-            The path of the directory.
+            checkpoint_path: None for the newest one in the directory.
 
         Raises:
             CheckpointError: There is no checkpoint, or it does not fit the model.
-            ConfigError: The function returns something else, or the model offers nothing that can be served.
+            ConfigError: The function returns another object, or the model has no output that can be served.
         """
         checkpoint = self._existing_checkpoint(checkpoint_path)
         base = os.fsdecode(export_dir_base) if isinstance(export_dir_base, bytes) else export_dir_base
@@ -310,41 +300,34 @@ class Estimator:
         return path
 
     def export_savedmodel(self, *args: Any, strip_default_attrs: bool = True, **kwargs: Any) -> str:
-        """Do what `export_saved_model` does, under its older name; default attributes are stripped in any case."""
+        """Call `export_saved_model`, of which this is the older name; default attributes are always stripped."""
         return self.export_saved_model(*args, **kwargs)
 
     def latest_checkpoint(self) -> str | None:
-        """Return the prefix of the newest checkpoint in the directory that loads, or None."""
+        """Return the prefix of the newest valid checkpoint in the directory, or None."""
         return latest_checkpoint(self.model_dir)
 
     def eval_dir(self, name: str | None = None) -> str:
-        """Return where the results of an evaluation with this name go."""
+        """Return the directory of an evaluation's results."""
         if name is not None:
             check_text(self, "name", name)
         return evaluation.evaluation_dir(self.model_dir, name)
 
     def get_variable_names(self) -> list[str]:
-        """Return the names of the variables in the newest checkpoint.
-
-        Raises:
-            CheckpointError: There is none.
-        """
+        """Return the names of the variables in the newest checkpoint; raise a CheckpointError if there is none."""
         return sorted(CheckpointReader(self._existing_checkpoint(None)).shapes)
 
     def get_variable_value(self, name: str) -> Any:
         """Return the value of a variable in the newest checkpoint.
 
-        Args:
-            name: of the variable.
-
         Raises:
-            CheckpointError: There is no checkpoint, or no such variable in it.
+            CheckpointError: There is no checkpoint, or it lacks the variable.
         """
         name = check_text(self, "name", name).removesuffix(":0")
         return CheckpointReader(self._existing_checkpoint(None)).read(name)
 
     def _build(self, given: GivenInput, mode: str) -> BuiltModel:
-        """Build input and model into the current graph, under the strategy of the config if it has one for the mode."""
+        """Build input and model into the current graph, under the config's strategy for the mode if there is one."""
         parts, config = self._parts, self.config
         if mode == ModeKeys.TRAIN and config.train_distribute is not None:
             return build_distributed_training(parts, given, config.train_distribute)
@@ -357,5 +340,5 @@ class Estimator:
             path = check_path(self, "checkpoint_path", path)
         prefix = self.latest_checkpoint() if path is None else resolve_checkpoint(path)
         if prefix is None:
-            raise CheckpointError(f"expected a trained model, and {self.model_dir} has no checkpoint: train it first")
+            raise CheckpointError(f"{self.model_dir} has no checkpoint: expected a trained model")
         return prefix

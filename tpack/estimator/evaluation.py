@@ -1,4 +1,4 @@
-"""Run a trained model over an input: evaluate it, which gives the values of its metrics, or have it predict."""
+"""Run a trained model over an input, to evaluate its metrics or to predict."""
 
 import itertools
 import os
@@ -29,21 +29,21 @@ def evaluate_model(
     Args:
         parts: the model's options.
         model: a model built for evaluation.
-        checkpoint: the prefix of the model's values.
-        steps: how many batches; None for all.
+        checkpoint: the prefix of the checkpoint.
+        steps: the number of batches; None for all.
         hooks: the user's session hooks.
 
     Returns:
         The value of each metric, the mean ``loss`` of the batches, and the ``global_step``.
 
     Raises:
-        ConfigError: A metric is called ``loss`` or ``global_step``.
-        DataExhaustedError: There is no batch at all.
+        ConfigError: A metric is named ``loss`` or ``global_step``.
+        DataExhaustedError: The input has no batch.
     """
     spec = model.spec
     taken = [name for name in _RESERVED if name in spec.eval_metric_ops]
     if taken:
-        raise ConfigError(f"a metric cannot be called {taken[0]!r}, which the results of an evaluation have anyway")
+        raise ConfigError(f"eval_metric_ops has {taken[0]!r}: expected another name, which no other result has")
     metrics = {**spec.eval_metric_ops, "loss": tf.metrics.mean(spec.loss)}
     # Two names may share one operation.
     update = tf.group(*dict.fromkeys(operation_of(update_op) for _, update_op in metrics.values()))
@@ -56,7 +56,9 @@ def evaluate_model(
         session.session.as_default(),
     ):
         if steps is None and model.inputs.num_left is not None:
-            _warn_of_left_batches(int(session.session.run(model.inputs.num_left)))
+            num_left = int(session.session.run(model.inputs.num_left))
+            if num_left > 0:
+                logger.warning(f"The last {num_left} batch(es) are too few for all towers, and are not evaluated.")
         num_steps = _run_updates(session, update, steps)
         results: dict[str, Any] = session.session.run(values)
     logger.info(f"Evaluated the model at global step {results['global_step']}, in {num_steps} step(s).")
@@ -72,14 +74,14 @@ def predict_model(
 ) -> Iterator[Any]:
     """Yield the predictions of a model for each batch.
 
-    The session opens at the first one, and closes with the data or when the iterator is closed. Between two of them,
-    neither the graph nor the session is the default one.
+    The session is open from the first batch until the data end or the iterator is closed. Between batches, neither the
+    graph nor the session is the default.
 
     Args:
         parts: the model's options.
         model: a model built for prediction.
-        checkpoint: the prefix of the model's values.
-        predictions: what to fetch.
+        checkpoint: the prefix of the checkpoint.
+        predictions: the fetches.
         hooks: the user's session hooks.
     """
     spec, graph = model.spec, model.global_step.graph
@@ -104,25 +106,19 @@ def _plan(parts: ModelParts, model: BuiltModel, checkpoint: str) -> SessionPlan:
 
 
 def evaluation_dir(model_dir: str, name: str | None) -> str:
-    """Return where the results of evaluations with this name go."""
+    """Return the directory of the results of evaluations with this name."""
     return os.path.join(model_dir, f"eval_{name}" if name else "eval")
 
 
 def report(directory: str, results: dict[str, Any]) -> None:
-    """Write results to the log and for TensorBoard."""
+    """Write results to the log and to an event file."""
     write_results(directory, results, int(results["global_step"]))
     shown = ", ".join(f"{name} = {value}" for name, value in sorted(results.items()))
     logger.info(f"Evaluation: {shown}")
 
 
 def write_results(directory: str, results: Mapping[str, Any], step: int) -> None:
-    """Write the numbers among the results of an evaluation to an event file, as one event.
-
-    Args:
-        directory: where to; it is made.
-        results: name to value.
-        step: the global step of the model.
-    """
+    """Write the numbers among the results of an evaluation to an event file, as one event of the global step."""
     os.makedirs(directory, exist_ok=True)
     summary = tf.Summary()
     for name, value in results.items():
@@ -133,51 +129,38 @@ def write_results(directory: str, results: Mapping[str, Any], step: int) -> None
 
 
 def chosen_predictions(predictions: Tensors, predict_keys: str | Iterable[str] | None) -> Tensors:
-    """Return those predictions that a user wants.
-
-    Args:
-        predictions: a tensor or a dict of tensors.
-        predict_keys: a name, names, or None for all.
+    """Return the predictions of a name or names, or all for None.
 
     Raises:
-        ConfigError: There is one tensor without a name, or none of the names.
+        ConfigError: The predictions are a single tensor, or none has such a name.
     """
     if not predict_keys:
         return predictions
-    wanted = "the name of a prediction, or a list of names"
+    expected = "the name of a prediction, or a list of names"
     given = [predict_keys] if isinstance(predict_keys, str) else predict_keys
-    names = check_instances("predict", "predict_keys", given, str, expected=wanted)
+    names = check_instances("predict", "predict_keys", given, str, expected=expected)
     if not isinstance(predictions, dict):
-        raise ConfigError(f"predict_keys={predict_keys!r} wants predictions by name, and they are {predictions!r}")
+        raise ConfigError(f"predict got predict_keys={predict_keys!r} for {predictions!r}: expected a dict")
     chosen = {name: tensor for name, tensor in predictions.items() if name in names}
     if not chosen:
-        raise ConfigError(f"none of predict_keys={predict_keys!r} is a prediction: there are {', '.join(predictions)}")
+        names_of_all = ", ".join(predictions)
+        raise ConfigError(f"predict got predict_keys={predict_keys!r}: expected one or more of {names_of_all}")
     return chosen
 
 
 def each_example(values: np.ndarray | dict[str, np.ndarray]) -> Iterator[Any]:
-    """Yield the rows of a batch of predictions.
-
-    Args:
-        values: an array, or a dict of arrays with as many rows.
+    """Yield the rows of an array, or of a dict of arrays.
 
     Raises:
-        ConfigError: They have no rows, or different numbers of them.
+        ConfigError: An array has no rows, or another number of them.
     """
     named = values if isinstance(values, dict) else {"predictions": values}
     shapes = {name: np.shape(value) for name, value in named.items()}
     if any(not shape for shape in shapes.values()) or len({shape[0] for shape in shapes.values()}) != 1:
-        raise ConfigError(
-            f"predictions of single examples must have one row for each, and the shapes are {shapes}: use "
-            "yield_single_examples=False"
-        )
+        expected = "as many rows in each for single examples; use yield_single_examples=False"
+        raise ConfigError(f"predict got predictions of the shapes {shapes}: expected {expected}")
     for row in range(next(iter(shapes.values()))[0]):
         yield {name: value[row] for name, value in named.items()} if isinstance(values, dict) else values[row]
-
-
-def _warn_of_left_batches(num_left: int) -> None:
-    if num_left > 0:
-        logger.warning(f"The last {num_left} batch(es) are too few for all towers, and are not evaluated.")
 
 
 def _run_updates(session: HookedSession, update: tf.Operation, steps: int | None) -> int:
@@ -188,6 +171,6 @@ def _run_updates(session: HookedSession, update: tf.Operation, steps: int | None
             session.run(update)
         except DataExhaustedError as error:
             if num_batches == 0:
-                raise DataExhaustedError("there is nothing to evaluate: the input has no batch at all") from error
+                raise DataExhaustedError("the input has no batch to evaluate") from error
             return num_batches
     return steps or 0

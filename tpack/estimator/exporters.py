@@ -1,4 +1,4 @@
-"""What `train_and_evaluate` does with a model after each evaluation: export it always, at the end, or if it is best."""
+"""Exporters of `train_and_evaluate`: export a model after each evaluation, at the end, or if it is the best."""
 
 import abc
 import glob
@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from tpack.errors import ConfigError
 from tpack.estimator.inputs import ServingInputReceiver
 from tpack.utils import logger
-from tpack.utils.validation import check_arguments, check_text
+from tpack.utils.validation import check_arguments, check_count, check_text
 
 Results = Mapping[str, Any]
 
@@ -31,7 +31,7 @@ class ExportableModel(Protocol):
 
 
 class Exporter(abc.ABC):
-    """Decides whether a model that was evaluated is exported, and exports it.
+    """A rule for the export of evaluated models.
 
     Source:
         ``tf.estimator.Exporter`` of TensorFlow 1.
@@ -40,7 +40,7 @@ class Exporter(abc.ABC):
     @property
     @abc.abstractmethod
     def name(self) -> str:
-        """The name of the directory that exports go to, in ``export`` of the model's."""
+        """The name of the directory of exports, in ``export`` of the model's directory."""
 
     @abc.abstractmethod
     def export(
@@ -51,33 +51,33 @@ class Exporter(abc.ABC):
         eval_result: Results,
         is_the_final_export: bool,
     ) -> str | None:
-        """Export the model, or leave it.
+        """Export the model, or do nothing.
 
         Args:
             estimator: the `Estimator`.
-            export_path: the directory for exports of this exporter.
-            checkpoint_path: the checkpoint that was evaluated.
-            eval_result: what the evaluation returned.
+            export_path: the directory of this exporter.
+            checkpoint_path: the evaluated checkpoint.
+            eval_result: the result of the evaluation.
             is_the_final_export: whether training has ended.
 
         Returns:
-            The path of the model that was written, or None.
+            The path of the written model, or None.
         """
 
 
 @check_arguments
 class LatestExporter(Exporter):
-    """Exports after each evaluation, and keeps the newest models.
+    """An exporter after each evaluation, which keeps the newest models.
 
     Args:
-        name: of the directory.
-        serving_input_receiver_fn: as for `Estimator.export_saved_model`.
-        assets_extra: as for `Estimator.export_saved_model`.
-        as_text: as for `Estimator.export_saved_model`.
-        exports_to_keep: how many models are kept; None keeps all.
+        name: the name of the directory.
+        serving_input_receiver_fn: this and the next two as for `Estimator.export_saved_model`.
+        assets_extra: see there.
+        as_text: see there.
+        exports_to_keep: the number of models to keep; None keeps all.
 
     Raises:
-        ConfigError: There is no name, or no model would be kept.
+        ConfigError: The name is empty, or ``exports_to_keep`` is not positive.
 
     Source:
         The class of this name in ``tf.estimator``.
@@ -91,10 +91,9 @@ class LatestExporter(Exporter):
         as_text: bool = False,
         exports_to_keep: int | None = 5,
     ) -> None:
-        check_text(self, "name", name)
-        if exports_to_keep is not None and exports_to_keep < 1:
-            raise ConfigError(f"exports_to_keep must be positive, got {exports_to_keep!r}")
-        self._name = name
+        if exports_to_keep is not None:
+            check_count(self, "exports_to_keep", exports_to_keep)
+        self._name = check_text(self, "name", name)
         self._receive = serving_input_receiver_fn
         self._assets_extra = assets_extra
         self._as_text = as_text
@@ -137,16 +136,16 @@ class LatestExporter(Exporter):
 
 @check_arguments
 class FinalExporter(LatestExporter):
-    """Exports once, after the last evaluation.
+    """An exporter after the last evaluation.
 
     Args:
-        name: of the directory.
-        serving_input_receiver_fn: as for `Estimator.export_saved_model`.
-        assets_extra: as for `Estimator.export_saved_model`.
-        as_text: as for `Estimator.export_saved_model`.
+        name: this and the others as for `LatestExporter`.
+        serving_input_receiver_fn: see there.
+        assets_extra: see there.
+        as_text: see there.
 
     Raises:
-        ConfigError: There is no name.
+        ConfigError: The name is empty.
 
     Source:
         The class of this name in ``tf.estimator``.
@@ -166,40 +165,36 @@ class FinalExporter(LatestExporter):
 
 
 def loss_smaller(best_eval_result: Results, current_eval_result: Results) -> bool:
-    """Tell whether the current result has the smaller ``loss``.
-
-    Args:
-        best_eval_result: the best so far.
-        current_eval_result: the one that is new.
+    """Tell whether the current result has a smaller ``loss`` than the best one.
 
     Raises:
-        ConfigError: One has no loss.
+        ConfigError: A result has no loss.
 
     Source:
         The default comparison of ``tf.estimator.BestExporter``.
     """
     for result in (best_eval_result, current_eval_result):
         if "loss" not in result:
-            raise ConfigError(f"expected results with a loss, got {', '.join(result)}")
+            raise ConfigError(f"loss_smaller got a result of {', '.join(result)}: expected a loss")
     return bool(current_eval_result["loss"] < best_eval_result["loss"])
 
 
 @check_arguments
 class BestExporter(LatestExporter):
-    """Exports when an evaluation is better than all before, and keeps the newest models.
+    """An exporter after each evaluation that is better than all before, which keeps the newest models.
 
     Args:
-        name: of the directory.
-        serving_input_receiver_fn: as for `Estimator.export_saved_model`.
-        event_file_pattern: of paths in the model's directory, such as ``"eval/*.tfevents.*"``: the results of earlier
-            runs, which count too. None counts those of this exporter alone.
+        name: this as for `LatestExporter`.
+        serving_input_receiver_fn: see there.
+        event_file_pattern: a pattern in the model's directory, such as ``"eval/*.tfevents.*"``, of results of earlier
+            runs to compare with. None compares with those of this exporter alone.
         compare_fn: takes ``best_eval_result`` and ``current_eval_result``; tells whether the latter is better.
-        assets_extra: as for `Estimator.export_saved_model`.
-        as_text: as for `Estimator.export_saved_model`.
-        exports_to_keep: how many models are kept; None keeps all.
+        assets_extra: see there.
+        as_text: see there.
+        exports_to_keep: see there.
 
     Raises:
-        ConfigError: There is no name, no model would be kept, or there is nothing to compare by.
+        ConfigError: The name is empty, ``exports_to_keep`` is not positive, or a result has no loss to compare.
 
     Source:
         The class of this name in ``tf.estimator``.
@@ -229,7 +224,7 @@ class BestExporter(LatestExporter):
         return True
 
     def _best_before(self, model_dir: str, step: int) -> Results | None:
-        """Return the best of the results in event files, up to a global step, which is that of the current result."""
+        """Return the best of the results in event files before the global step of the current one."""
         best: Results | None = None
         for path in sorted(glob.glob(os.path.join(model_dir, self._pattern or ""))):
             for found_at, result in results_in(path):
@@ -241,17 +236,11 @@ class BestExporter(LatestExporter):
 
 
 def results_in(path: str) -> Iterator[tuple[int, Results]]:
-    """Yield the scalars of an event file and the steps that they are of, up to where it is damaged.
-
-    A run that was killed leaves an event file that ends in the middle of an event. A warning says so.
-
-    Args:
-        path: the file.
-    """
+    """Yield (global step, scalars) of an event file; warn at an event that a killed run left incomplete, and stop."""
     try:
         for event in tf.train.summary_iterator(path):
             result = {value.tag: value.simple_value for value in event.summary.value}
             if result:
                 yield int(event.step), result
     except (tf.errors.OpError, DecodeError) as error:
-        logger.warning(f"The event file {path} is damaged, and is not read beyond that place: {error}")
+        logger.warning(f"The rest of the damaged event file {path} is ignored: {error}")

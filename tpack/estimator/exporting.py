@@ -1,6 +1,6 @@
-"""Export a model of an Estimator as a SavedModel, in a directory that is named by the time.
+"""Export a model of an Estimator as a SavedModel, in a directory named by the time.
 
-It has a signature for each of the model's outputs from each way to feed it.
+It has a signature for each pair of an output and a way to feed the model.
 """
 
 import os
@@ -20,17 +20,18 @@ from tpack.estimator.spec import ExportOutput, PredictOutput
 from tpack.tfutils.sesscreate import NewSessionCreator
 from tpack.utils import logger
 from tpack.utils.fs import atomic_path
+from tpack.utils.validation import check_function
 
 _ASSETS_EXTRA = "assets.extra"
 
 
 @dataclass(frozen=True)
 class ExportTarget:
-    """What is written.
+    """The destination and form of an export.
 
     Attributes:
-        path: the directory, written all at once.
-        assets_extra: path inside ``assets.extra`` of the model to a file that is copied there.
+        path: the directory, written atomically.
+        assets_extra: path inside ``assets.extra`` of the model to the file to copy there.
         as_text: write the graph as text.
     """
 
@@ -46,22 +47,22 @@ def export_model(
     checkpoint: str,
     target: ExportTarget,
 ) -> None:
-    """Write a model that was built into the current graph.
+    """Write a model that was built into the current graph for prediction.
 
     Args:
         parts: the model's options.
-        model: a model built for prediction.
-        receiver: what is fed.
-        checkpoint: the prefix of the model's values.
-        target: what to write.
+        model: the model.
+        receiver: the tensors that are fed.
+        checkpoint: the prefix of the checkpoint.
+        target: the destination.
 
     Raises:
-        ConfigError: The model offers nothing to export.
+        ConfigError: The model has no export outputs.
         CheckpointError: The checkpoint does not fit the model.
     """
     spec, graph = model.spec, model.global_step.graph
     if not spec.export_outputs:
-        raise ConfigError("the model has no export_outputs for prediction, so there is nothing to export")
+        raise ConfigError("the model has no export_outputs: expected one at least to export it")
     signatures = signature_defs(receiver, spec.export_outputs)
     main_op = spec.scaffold.local_init_op
     if main_op is None:
@@ -92,29 +93,18 @@ def export_model(
 
 
 def call_receiver_fn(serving_input_receiver_fn: Callable[[], ServingInputReceiver]) -> ServingInputReceiver:
-    """Return what the function builds into the current graph.
-
-    Args:
-        serving_input_receiver_fn: takes nothing.
-
-    Raises:
-        ConfigError: It is no function, or returns something else.
-    """
-    if not callable(serving_input_receiver_fn):
-        raise ConfigError(
-            "serving_input_receiver_fn must be a function that returns a ServingInputReceiver, got "
-            f"{serving_input_receiver_fn!r}"
-        )
-    receiver = serving_input_receiver_fn()
+    """Call the function in the current graph; refuse other objects, and other results."""
+    expected = "a function that returns a ServingInputReceiver"
+    receiver = check_function("an export", "serving_input_receiver_fn", serving_input_receiver_fn, expected)()
     if not isinstance(receiver, ServingInputReceiver):
-        raise ConfigError(f"serving_input_receiver_fn must return a ServingInputReceiver, got {receiver!r}")
+        raise ConfigError(f"serving_input_receiver_fn returned {receiver!r}: expected a ServingInputReceiver")
     return receiver
 
 
 def new_export_dir(base: str) -> str:
-    """Return the path of a directory that does not exist yet, named by the seconds since 1970.
+    """Return the path of a new directory, named by the seconds since 1970, or the next free number.
 
-    Servers load the one with the highest number. Of several in one second, each has the next higher one.
+    Servers load the directory with the highest number.
     """
     number = int(time.time())
     while os.path.exists(os.path.join(base, str(number))):
@@ -125,16 +115,15 @@ def new_export_dir(base: str) -> str:
 def signature_defs(receiver: ServingInputReceiver, export_outputs: Mapping[str, ExportOutput]) -> dict[str, Any]:
     """Return the signatures by name.
 
-    Besides those of the model's outputs there is one called ``predict`` for the first `PredictOutput`, if no output has
-    that name. A signature that cannot be had from what is fed, such as a classification of anything but serialized
-    examples, is left out with a line in the log.
+    The first `PredictOutput` has another signature ``predict``, unless an output has that name. Impossible signatures,
+    such as a classification without serialized examples, are left out with a warning.
 
     Args:
-        receiver: what is fed.
-        export_outputs: what the model offers.
+        receiver: the tensors that are fed.
+        export_outputs: the outputs of the model.
 
     Raises:
-        ConfigError: No signature is left. The message says why.
+        ConfigError: No signature is left; the message has the reasons.
     """
     outputs = dict(export_outputs)
     predicting = [output for output in outputs.values() if isinstance(output, PredictOutput)]
@@ -152,7 +141,7 @@ def signature_defs(receiver: ServingInputReceiver, export_outputs: Mapping[str, 
             except ConfigError as error:
                 reasons.append(f"{name + suffix}: {error}")
     if not signatures:
-        raise ConfigError(f"the model cannot be served by any signature. {'; '.join(reasons)}")
+        raise ConfigError(f"the model has no possible signature: {'; '.join(reasons)}")
     for reason in reasons:
         logger.warning(f"Not exported: {reason}")
     return signatures

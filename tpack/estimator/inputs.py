@@ -36,32 +36,31 @@ from tpack.input_source.dataset import StreamElements, brought_into_graph, datas
 from tpack.input_source.spec_check import DataPointChecker
 from tpack.input_source.stream import DataPointStream, first_point
 from tpack.utils import logger
-from tpack.utils.validation import check_arguments, check_count, shown
+from tpack.utils.validation import check_arguments, check_count, mismatch, shown
 
 InputFn = Callable[..., Any]
 Input: TypeAlias = Any
-"""An input_fn, or data as `GivenInput` takes them."""
+"""An input_fn, or data for `GivenInput`."""
 _RECEIVER_NAME = "input"
 _EXAMPLES_NAME = "examples"
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _NUM_AHEAD = 8
-"""How many batches wait for the step."""
+"""The number of batches to prefetch."""
 _TENSORS = (tf.Tensor, tf.SparseTensor, tf.RaggedTensor, tf.Variable)
 _ALIKE = "whose data points must be like the first; input_fn may return a tf.data.Dataset where shapes differ"
-# How a data point is made up: tuples and dicts, and in place of what they hold the name of it.
+# The structure of a data point: tuples and dicts that hold the names of its leaves.
 _Layout: TypeAlias = Any
 
 
 @check_arguments
 class ServingInputReceiver(NamedTuple):
-    """The features of a model that is served, and the tensors that are fed.
+    """The features of a served model, and the tensors that are fed.
 
     Attributes:
-        features: what the model_fn is called with, a tensor or a dict of tensors.
-        receiver_tensors: placeholders, a tensor or a dict of them by the names that clients use. A single one is called
-            ``input``.
-        receiver_tensors_alternatives: further ways to feed the model: name to a dict of tensors. Each export output is
-            offered for each of them too, as ``<output>:<name>``.
+        features: a tensor or a dict of tensors for the model_fn.
+        receiver_tensors: placeholders, a tensor or a dict by the names for clients. A single one is named ``input``.
+        receiver_tensors_alternatives: further ways to feed the model: name to a dict of tensors. Each gives every
+            export output another signature, ``<output>:<name>``.
     """
 
     features: Tensors
@@ -73,10 +72,10 @@ class ServingInputReceiver(NamedTuple):
 def build_raw_serving_input_receiver_fn(
     features: Mapping[str, tf.Tensor | tf.TensorSpec | np.ndarray], default_batch_size: int | None = None
 ) -> Callable[[], ServingInputReceiver]:
-    """Return a function that makes a placeholder for each feature.
+    """Return a function that creates a placeholder per feature.
 
     Args:
-        features: name to a tensor, ``tf.TensorSpec`` or array, whose dtype and shape are taken.
+        features: name to a tensor, ``tf.TensorSpec`` or array with the dtype and shape.
         default_batch_size: the first dimension of the placeholders; None for any.
 
     Shapes:
@@ -93,7 +92,7 @@ def build_raw_serving_input_receiver_fn(
     specs = {name: (tf.as_dtype(item.dtype), tf.TensorShape(item.shape)) for name, item in features.items()}
     for name, (_, shape) in specs.items():
         if shape.rank == 0:
-            raise ConfigError(f"the feature {name!r} has no batch dimension")
+            raise ConfigError(f"the feature {name!r} has shape (): expected a batch dimension")
 
     def receive() -> ServingInputReceiver:
         placeholders = {
@@ -109,14 +108,14 @@ def build_raw_serving_input_receiver_fn(
 def build_parsing_serving_input_receiver_fn(
     feature_spec: Mapping[str, Any], default_batch_size: int | None = None
 ) -> Callable[[], ServingInputReceiver]:
-    """Return a function that makes a placeholder for serialized ``tf.train.Example`` messages and parses them.
+    """Return a function that creates a placeholder for serialized ``tf.train.Example`` messages and parses them.
 
     Args:
-        feature_spec: what ``tf.io.parse_example`` takes.
+        feature_spec: as for ``tf.io.parse_example``.
         default_batch_size: the number of examples; None for any.
 
     Shapes:
-        [default_batch_size] strings to the features that they hold.
+        [default_batch_size] strings to their features.
 
     Raises:
         ConfigError: The spec is empty.
@@ -127,7 +126,8 @@ def build_parsing_serving_input_receiver_fn(
     if default_batch_size is not None:
         check_count("build_parsing_serving_input_receiver_fn", "default_batch_size", default_batch_size)
     if not feature_spec:
-        raise ConfigError("expected the features to parse out of examples, got none")
+        name = "build_parsing_serving_input_receiver_fn"
+        raise ConfigError(f"{name} got an empty feature_spec: expected the features to parse")
 
     def receive() -> ServingInputReceiver:
         examples = tf.placeholder(tf.string, [default_batch_size], name="input_example_tensor")
@@ -137,35 +137,26 @@ def build_parsing_serving_input_receiver_fn(
 
 
 def receiver_tensors_by_name(tensors: Tensors) -> dict[str, AnyTensor]:
-    """Return the tensors that are fed, as a dict.
-
-    Args:
-        tensors: a tensor or a dict.
-
-    Raises:
-        ConfigError: It is something else.
-    """
+    """Return a fed tensor, or a dict of them, as a dict; refuse other objects."""
     named = dict(tensors) if isinstance(tensors, Mapping) else {_RECEIVER_NAME: tensors}
     for name, tensor in named.items():
         if not isinstance(tensor, tf.Tensor | tf.SparseTensor):
-            raise ConfigError(f"receiver_tensors must be tensors, and {name!r} is {tensor!r}")
+            raise ConfigError(f"receiver_tensors got {name!r}: {tensor!r}: expected a tensor")
     return named
 
 
 @dataclass(frozen=True)
 class GivenInput:
-    """What a model reads, as it was given, and how it is gone over.
+    """The input as a user gave it.
 
     Attributes:
         data: an input_fn, or data.
-        batch_size: how many examples a step takes, over all towers, where the data are examples; None where they are
-            batches.
-        is_repeated: whether data are gone over again and again. What an input_fn returns as a ``tf.data.Dataset`` or
-            as tensors is taken as it is.
+        batch_size: examples per step, over all towers, for data of examples; None for data of batches.
+        is_repeated: whether to repeat data without end; a ``tf.data.Dataset`` or tensors from an input_fn are not.
 
     Raises:
-        WrongTypeError: The data are something that cannot be read.
-        ConfigError: They are arrays, and there is no batch size; or they make batches themselves, and there is one.
+        WrongTypeError: The data cannot be read.
+        ConfigError: They are arrays without a batch size, or batches with one.
     """
 
     data: Any
@@ -180,16 +171,16 @@ class GivenInput:
 
     @property
     def is_input_fn(self) -> bool:
-        """Whether the data are a function that returns what is read."""
+        """Whether the data are a function that returns the input."""
         return is_function(self.data) and not is_generator_function(self.data)
 
 
 class GivenDataset(NamedTuple):
-    """What a model reads, in the current graph.
+    """The input in the current graph.
 
     Attributes:
-        dataset: of features, or of pairs of features and labels; or the tensors that an input_fn returned.
-        elements: what reads the data; None where TensorFlow does it alone.
+        dataset: of features, or of pairs of features and labels; or the tensors from an input_fn.
+        elements: the reader of data in Python, or None.
     """
 
     dataset: Any
@@ -202,11 +193,11 @@ class Inputs:
 
     Attributes:
         features: any nest of tensors.
-        labels: the same, or None.
+        labels: any nest of tensors, or None.
         initializer: an operation that opens the dataset, or None.
-        num_left: how many batches at the end are not enough for all towers, or -1 if that is unknown: a tensor, or None
-            where no batch can be left.
-        elements: what reads data in Python, to be closed with the session; None where nothing does.
+        num_left: a tensor with the number of batches left at the end for fewer than K towers, -1 if unknown; None where
+            no batch can be left.
+        elements: the reader of data in Python, which closes with the session, or None.
     """
 
     features: object
@@ -221,15 +212,12 @@ def call_input_fn(given: GivenInput, mode: str, *, params: object, config: RunCo
 
     Args:
         given: an input_fn, which takes any of ``mode``, ``params`` and ``config``; or data.
-        mode: one of `ModeKeys`.
+        mode: one of `ModeKeys`. In prediction, only the first part of a sequence is used.
         params: the parameters of the model.
         config: the `RunConfig`.
 
-    Returns:
-        The input. In prediction, only the first part of a sequence is looked at.
-
     Raises:
-        ConfigError: It returns a sequence that is no pair, or a Dataset of another graph; or as `given_dataset` says.
+        ConfigError: It returns a sequence other than a pair, or a Dataset of another graph; or as `given_dataset`.
     """
     with tf.device("/device:CPU:0"):
         result, elements = _call(given, 1, {"mode": mode, "params": params, "config": config})
@@ -243,7 +231,7 @@ def call_input_fn(given: GivenInput, mode: str, *, params: object, config: RunCo
 def call_distributed_input_fn(
     given: GivenInput, mode: str, strategy: DistributionStrategy, *, params: object, config: RunConfig
 ) -> Inputs:
-    """Call an input_fn in the current graph, or read data, and give each tower of a strategy batches of its own.
+    """Call an input_fn in the current graph, or read data, with its own batches for each tower of a strategy.
 
     Args:
         given: an input_fn that returns a Dataset, and takes any of ``mode``, ``params`` and ``config``; or data.
@@ -252,15 +240,11 @@ def call_distributed_input_fn(
         params: the parameters of the model.
         config: the `RunConfig`.
 
-    Returns:
-        The input, of which each tower has its part.
-
     Shapes:
         [B, ...] in the Dataset, and for each tower.
 
     Raises:
-        ConfigError: It returns something else than data, or a Dataset of sequences that are no pairs; or as
-            `given_dataset` says.
+        ConfigError: It does not return data, or its Dataset has sequences other than pairs; or as `given_dataset`.
 
     Source:
         The input of TensorFlow 1's estimators under a strategy.
@@ -270,10 +254,8 @@ def call_distributed_input_fn(
         arguments = {"mode": mode, "params": params, "config": config}
         dataset, elements = _call(given, num_towers, arguments)
         if not isinstance(dataset, tf.compat.v2.data.Dataset):
-            raise ConfigError(
-                f"under a distribution strategy input_fn must return a tf.data.Dataset, or data to make one of; it "
-                f"returned {shown(dataset)}"
-            )
+            returned = f"input_fn returned {shown(dataset)} under a distribution strategy"
+            raise ConfigError(f"{returned}: expected a tf.data.Dataset, or data for one")
         size = tf.data.experimental.cardinality(dataset)
         num_left = tf.where(size < 0, tf.constant(-1, size.dtype), size % num_towers)
     distributed = strategy.distribute_dataset(lambda: dataset)
@@ -283,16 +265,16 @@ def call_distributed_input_fn(
 
 
 def warn_if_endless(inputs: Inputs, doing: str) -> None:
-    """Log a warning when nothing in the current graph can make the input end.
+    """Warn if the input cannot end, given the operations of the current graph.
 
     Args:
         inputs: the input.
-        doing: what goes on until the end.
+        doing: the activity that would not end, for the message.
     """
     has_queues = bool(tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS))
     types = {operation.type for operation in tf.get_default_graph().get_operations()}
     if inputs.initializer is None and not has_queues and not types & op_kinds.ITERATORS:
-        logger.warning(f"The input is neither a Dataset nor a queue, so it does not end, and {doing} goes on for ever.")
+        logger.warning(f"The input is neither a Dataset nor a queue, so neither it nor {doing} ends.")
 
 
 def call_with_accepted(fn: Callable[..., Any], optional: Mapping[str, Any], **arguments: Any) -> Any:
@@ -301,10 +283,7 @@ def call_with_accepted(fn: Callable[..., Any], optional: Mapping[str, Any], **ar
 
 
 def takes_argument(fn: Callable[..., Any], name: str) -> bool:
-    """Tell whether a function, partial or callable object takes an argument of this name.
-
-    What a partial has fixed by name is not taken any more.
-    """
+    """Tell whether a callable takes an argument of this name; a partial does not take those it has fixed by name."""
     if isinstance(fn, functools.partial) and name in fn.keywords:
         return False
     parameters = inspect.signature(fn).parameters.values()
@@ -314,13 +293,13 @@ def takes_argument(fn: Callable[..., Any], name: str) -> bool:
 
 
 def required_arguments(fn: Callable[..., Any]) -> list[str]:
-    """Return the names of the arguments that a function cannot do without."""
+    """Return the names of a function's required arguments."""
     parameters = inspect.signature(fn).parameters.values()
     return [p.name for p in parameters if p.kind in _NAMED and p.default is inspect.Parameter.empty]
 
 
 def _call(given: GivenInput, num_towers: int, arguments: Mapping[str, Any]) -> GivenDataset:
-    """Return tensors, or a dataset and what reads it."""
+    """Return tensors, or a dataset and its reader."""
     mode = arguments["mode"]
     read = functools.partial(
         given_dataset, num_towers=num_towers, is_training=mode == ModeKeys.TRAIN, has_labels=mode != ModeKeys.PREDICT
@@ -335,7 +314,7 @@ def _call(given: GivenInput, num_towers: int, arguments: Mapping[str, Any]) -> G
     if is_dataset or not are_tensors(result):
         return read(replace(given, data=result, is_repeated=given.is_repeated and not is_dataset))
     if given.batch_size is not None:
-        raise ConfigError(f"batch_size={given.batch_size} was given, and input_fn returns tensors, which are a batch")
+        raise ConfigError(f"got batch_size={given.batch_size}: expected None where input_fn returns tensors, a batch")
     return GivenDataset(result, None)
 
 
@@ -343,32 +322,30 @@ def _iterator(make: Callable[[Any], Any], dataset: Any) -> Any:
     try:
         return make(dataset)
     except ValueError as error:
-        raise ConfigError(
-            "the tf.data.Dataset was made in another graph: give an input_fn that makes it, which is called in the "
-            "right graph"
-        ) from error
+        raise ConfigError("the tf.data.Dataset belongs to another graph; use an input_fn that creates it") from error
 
 
-def _parted(result: object, initializer: tf.Operation | None, mode: str) -> Inputs:
-    """Return features and labels of what an input_fn or its Dataset gave."""
-    if result is None or (isinstance(result, tuple | list) and len(result) > 0 and result[0] is None):
+def _parted(result: Any, initializer: tf.Operation | None, mode: str) -> Inputs:
+    """Return features and labels from the result of an input_fn or its Dataset."""
+    is_sequence = isinstance(result, tuple | list)
+    if result is None or (is_sequence and len(result) > 0 and result[0] is None):
         what = "None" if result is None else "None as the features"
         raise ConfigError(f"input_fn returned {what}: expected a Dataset, features, or a pair of features and labels")
-    if isinstance(result, tuple | list) and result and mode == ModeKeys.PREDICT:
-        # What comes first are the features, even where they are a pair themselves.
-        return Inputs(result[0], None, initializer)
-    if not isinstance(result, tuple | list):
+    if not is_sequence:
         return Inputs(result, None, initializer)
+    if result and mode == ModeKeys.PREDICT:
+        # The first part are the features, even where they are a pair themselves.
+        return Inputs(result[0], None, initializer)
     if len(result) != 2:
-        raise ConfigError(f"input_fn gives features, or a pair of features and labels; it returned {shown(result)}")
+        raise ConfigError(f"input_fn returned {shown(result)}: expected features, or a pair of features and labels")
     return Inputs(result[0], result[1], initializer)
 
 
 def are_tensors(result: object) -> bool:
-    """Tell whether what an input_fn returned are tensors, or nothing at all, and no data to read."""
+    """Tell whether an input_fn returned tensors or nothing, and not data to read."""
     if result is None or (isinstance(result, tuple | list) and (len(result) == 0 or result[0] is None)):
         return True
-    # Of a list of data points the first will do.
+    # The first data points of a list suffice.
     parts = result[:2] if isinstance(result, list) else result
     return any(isinstance(part, _TENSORS) for part in tf.nest.flatten(parts))
 
@@ -379,23 +356,26 @@ def given_dataset(
     """Make a dataset of data.
 
     Args:
-        given: the data, and no input_fn.
-        num_towers: K, by how many the examples of a step are shared where each takes a batch of its own.
-        is_training: whether arrays and lists come in a new order on each pass, and the last examples of a pass are left
-            out if they make no whole batch.
-        has_labels: whether the second component of a data point is looked at.
+        given: the data, not an input_fn.
+        num_towers: K; the examples of a step are divided among so many batches.
+        is_training: whether to shuffle arrays and lists on each pass, and drop an incomplete last batch.
+        has_labels: whether to use the second component of a data point.
 
     Shapes:
         [...] each example, and [batch_size / K, ...] each batch of them.
 
     Raises:
-        ConfigError: The data make not one batch, or towers cannot share a batch evenly.
-        DataPointError: The first data point is not made of features, or of features and labels.
+        ConfigError: The data have less than one batch, or K does not divide ``batch_size``.
+        DataPointError: The first data point is neither features nor features and labels.
         DataExhaustedError: There is no data point.
-        InputError: What reads them raised.
+        InputError: The reader raised.
     """
     _check(given.data, given.batch_size)
-    size = _share(given.batch_size, num_towers)
+    size = given.batch_size
+    if size is not None and size % num_towers:
+        expected = f"a multiple of {num_towers}, the number of towers that share the examples of a step"
+        raise ConfigError(mismatch("an Estimator", "batch_size", size, expected))
+    size = None if size is None else size // num_towers
     if isinstance(given.data, tf.compat.v2.data.Dataset):
         dataset = brought_into_graph(given.data, "an Estimator") if is_eager(given.data) else given.data
         dataset = dataset if size is None else dataset.batch(size, drop_remainder=is_training)
@@ -415,33 +395,20 @@ def given_dataset(
 
 
 def _check(data: object, batch_size: int | None) -> None:
-    """Refuse data that cannot be read, as far as that is seen without reading."""
+    """Refuse data that cannot be read, without reading."""
     if isinstance(data, tf.compat.v2.data.Dataset):
         return
     check_batched_once(data, batch_size)
     if are_arrays(data) or _are_nested_arrays(data):
         if batch_size is None:
-            raise ConfigError(
-                f"the data are arrays, {shown(data)}, and their rows are examples: say how many of them a step takes, "
-                "over all towers, by batch_size"
-            )
+            expected = "batch_size, the number of rows per step over all towers"
+            raise ConfigError(f"got the arrays {shown(data)} without a batch size: expected {expected}")
     else:
         given_flow(data, shuffle=False)
 
 
-def _share(batch_size: int | None, num_towers: int) -> int | None:
-    if batch_size is None:
-        return None
-    if batch_size % num_towers:
-        raise ConfigError(
-            f"batch_size={batch_size} is how many examples a step takes over all towers, and {num_towers} towers "
-            f"cannot share them evenly: expected a multiple of {num_towers}"
-        )
-    return batch_size // num_towers
-
-
 def _are_nested_arrays(data: object) -> bool:
-    """Tell whether data are arrays in tuples and dicts of tuples and dicts, such as ``({"x": x}, y)``."""
+    """Tell whether data are a nest of arrays in tuples and dicts, such as ``({"x": x}, y)``."""
     if not isinstance(data, tuple | Mapping) or not data:
         return False
     parts = data.values() if isinstance(data, Mapping) else data
@@ -449,7 +416,7 @@ def _are_nested_arrays(data: object) -> bool:
 
 
 def _flow(data: Any, *, shuffle: bool) -> tuple[DataFlow, str]:
-    """Return data as a flow, and what they are in a few words."""
+    """Return data as a flow, with a short description."""
     if are_arrays(data) or not _are_nested_arrays(data):
         return given_flow(data, shuffle=shuffle)
     columns: dict[str, Any] = {}
@@ -459,7 +426,7 @@ def _flow(data: Any, *, shuffle: bool) -> tuple[DataFlow, str]:
 
 
 def _leaves_of(point: Any, has_labels: bool) -> tuple[_Layout, dict[str, Any]]:
-    """Return how a data point is made up, and what of, by names that say where it stands in it."""
+    """Return the structure of a data point, and its leaves by their place in it."""
     leaves: dict[str, Any] = {}
     layouts = [_layout_of(part, name, leaves) for name, part in _features_and_labels(point, has_labels).items()]
     return tuple(layouts) if len(layouts) > 1 else layouts[0], leaves
@@ -473,16 +440,16 @@ def _features_and_labels(point: Any, has_labels: bool) -> dict[str, Any]:
     if len(point) == 2:
         return {"features": point[0], "labels": point[1]}
     raise DataPointError(
-        f"a data point has {len(point)} components: expected features, or features and labels. Several features are a "
-        "dict or a tuple: MapData(flow, lambda point: ({'a': point[0], 'b': point[1]}, point[2])) makes them"
+        f"a data point has {len(point)} components: expected features, or features and labels; use a dict or tuple of "
+        "several features, as by MapData(flow, lambda point: ({'a': point[0], 'b': point[1]}, point[2]))"
     )
 
 
 def _layout_of(value: Any, where: str, leaves: dict[str, Any]) -> _Layout:
-    """Return how a value is made up, and add what of to the leaves."""
+    """Return the structure of a value, and add its leaves."""
     if isinstance(value, Mapping):
         return {key: _layout_of(part, f"{where}[{key!r}]", leaves) for key, part in value.items()}
-    # Loaders of PyTorch make lists of the tuples of their data sets; any other list is one array.
+    # Loaders of PyTorch turn the tuples of their data sets into lists; any other list is one array.
     is_tuple = isinstance(value, list) and len(value) > 0 and all(isinstance(part, np.ndarray) for part in value)
     if is_tuple or isinstance(value, tuple):
         return tuple(_layout_of(part, f"{where}[{number}]", leaves) for number, part in enumerate(value))
@@ -494,28 +461,28 @@ def _as_array(values: list[Any], where: str) -> np.ndarray:
     try:
         array = np.asarray(values)
     except ValueError as error:
-        raise DataPointError(f"{where} of a data point is {shown(values)}, which makes no array: {error}") from error
-    # As a dtype of one width, strings of other points would be of another dtype.
+        raise DataPointError(f"{where} of a data point is {shown(values)}, not an array: {error}") from error
+    # A dtype of fixed width would differ from point to point.
     return np.array(values, object) if array.dtype.kind in "SU" else array
 
 
 def _packed(layout: _Layout, leaves: Mapping[str, Any]) -> Any:
-    """Return a value that is made up so of such leaves."""
+    """Return the value of a structure and its leaves."""
     if isinstance(layout, dict):
         return {key: _packed(part, leaves) for key, part in layout.items()}
     return tuple(_packed(part, leaves) for part in layout) if isinstance(layout, tuple) else leaves[layout]
 
 
 def _read(point: Any, has_labels: bool, layout: _Layout) -> dict[str, Any]:
-    """Return what a data point is made of."""
+    """Return the leaves of a data point."""
     found, leaves = _leaves_of(point, has_labels)
     if found != layout:
-        raise DataPointError(f"a data point is made up as {found}, and the first one as {layout}: expected them alike")
+        raise DataPointError(f"a data point has the structure {found}: expected that of the first one, {layout}")
     return leaves
 
 
 def _spec(where: str, leaf: Any, name: str, *, is_batch: bool) -> tf.TensorSpec:
-    """Return what the leaves at a place are, by the first of them."""
+    """Return the spec of the leaves at a place, from the first of them."""
     array = np.asarray(leaf)
     if array.dtype.kind == "O" and not all(isinstance(item, str | bytes) for item in array.flat):
         raise DataPointError(f"{where} of the first data point of {name} is {shown(leaf)}: expected numbers or strings")

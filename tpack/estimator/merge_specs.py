@@ -1,11 +1,10 @@
-"""Make one EstimatorSpec of those of K towers, for the whole batch.
+"""Merge the EstimatorSpecs of K towers into one for the whole batch.
 
-Losses are added: they were scaled before where they are to be averaged. Predictions and export outputs are
-concatenated, metrics reduced. All else is the first tower's.
+Losses are added; for an average they were scaled before. Predictions and export outputs are concatenated, metrics
+reduced. The rest is the first tower's.
 
-A metric of TensorFlow is a few sums, of hits and of examples for instance, from which its value is computed. Each tower
-has its own; added together they are the sums over the whole batch. They are added to those of the first tower, and the
-others are set to zero, so that doing it once more changes nothing.
+A metric of TensorFlow computes its value from a few sums, of hits and of examples for instance. The towers' sums are
+added to those of the first tower and the others set to zero, so that a repeated reduction changes nothing.
 """
 
 import re
@@ -36,11 +35,11 @@ def join_towers(towers: Sequence[BuiltTower], mode: str, device: str) -> Estimat
     Args:
         towers: the K towers; their losses are parts of the whole one.
         mode: one of `ModeKeys`.
-        device: where the results meet.
+        device: the device of the results.
 
     Returns:
-        The first tower's spec, in which the loss is the sum over the towers, and, in evaluation, the metrics and any
-        predictions are those of the whole batch; in prediction, the predictions and export outputs.
+        The first tower's spec with the sum of the losses and, over the whole batch, metrics and any predictions in
+        evaluation, or predictions and export outputs in prediction.
 
     Shapes:
         Predictions: K times [B / K, ...] to [B, ...].
@@ -49,8 +48,8 @@ def join_towers(towers: Sequence[BuiltTower], mode: str, device: str) -> Estimat
         ConfigError: The towers differ in their metrics, predictions or export outputs.
 
     Source:
-        The seeds of ``replicate_model_fn``. There, predictions in evaluation are the first tower's alone, classes of a
-        classification are stacked, not concatenated, and in training all else is the last tower's in one of the seeds.
+        The seeds of ``replicate_model_fn``. There, predictions in evaluation are the first tower's, classes of a
+        classification are stacked, not concatenated, and in one of the seeds the rest in training is the last tower's.
     """
     specs = [tower.spec for tower in towers]
     if len(specs) == 1:
@@ -75,7 +74,7 @@ def reduce_metric_variables(tower_variables: Sequence[Sequence[tf.Variable]]) ->
         tower_variables: K lists of N variables, each list in the order of creation.
 
     Returns:
-        An operation. It runs after the control dependencies that are open.
+        An operation, under the current control dependencies.
 
     Shapes:
         K x N variables; the n-th of all towers have the same shape.
@@ -84,8 +83,8 @@ def reduce_metric_variables(tower_variables: Sequence[Sequence[tf.Variable]]) ->
         ConfigError: Towers have different numbers of variables, or of different shapes or dtypes.
 
     Source:
-        The reduction of metrics in the seeds of ``replicate_model_fn``, which knows the towers' variables by their
-        positions in one collection.
+        The reduction of metrics in the seeds of ``replicate_model_fn``, which identifies variables by their positions
+        in one collection.
     """
     if len(tower_variables) == 1:
         return tf.no_op(name="no_eval_metric_reduction")
@@ -104,7 +103,7 @@ def _join_metrics(towers: Sequence[BuiltTower]) -> dict[str, Any]:
 
 
 def _metric_variables(towers: Sequence[BuiltTower]) -> list[list[tf.Variable]]:
-    """Return each tower's metric variables, in the order in which the first tower made those of the same names."""
+    """Return each tower's metric variables, in the first tower's order of creation by name."""
     towers_named = []
     for tower in towers:
         names = {id(variable): name for name, variable in tower.context.recorder.by_name().items()}
@@ -118,7 +117,7 @@ def _join_predictions(predictions: Sequence[Tensors]) -> Tensors:
     if not isinstance(predictions[0], dict):
         return _concat(predictions)
     _check_same_names("predictions", predictions)
-    # A name may be a pair, that of a head and that of its prediction.
+    # A name may be a pair of a head's name and its prediction's.
     return {name: _concat([named[name] for named in predictions], str(name)) for name in predictions[0]}
 
 
@@ -128,7 +127,7 @@ def _join_export_outputs(specs: Sequence[EstimatorSpec]) -> dict[str, ExportOutp
     joined: dict[str, ExportOutput] = {}
     done: dict[int, ExportOutput] = {}
     for name, first in outputs[0].items():
-        # One output may be offered under two names.
+        # One output may have two names.
         if id(first) not in done:
             done[id(first)] = _join_output(name, [named[name] for named in outputs])
         joined[name] = done[id(first)]
@@ -138,7 +137,7 @@ def _join_export_outputs(specs: Sequence[EstimatorSpec]) -> dict[str, ExportOutp
 def _join_output(name: str, outputs: Sequence[Any]) -> ExportOutput:
     first = outputs[0]
     if len({type(output) for output in outputs}) > 1:
-        raise ConfigError(f"towers must have the same export_outputs, and {name!r} is {list(outputs)!r}")
+        raise ConfigError(f"towers have {list(outputs)!r} as the export output {name!r}: expected one class")
     if isinstance(first, PredictOutput):
         return PredictOutput(_join_predictions([output.outputs for output in outputs]))
     if isinstance(first, RegressionOutput):
@@ -148,7 +147,7 @@ def _join_output(name: str, outputs: Sequence[Any]) -> ExportOutput:
         return ClassificationOutput(
             None if first.scores is None else _concat(scores), None if first.classes is None else _concat(classes)
         )
-    raise ConfigError(f"do not know how to concatenate the export output {name!r} of {type(first).__name__}")
+    raise ConfigError(f"cannot concatenate the export output {name!r} of {type(first).__name__}")
 
 
 def _concat(tensors: Sequence[AnyTensor], name: str = "concat") -> AnyTensor:
@@ -160,10 +159,8 @@ def _concat(tensors: Sequence[AnyTensor], name: str = "concat") -> AnyTensor:
 def _check_same_names(what: str, named: Sequence[Mapping[str, Any]]) -> None:
     for index, one in enumerate(named):
         if set(one) != set(named[0]):
-            raise ConfigError(
-                f"each call of model_fn must return the same {what}: tower 0 has [{', '.join(named[0])}], tower "
-                f"{index} has [{', '.join(one)}]"
-            )
+            got = f"tower 0 has the {what} [{', '.join(named[0])}], tower {index} has [{', '.join(one)}]"
+            raise ConfigError(f"{got}: expected the same in each call of model_fn")
 
 
 def _reduce(main: tf.Variable, *others: tf.Variable) -> tf.Operation:
@@ -182,13 +179,9 @@ def _check_alike(tower_variables: Sequence[Sequence[tf.Variable]]) -> None:
     main = tower_variables[0]
     for index, variables in enumerate(tower_variables):
         if len(variables) != len(main):
-            raise ConfigError(
-                "each call of model_fn must make the same eval_metric_ops: tower 0 has "
-                f"{len(main)} metric variable(s), tower {index} has {len(variables)}"
-            )
+            got = f"tower 0 has {len(main)} metric variable(s), tower {index} has {len(variables)}"
+            raise ConfigError(f"{got}: expected the same in each call of model_fn")
         for one, other in zip(main, variables, strict=True):
             if one.shape != other.shape or one.dtype.base_dtype != other.dtype.base_dtype:
-                raise ConfigError(
-                    f"each call of model_fn must make the same eval_metric_ops: tower 0 has {one!r} where tower "
-                    f"{index} has {other!r}"
-                )
+                got = f"tower 0 has the metric variable {one!r} where tower {index} has {other!r}"
+                raise ConfigError(f"{got}: expected the same in each call of model_fn")

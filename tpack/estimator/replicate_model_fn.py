@@ -1,7 +1,7 @@
-"""Replicate a model_fn over the GPUs of one machine, with optimizers of its own or with one that stands beside it.
+"""Replicate a model_fn over the GPUs of one machine, with its own optimizers or a separate one.
 
-Each tower gets its part of the batch: a tensor, a sparse tensor, or dicts, lists and tuples of such, whose first
-dimension counts the examples.
+Each tower gets its part of the batch: a tensor, a sparse tensor, or nested dicts, lists and tuples of them, split along
+the first dimension.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ from tpack.estimator.spec import ODD_BATCH, AnyTensor, EstimatorSpec, ModeKeys
 from tpack.estimator.tower_optimizer import TowerOptimizer, sum_tower_gradients
 from tpack.graph_copy.towers import TowerBuilding, check_tower_building, replicate_by_copy
 from tpack.types import GradsAndVars
-from tpack.utils.validation import check_arguments
+from tpack.utils.validation import check_arguments, mismatch
 
 OptimizerFn = Callable[..., tf.train.Optimizer]
 
@@ -40,35 +40,34 @@ def replicate_model_fn(
     variable_placement: VariablePlacement = VariablePlacement.ONE_DEVICE,
     tower_building: TowerBuilding = "auto",
 ) -> Callable[..., EstimatorSpec]:
-    """Return a model_fn that builds one tower for each device, each on its part of the batch.
+    """Return a model_fn that builds one tower per device, each on its part of the batch.
 
     The model_fn describes one tower. To train, it wraps its optimizers by `TowerOptimizer`. Variables are shared. On
-    one device, nothing is split and nothing is added up.
+    one device, nothing is split or added.
 
-    A model that is exported should not be replicated: requests seldom have as many examples as K divides.
+    Do not replicate a model for export: K seldom divides the number of examples in a request.
 
     Args:
         model_fn: as for an `Estimator`.
-        loss_reduction: how the model_fn makes one loss of those of its examples. With ``SUM`` the towers' losses and
-            gradients are summed, with any other they are averaged.
+        loss_reduction: the model_fn's reduction of the losses of examples. ``SUM`` sums the towers' losses and
+            gradients, any other averages them.
         devices: names of devices, or None for all GPUs, or the CPU on a machine without any.
-        variable_placement: where the shared variables go.
-        tower_building: how the third tower and all that follow come about; see `call_in_replicated_towers`. Towers that
-            train by a `TowerOptimizer` meet, and are always built.
+        variable_placement: the rule for the devices of shared variables.
+        tower_building: how towers 2 to K-1 are built; see `call_in_replicated_towers`. Towers that train with a
+            `TowerOptimizer` use merge calls, and are never copied.
 
     Returns:
-        A model_fn that takes features, labels, mode, params and config. Its loss is that of the whole batch;
-        predictions and export outputs are concatenated; metrics are those of the whole batch. All else in its spec
-        is the first tower's.
+        A model_fn that takes features, labels, mode, params and config. Loss and metrics are those of the whole batch;
+        predictions and export outputs are concatenated. The rest of its spec is the first tower's.
 
     Shapes:
         Features and labels: [B, ...], where K divides B, to K times [B / K, ...].
 
     Raises:
-        ConfigError: The losses are not reduced, or ``model_fn`` is no model_fn. When the returned function is called: K
-            does not divide the batch, an optimizer is not wrapped, or the towers differ in variables, optimizers,
-            predictions, export outputs or metrics.
-        DeviceError: There are GPUs, and one that is asked for is not among them.
+        ConfigError: The losses are not reduced, or ``model_fn`` is not a model_fn. In a call of the result: K does not
+            divide the batch, an optimizer is not wrapped, or the towers differ in variables, optimizers, predictions,
+            export outputs or metrics.
+        DeviceError: A GPU is missing on a machine that has GPUs.
 
     Example:
         estimator = Estimator(replicate_model_fn(model_fn, devices=["/gpu:0", "/gpu:1"]), model_dir="run")
@@ -77,7 +76,7 @@ def replicate_model_fn(
         The seed ``replicate_model_fn_with_tower_optimizer``.
     """
     if loss_reduction not in tf.losses.Reduction.all() or loss_reduction == tf.losses.Reduction.NONE:
-        raise ConfigError(f"losses of towers must be reduced in some way, got loss_reduction={loss_reduction!r}")
+        raise ConfigError(mismatch("replicate_model_fn", "loss_reduction", loss_reduction, "a reduction to one number"))
     check_model_fn(model_fn)
     check_tower_building("replicate_model_fn", tower_building)
     replication = replication_over(devices, variable_placement)
@@ -113,28 +112,25 @@ def replicate_model_fn_with_optimizer_fn(
     variable_placement: VariablePlacement = VariablePlacement.ONE_DEVICE,
     tower_building: TowerBuilding = "auto",
 ) -> Callable[..., EstimatorSpec]:
-    """Return a model_fn that builds one tower for each device and trains them by one optimizer.
+    """Return a model_fn that builds one tower per device and trains them with one optimizer, as `replicate_model_fn`.
 
-    The model_fn makes no train op of its own: it returns ``tf.no_op()``, which is not run. Losses and gradients of the
-    towers are summed, so a loss that is a mean over examples counts K times.
+    The model_fn has no train op: it returns ``tf.no_op()``, which is not run. Losses and gradients of the towers are
+    summed, so a loss that is a mean over examples counts K times.
 
     Args:
         model_fn: as for an `Estimator`.
         optimizer_fn: returns an optimizer. It may take ``params``.
-        devices: names of devices, or None for all GPUs, or the CPU on a machine without any.
-        variable_placement: where the shared variables go.
-        tower_building: how the third tower and all that follow come about; see `call_in_replicated_towers`.
-
-    Returns:
-        A model_fn, as `replicate_model_fn` returns it.
+        devices: this and the others as for `replicate_model_fn`.
+        variable_placement: see there.
+        tower_building: see there.
 
     Shapes:
         Features and labels: [B, ...], where K divides B, to K times [B / K, ...].
 
     Raises:
-        ConfigError: ``model_fn`` or ``optimizer_fn`` is no function. When the returned function is called: K does not
-            divide the batch, ``optimizer_fn`` returns no optimizer, no variable has a gradient, or the towers differ.
-        DeviceError: There are GPUs, and one that is asked for is not among them.
+        ConfigError: ``model_fn`` or ``optimizer_fn`` is not a function. In a call of the result: K does not divide the
+            batch, ``optimizer_fn`` does not return an optimizer, no variable has a gradient, or the towers differ.
+        DeviceError: A GPU is missing on a machine that has GPUs.
 
     Source:
         The seed ``replicate_model_fn_with_optimizer_fn``.
@@ -166,7 +162,7 @@ def replicate_model_fn_with_optimizer_fn(
         with outside_of_towers():
             optimizer = call_with_accepted(optimizer_fn, {"params": params})
             if not isinstance(optimizer, tf.train.Optimizer):
-                raise ConfigError(f"optimizer_fn must return a tf.compat.v1.train.Optimizer, got {optimizer!r}")
+                raise ConfigError(f"optimizer_fn returned {optimizer!r}: expected a tf.compat.v1.train.Optimizer")
             train_op = optimizer.apply_gradients(sum_tower_gradients(tower_grads), tf.train.get_global_step())
         return spec._replace(train_op=train_op)
 
@@ -174,22 +170,7 @@ def replicate_model_fn_with_optimizer_fn(
 
 
 def shard_inputs(features: object, labels: object, replication: Replication) -> list[tuple[object, object]]:
-    """Return (features, labels) for each tower; those of the whole batch where there is one tower.
-
-    Args:
-        features: a batch.
-        labels: a batch, or None.
-        replication: the towers.
-
-    Shapes:
-        [B, ...] to K times [B / K, ...].
-
-    Raises:
-        ConfigError: K does not divide a batch.
-
-    Source:
-        The seeds of ``replicate_model_fn``.
-    """
+    """Return (features, labels) for each tower, the whole batch for a single one; see `split_batch`."""
     if replication.num_towers == 1:
         return [(features, labels)]
     with tf.name_scope("split_inputs"), tf.device(replication.consolidation_device):
@@ -198,21 +179,18 @@ def shard_inputs(features: object, labels: object, replication: Replication) -> 
 
 
 def split_batch(batch: object, num_shards: int) -> list[Any]:
-    """Cut a batch along its first dimension, on the current device.
+    """Split a batch along its first dimension, on the current device, into K batches of the same structure.
 
     Args:
         batch: a tensor or ``SparseTensor``, a nest of them, or None.
-        num_shards: K, how many parts.
-
-    Returns:
-        K batches of the structure of the whole one, or K times None.
+        num_shards: K.
 
     Shapes:
         [B, ...] to K times [B / K, ...], for each tensor.
 
     Raises:
-        ConfigError: A tensor has no first dimension, or one that K does not divide. Where it is not known before the
-            graph runs, the run fails with an ``InvalidArgumentError`` that says the same.
+        ConfigError: A tensor has no first dimension, or one that K does not divide. If it is unknown before the run,
+            the run fails with an ``InvalidArgumentError`` of the same text.
 
     Source:
         The splitting of inputs in the seeds of ``replicate_model_fn``, which do not check sparse tensors.
@@ -225,10 +203,7 @@ def split_batch(batch: object, num_shards: int) -> list[Any]:
 
 def _check_optimizer(spec: EstimatorSpec, num_towers: int) -> None:
     if spec.mode == ModeKeys.TRAIN and num_towers > 1 and not TowerOptimizer.has_been_used():
-        raise ConfigError(
-            "wrap the optimizers of a model_fn by TowerOptimizer to replicate it over several devices: its train_op, "
-            f"{spec.train_op!r}, was made without one"
-        )
+        raise ConfigError(f"model_fn returned the train_op {spec.train_op!r}: expected one of a TowerOptimizer")
 
 
 def _gradients(loss: tf.Tensor) -> GradsAndVars:
@@ -252,14 +227,14 @@ def _split(leaf: AnyTensor, num_shards: int) -> list[AnyTensor]:
 def _check_known_size(leaf: AnyTensor, num_shards: int) -> None:
     shape = leaf.shape
     if shape.rank == 0:
-        raise ConfigError(f"{leaf!r} has no batch dimension, and is to be split over {num_shards} towers")
+        raise ConfigError(f"{leaf!r} has no batch dimension: expected one to split over {num_shards} towers")
     size = tf.compat.dimension_value(shape[0]) if shape.rank else None
     if size is not None and size % num_shards:
         raise ConfigError(f"{ODD_BATCH}, {num_shards}: {leaf.op.name} in the features or labels has {size} example(s)")
 
 
 def _guards(size: tf.Tensor, shape: tf.TensorShape, num_shards: int, name: str) -> list[tf.Operation]:
-    """Return the check that is left for when the graph runs."""
+    """Return the check at run time, if the size is unknown."""
     if shape.rank is not None and tf.compat.dimension_value(shape[0]) is not None:
         return []
     message = f"{ODD_BATCH}, {num_shards}; that of {name} in the features or labels is not"

@@ -1,7 +1,7 @@
-"""Call a model_fn once for each tower, on its part of the batch: over which devices, and with variables on which.
+"""Call a model_fn once per tower, on its part of the batch, with given devices of towers and variables.
 
-The towers share their variables, and the first one's names have no prefix. They are towers of `tpack.tower`, so layers
-find out whether they train, and may meet by ``merge_call``.
+The towers share their variables; the first one's names have no prefix. They are towers of `tpack.tower`, so layers see
+whether they train, and may use ``merge_call``.
 """
 
 import enum
@@ -26,25 +26,18 @@ class VariablePlacement(enum.Enum):
     """The rules for shared variables."""
 
     ONE_DEVICE = "one device"
-    """All on one: the GPU where there is one tower, else the CPU."""
+    """All on one: the GPU if there is one tower, else the CPU."""
 
     ROUND_ROBIN = "round robin"
-    """Each on the device after that of the variable before it."""
+    """Each on the device after that of the previous variable."""
 
 
 class RoundRobin:
-    """Devices that are given out in turn.
-
-    Args:
-        devices: names.
-
-    Raises:
-        ConfigError: There is none.
-    """
+    """Devices in turn, at least one."""
 
     def __init__(self, devices: Sequence[str]) -> None:
         if not devices:
-            raise ConfigError("expected at least one device to put variables on, got an empty list")
+            raise ConfigError("RoundRobin got no devices: expected at least one")
         self.devices = tuple(devices)
         self.num_given = 0
 
@@ -60,9 +53,9 @@ class Replication:
     """K towers on their devices.
 
     Attributes:
-        devices: one for each tower.
-        variable_devices: where the shared variables go.
-        consolidation_device: where the batch is split, and where the towers' results meet.
+        devices: one per tower.
+        variable_devices: the devices of the shared variables.
+        consolidation_device: the device of the split batch and of the merged results.
     """
 
     devices: tuple[str, ...]
@@ -75,7 +68,7 @@ class Replication:
         return len(self.devices)
 
     def variable_turns(self) -> RoundRobin:
-        """Return the turns in which variables take their devices, from the beginning."""
+        """Return new turns of the variables' devices."""
         return RoundRobin(self.variable_devices)
 
 
@@ -85,20 +78,19 @@ def replication_over(
     """Plan towers on these devices.
 
     Args:
-        devices: names; None means all GPUs of this machine, or its CPU if it has no GPU.
-        placement: where variables go.
+        devices: names; None for all GPUs of this machine, or its CPU.
+        placement: the rule for variables.
 
     Raises:
-        DeviceError: There are GPUs, and one that is asked for is not among them.
-        ConfigError: A name cannot be read, or the list is empty or something else.
+        DeviceError: A GPU is missing on a machine that has GPUs.
+        ConfigError: A name cannot be read, or ``devices`` is empty or not a list.
     """
     check_choice("replicate_model_fn", "variable_placement", placement, tuple(VariablePlacement))
     if devices is None:
         devices = list_gpus() or ["/device:CPU:0"]
-    wanted = "a list of names of devices, or None for all GPUs"
-    resolved = tuple(
-        resolve_together(check_instances("replicate_model_fn", "devices", devices, str, least=1, expected=wanted))
-    )
+    expected = "a list of names of devices, or None for all GPUs"
+    names = check_instances("replicate_model_fn", "devices", devices, str, least=1, expected=expected)
+    resolved = tuple(resolve_together(names))
     is_one_gpu = len(resolved) == 1 and "GPU" in resolved[0].upper()
     consolidation = resolved[0] if is_one_gpu else "/device:CPU:0"
     variable_devices = resolved if placement is VariablePlacement.ROUND_ROBIN else (consolidation,)
@@ -110,17 +102,17 @@ def replication_over(
 
 
 class ModelFnTower(TowerContext):
-    """The tower that one call of a replicated model_fn builds.
+    """The tower of one call of a replicated model_fn.
 
     Args:
-        index: which of the K towers.
+        index: its index among the K towers.
         total: K.
         device: a device function.
         is_training: whether it is built for training.
-        averages_losses: whether the loss of K towers is their mean; else it is their sum.
+        averages_losses: whether the loss of K towers is their mean instead of their sum.
 
     Attributes:
-        num_optimizer_calls: how often a `TowerOptimizer` applied gradients in this tower.
+        num_optimizer_calls: the number of times that a `TowerOptimizer` applied gradients in this tower.
     """
 
     def __init__(
@@ -139,18 +131,18 @@ class ModelFnTower(TowerContext):
         self.num_optimizer_calls = 0
 
     def count_optimizer_call(self) -> None:
-        """Take note that a `TowerOptimizer` applies gradients in this tower."""
+        """Count that a `TowerOptimizer` applies gradients in this tower."""
         self.num_optimizer_calls += 1
 
     def scale_loss(self, loss: tf.Tensor | None) -> tf.Tensor | None:
-        """Return this tower's part of the loss, so that the sum of the parts is the loss of the whole batch."""
+        """Return this tower's part of the loss; the parts add up to the loss of the whole batch."""
         if loss is None or self.total == 1 or not self.averages_losses:
             return loss
         return loss / self.total
 
 
 class BuiltTower(NamedTuple):
-    """What a tower is known by after it was built."""
+    """A tower and the spec of its model_fn."""
 
     context: ModelFnTower
     spec: EstimatorSpec
@@ -164,21 +156,18 @@ def build_towers(
     averages_losses: bool,
     tower_building: TowerBuilding = "auto",
 ) -> list[BuiltTower]:
-    """Build K towers, also where the caller is in a tower of its own.
+    """Build K towers in order, outside of any current tower.
 
     Args:
         call: calls the model_fn for tower k.
         replication: the devices.
         mode: one of `ModeKeys`.
         averages_losses: see `ModelFnTower`.
-        tower_building: how the third tower and all that follow come about; see `call_in_replicated_towers`.
-
-    Returns:
-        The towers in order, with what the calls returned.
+        tower_building: how towers 2 to K-1 are built; see `call_in_replicated_towers`.
 
     Raises:
-        ConfigError: The calls use different variables, or meet a different number of times, as they do when they call
-            a different number of optimizers.
+        ConfigError: The calls use different variables, or different numbers of merge calls, for instance because of
+            different numbers of optimizers.
     """
     turns = replication.variable_turns()
     contexts = [
@@ -195,22 +184,20 @@ def build_towers(
         with outside_of_towers():
             specs = call_in_replicated_towers(contexts, lambda: call(_index_of_current()), tower_building)
     except TowerMismatchError as error:
-        raise ConfigError(
-            "each call of a replicated model_fn must use the same variables, and the same optimizers in the same "
-            f"order: {error}"
-        ) from error
+        expected = "the same variables, and the same optimizers in the same order, in each call of model_fn"
+        raise ConfigError(f"the towers differ: expected {expected}: {error}") from error
     return [BuiltTower(context, spec) for context, spec in zip(contexts, specs, strict=True)]
 
 
 def current_model_fn_tower() -> ModelFnTower | None:
-    """Return the tower of a replicated model_fn that is being built here, or None."""
+    """Return the current tower of a replicated model_fn, or None."""
     context = get_current_tower_context()
     return context if isinstance(context, ModelFnTower) else None
 
 
 @contextmanager
 def outside_of_towers() -> Iterator[None]:
-    """Leave the tower that an Estimator calls a model_fn in, if there is one, for a block that builds several."""
+    """Leave the Estimator's tower, if there is one, for a block that builds several."""
     context = get_current_tower_context()
     if context is None:
         yield
@@ -220,13 +207,13 @@ def outside_of_towers() -> Iterator[None]:
 
 
 class SharedVariablesSetter:
-    """Device function: variables go to the next of several devices, everything else to one.
+    """A device function: variables go to the next of several devices, which advances the turn, the rest to one.
 
-    What an operation was asked to have, stays. Only variables advance the turn.
+    Explicit devices of operations take precedence.
 
     Args:
         worker_device: the device for computation.
-        variable_devices: the turns, which towers share.
+        variable_devices: the turns, shared by towers.
 
     Source:
         The device setter of the seeds of ``replicate_model_fn``.

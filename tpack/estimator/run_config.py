@@ -1,4 +1,4 @@
-"""How an Estimator runs: where its checkpoints go, how often it writes what, and its sessions' configuration."""
+"""The options of an Estimator's runs: directory, intervals, sessions and the place of this process in a cluster."""
 
 import copy
 import dataclasses
@@ -22,7 +22,7 @@ from tpack.utils.validation import (
     check_number,
     check_path,
     is_number,
-    shown,
+    mismatch,
 )
 
 _UNSET: Any = "unset"
@@ -63,50 +63,49 @@ _CHECKS: Mapping[str, Callable[[object, str, Any], Any]] = {
     "session_creation_timeout_secs": _positive,
     "cluster": lambda owner, name, value: check_instance(owner, name, value, ClusterMember),
 }
-"""How each option is checked, if it is not None."""
+"""The check of each option that is not None."""
 
 
 @check_arguments
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
-    """The options of an Estimator's runs, and the place of this process where there are several.
+    """The options of an Estimator's runs, and the place of this process in a cluster.
 
-    The place is what ``TF_CONFIG`` says when the object is made; `replace` keeps it. Which process does what is told by
-    `train_and_evaluate`.
+    The place is that of ``TF_CONFIG`` at construction; `replace` keeps it. `train_and_evaluate` lists the parts of the
+    processes.
 
     Args:
-        model_dir: where checkpoints and summaries go; the Estimator may be given it instead.
-        tf_random_seed: the seed of each graph; None leaves it to chance.
-        save_summary_steps: steps between two summaries; 0 or None writes none.
-        save_checkpoints_steps: steps between two checkpoints. Either this or the seconds can be given.
-        save_checkpoints_secs: seconds between two checkpoints; 600 if neither is given. With None for both, no
-            checkpoint is written.
-        session_config: a ``tf.ConfigProto``; None means tpack's own.
-        keep_checkpoint_max: how many checkpoints are kept; 0 or None keeps all.
-        keep_checkpoint_every_n_hours: a checkpoint this long after the last one that was kept for good is kept, too.
-        log_step_count_steps: steps between two lines of the log; 0 or None writes none.
-        train_distribute: a ``DistributionStrategy`` under which models are trained. Each of its K towers takes batches
-            of its own from the input_fn, which has to return a Dataset; K batches are one step. Between processes it is
-            a `CollectiveAllReduceStrategy` or a `ParameterServerStrategy`.
-        device_fn: a device function for models that are under no strategy; None leaves it to TensorFlow.
-        protocol: of TensorFlow's servers: ``"grpc"``, which None means too.
-        eval_distribute: a ``DistributionStrategy`` on whose K devices models are evaluated, K batches in a step. At the
-            end, batches for fewer than K towers are dropped.
-        experimental_distribute: a `DistributeConfig`, which holds both strategies, in place of the other two options.
-        experimental_max_worker_delay_secs: not used: workers begin when the chief has given the variables their values.
-        session_creation_timeout_secs: how long the processes of a cluster wait for each other before they train.
-        cluster: the place of this process, as `resolve_cluster` returns it; None for what ``TF_CONFIG`` says. For
-            processes that something else starts, such as Slurm or ``mpirun``.
+        model_dir: the directory of checkpoints and summaries; alternatively an argument of the Estimator.
+        tf_random_seed: the seed of each graph; None for a random one.
+        save_summary_steps: steps between summaries; 0 or None for none.
+        save_checkpoints_steps: steps between checkpoints, instead of seconds.
+        save_checkpoints_secs: seconds between checkpoints; 600 if neither is given. None for both: no checkpoints.
+        session_config: a ``tf.ConfigProto``; None for tpack's default.
+        keep_checkpoint_max: the number of checkpoints to keep; 0 or None for all.
+        keep_checkpoint_every_n_hours: also keep a checkpoint this long after the last permanent one.
+        log_step_count_steps: steps between log lines; 0 or None for none.
+        train_distribute: a ``DistributionStrategy`` for training. Each of its K towers takes its own batches from the
+            input_fn, which must return a Dataset; a step reads K batches. Between processes, a
+            `CollectiveAllReduceStrategy` or a `ParameterServerStrategy`.
+        device_fn: a device function for models without a strategy; None for TensorFlow's placement.
+        protocol: the protocol of TensorFlow's servers; None for ``"grpc"``, the only one.
+        eval_distribute: a ``DistributionStrategy`` whose K devices evaluate, K batches in a step. At the end, batches
+            for fewer than K towers are dropped.
+        experimental_distribute: a `DistributeConfig` with both strategies, instead of the other two options.
+        experimental_max_worker_delay_secs: unused; workers begin when the chief has initialised the variables.
+        session_creation_timeout_secs: the time limit for the processes of a cluster to meet before training.
+        cluster: the place of this process, as from `resolve_cluster`; None for that of ``TF_CONFIG``. For other
+            launchers, such as Slurm or ``mpirun``.
 
     Raises:
-        ConfigError: Checkpoints are wanted by steps and by seconds, an option is out of range, or strategies are given
-            twice, or for a cluster that one process trains on from outside. Or ``TF_CONFIG`` cannot be read, or names
-            another directory.
-        WrongTypeError: An option is of another type.
+        ConfigError: Checkpoints by steps and by seconds, an option out of range, strategies given twice, or for a
+            cluster that one process trains on from outside. Or ``TF_CONFIG`` cannot be read, or names another
+            directory.
+        WrongTypeError: An option has another type.
 
     Source:
         ``tf.estimator.RunConfig`` of TensorFlow 1. There, a cluster needs a job ``chief`` or ``master``; here the first
-        worker is the chief of one that has none. And there the place is left out under a strategy.
+        worker of one without it is the chief. There, a strategy removes the place.
     """
 
     model_dir: str | None = None
@@ -128,7 +127,7 @@ class RunConfig:
     cluster: ClusterMember | None = None
 
     def __post_init__(self) -> None:
-        """Check the options, and choose when to save."""
+        """Check the options, and choose the interval of checkpoints."""
         self._choose_when_to_save()
         self._take_strategies()
         for name, check in _CHECKS.items():
@@ -138,11 +137,11 @@ class RunConfig:
         for name in ("train_distribute", "eval_distribute"):
             strategy = getattr(self, name)
             if strategy is not None and strategy.is_default:
-                raise ConfigError(f"{name} of a RunConfig must be a strategy with devices, got the default one")
+                raise ConfigError(f"RunConfig got the default strategy as {name}: expected one with devices")
         self._take_place()
 
     def _take_place(self) -> None:
-        """Find the place of this process, once: a config that was made of another one keeps it."""
+        """Find the place of this process, unless it was copied from another config."""
         known: tuple[ClusterMember | None, ClusterPlace] | None = self.__dict__.get("_known_place")
         if known is None or known[0] is not self.cluster:
             found = place_from_environment(os.environ) if self.cluster is None else place_of_member(self.cluster)
@@ -150,7 +149,7 @@ class RunConfig:
             object.__setattr__(self, "_known_place", known)
         told = known[1].model_dir
         if told is not None and self.model_dir not in (None, told):
-            raise ConfigError(f"model_dir is {self.model_dir!r}, and TF_CONFIG says {told!r}: expected one")
+            raise ConfigError(mismatch(self, "model_dir", self.model_dir, f"{told!r}, as in TF_CONFIG, or None"))
         object.__setattr__(self, "model_dir", self.model_dir or told)
 
     @property
@@ -160,27 +159,25 @@ class RunConfig:
         return place
 
     def member(self) -> ClusterMember:
-        """Return the place of this process as what starts servers and connects workers needs it.
+        """Return the place of this process for servers and connections between workers.
 
         Raises:
-            ConfigError: The variables of the environment contradict each other.
+            ConfigError: The environment variables contradict each other.
         """
         if self.cluster is not None:
             return self.cluster
         return ClusterMember() if self.place.task is None else resolve_cluster(self.place.task)
 
     def _take_strategies(self) -> None:
-        """Take over the strategies of the other form of these options, as it is known from TensorFlow 1.11."""
+        """Adopt the strategies of ``experimental_distribute``, the form of TensorFlow 1.11."""
         both = self.experimental_distribute
         if both is None:
             return
         check_instance(self, "experimental_distribute", both, DistributeConfig)
         if self.train_distribute is not None or self.eval_distribute is not None:
-            raise ConfigError(
-                "the strategies are given twice: expected experimental_distribute, or the other two options"
-            )
+            raise ConfigError("RunConfig got strategies twice: expected experimental_distribute, or the others")
         if both.remote_cluster is not None:
-            raise ConfigError(f"an Estimator is of one process, got remote_cluster={shown(both.remote_cluster)}")
+            raise ConfigError(mismatch(both, "remote_cluster", both.remote_cluster, "None for an Estimator"))
         object.__setattr__(self, "train_distribute", both.train_distribute)
         object.__setattr__(self, "eval_distribute", both.eval_distribute)
         object.__setattr__(self, "experimental_distribute", None)
@@ -190,29 +187,24 @@ class RunConfig:
         steps = None if is_unset[0] else self.save_checkpoints_steps
         secs = None if is_unset[1] else self.save_checkpoints_secs
         if steps is not None and secs is not None:
-            raise ConfigError(
-                f"checkpoints are saved by steps or by seconds, got save_checkpoints_steps={steps!r} and "
-                f"save_checkpoints_secs={secs!r}"
-            )
+            got = f"save_checkpoints_steps={steps!r} and save_checkpoints_secs={secs!r}"
+            raise ConfigError(f"RunConfig got {got}: expected one of them")
         object.__setattr__(self, "save_checkpoints_steps", steps)
         object.__setattr__(self, "save_checkpoints_secs", _DEFAULT_SAVE_SECS if all(is_unset) else secs)
 
     def replace(self, **changes: Any) -> "RunConfig":
-        """Return a config with other values; saving by steps takes the place of saving by seconds, and back.
-
-        Args:
-            **changes: fields by name.
+        """Return a config with other values; saving by steps replaces saving by seconds, and vice versa.
 
         Raises:
-            ConfigError: There is no such field, or its value cannot be.
+            ConfigError: An unknown field or a wrong value.
         """
         unknown = set(changes) - {field.name for field in dataclasses.fields(self)}
         if unknown:
-            raise ConfigError(f"a RunConfig has no {', '.join(sorted(unknown))}")
+            raise ConfigError(f"replace got {', '.join(sorted(unknown))}: expected fields of a RunConfig")
         when = {"save_checkpoints_steps", "save_checkpoints_secs"}
         if len(when & set(changes)) == 1:
             changes = {**dict.fromkeys(when), **changes}
-        # Not with the constructor: a subclass may have another one, and values of its own.
+        # Without the constructor: a subclass may have another, and its own values.
         replaced = copy.copy(self)
         for name, value in changes.items():
             object.__setattr__(replaced, name, value)
@@ -226,12 +218,12 @@ class RunConfig:
 
     @property
     def num_worker_replicas(self) -> int:
-        """How many processes train."""
+        """The number of processes that train."""
         return self.place.num_worker_replicas
 
     @property
     def num_ps_replicas(self) -> int:
-        """How many processes only hold variables."""
+        """The number of processes that only hold variables."""
         return self.place.num_ps_replicas
 
     @property
@@ -246,17 +238,17 @@ class RunConfig:
 
     @property
     def master(self) -> str:
-        """The address of the server that training connects to; empty for sessions that run in this process."""
+        """The address of the server for training; empty for sessions in this process."""
         return self.place.master
 
     @property
     def evaluation_master(self) -> str:
-        """The address that ``TF_CONFIG`` names for evaluation, which runs in this process all the same."""
+        """The address in ``TF_CONFIG`` for evaluation, which still runs in this process."""
         return self.place.evaluation_master
 
     @property
     def cluster_spec(self) -> tf.train.ClusterSpec:
-        """The processes of the cluster; empty for a process that is alone, and for an evaluator."""
+        """The processes of the cluster; empty for a single process and for an evaluator."""
         return tf.train.ClusterSpec({job: list(addresses) for job, addresses in self.place.cluster.items()})
 
     @property
@@ -266,28 +258,20 @@ class RunConfig:
 
     @property
     def service(self) -> Any:
-        """What ``TF_CONFIG`` has under this name."""
+        """The entry of this name in ``TF_CONFIG``."""
         return self.place.service
 
     @property
     def device_filters(self) -> tuple[str, ...]:
-        """The parts of the cluster that sessions of this process see where variables are on parameter servers."""
+        """The parts of the cluster visible to this process's sessions, with variables on parameter servers."""
         return self.place.device_filters
 
 
-def number_of_steps(name: str, value: float | None) -> int | None:
-    """Return a number of steps as an integer, and None for None.
-
-    Args:
-        name: what it is called in the message.
-        value: an integer, or a float such as 1e4.
-
-    Raises:
-        ConfigError: It is something else, or not positive.
-    """
+def number_of_steps(owner: str, name: str, value: float | None) -> int | None:
+    """Return a number of steps, which may be a float such as 1e4, as an integer, and None for None; refuse others."""
     if value is None:
         return None
     number = float(value) if is_number(value) else 0.0
     if not number.is_integer() or number <= 0:
-        raise ConfigError(f"{name} must be positive, and a whole number, got {value!r}")
+        raise ConfigError(mismatch(owner, name, value, "a positive whole number"))
     return int(number)

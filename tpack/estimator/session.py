@@ -1,7 +1,6 @@
-"""The session in which an Estimator runs a model: opened with hooks, variables and input ready, and closed in order.
+"""The session of an Estimator's model: opened with hooks, variables and input ready, and closed in order.
 
-While it is open, the steps are those of a `HookedSession`: hooks say what they want of a step, and what all want is run
-as one callable.
+Its steps are those of a `HookedSession`, which runs the fetches of all hooks as one callable.
 """
 
 import re
@@ -26,20 +25,20 @@ from tpack.types import Fetches
 from tpack.utils import logger
 
 _STOP_GRACE_SECS = 30
-"""How long queue runners may take to end after the last step."""
+"""The time limit for queue runners to end after the last step."""
 
 
 @dataclass(frozen=True)
 class SessionPlan:
-    """How the session of a graph comes to be.
+    """The parameters of a session.
 
     Attributes:
-        scaffold: that of the graph.
-        checkpoint: the prefix of what is restored; None for initial values.
-        session_config: None for tpack's own.
-        input_initializer: opens the dataset; None where there is no dataset.
-        cluster: what several processes do together; None for a process that runs the model alone.
-        elements: what reads data in Python; None where nothing does.
+        scaffold: the scaffold of the graph.
+        checkpoint: the prefix of the checkpoint to restore; None for initial values.
+        session_config: None for tpack's default.
+        input_initializer: opens the dataset; None without one.
+        cluster: the cooperation of several processes; None for a single process.
+        elements: the reader of data in Python, or None.
     """
 
     scaffold: tf.train.Scaffold
@@ -51,7 +50,7 @@ class SessionPlan:
 
 
 class QueueCoordinator(tf.train.Coordinator):
-    """A coordinator that can be asked whether threads work beside the steps, as those of queue runners do.
+    """A coordinator that knows whether threads run beside the steps, such as queue runners.
 
     Attributes:
         has_threads: whether there are any.
@@ -62,20 +61,16 @@ class QueueCoordinator(tf.train.Coordinator):
         self.has_threads = False
 
     def register_thread(self, thread: threading.Thread) -> None:
-        """Take note of a thread that is to end with the session."""
+        """Register a thread that must end with the session."""
         self.has_threads = True
         super().register_thread(thread)
 
 
 class _ModelSession(HookedSession):
-    """A session that says in tpack's words which batch does not fit."""
+    """A session that raises a DataPointError for a batch that cannot be split over the towers."""
 
     def run(self, fetches: Fetches, *args: Any, **kwargs: Any) -> Any:
-        """Run a step, as `HookedSession` does.
-
-        Raises:
-            DataPointError: A batch cannot be split over the towers.
-        """
+        """Run a step, as `HookedSession` does; raise a DataPointError for an odd batch."""
         try:
             return super().run(fetches, *args, **kwargs)
         except tf.errors.InvalidArgumentError as error:
@@ -91,19 +86,18 @@ def model_session(
 ) -> Iterator[HookedSession]:
     """Open a session on a graph for a block, and finalize the graph.
 
-    Inside the block neither the graph nor the session is made the default one. When the block ends well, hooks are
-    ended.
+    Inside the block neither the graph nor the session is the default. After a block without an error, hooks end.
 
     Args:
-        graph: the graph, in which everything is built.
-        plan: how to give variables their values.
-        hooks: session hooks. Their methods are called in this order.
+        graph: the complete graph.
+        plan: the parameters.
+        hooks: session hooks, called in this order.
 
     Raises:
         CheckpointError: The checkpoint does not fit the graph.
         ConfigError: The model's own initialisation leaves variables without a value.
-        ClusterError: Another process was lost, or is about to train something else.
-        Exception: What a thread of a queue runner raised.
+        ClusterError: Another process was lost, or is to train something else.
+        Exception: The error of a queue runner's thread.
     """
     cluster = plan.cluster
     with graph.as_default():
@@ -126,7 +120,7 @@ def model_session(
                     threads = tf.train.start_queue_runners(session, coordinator)
                 for hook in hooks:
                     hook.after_create_session(session, coordinator)
-            # What reads the data is asked for its error when a step fails.
+            # When a step fails, the reader's error takes precedence.
             reading = [] if plan.elements is None else [plan.elements]
             yield _ModelSession(session, [*map(HookAdapter, hooks), *reading])
             coordinator.raise_requested_exception()
@@ -137,7 +131,7 @@ def model_session(
         coordinator.request_stop()
         if plan.elements is not None:
             plan.elements.close()
-        # Threads that wait for something inside of TensorFlow only end when it is taken from them.
+        # Threads blocked inside of TensorFlow only end with the session.
         if cluster is None:
             session.close()
         else:
@@ -146,11 +140,11 @@ def model_session(
 
 
 def add_default_saver(scaffold: tf.train.Scaffold, config: RunConfig) -> None:
-    """Add a saver of all variables to the current graph, unless the model has a saver of its own.
+    """Add a saver of all variables to the current graph, unless the model has its own.
 
     Args:
-        scaffold: the model's, which takes up the saver when it is finalized.
-        config: says how many checkpoints are kept.
+        scaffold: the model's, which adopts the saver when it is finalized.
+        config: gives the number of checkpoints to keep.
     """
     if scaffold.saver is None and not tf.get_collection(tf.GraphKeys.SAVERS):
         saver = WholeModelSaver(
@@ -161,11 +155,7 @@ def add_default_saver(scaffold: tf.train.Scaffold, config: RunConfig) -> None:
 
 
 def initialize(session: tf.Session, plan: SessionPlan) -> None:
-    """Give variables, tables and datasets of a session their values.
-
-    Args:
-        session: a session on the current default graph, whose scaffold is finalized.
-        plan: how.
+    """Initialise the variables, tables and datasets of a session on the default graph, with a finalized scaffold.
 
     Raises:
         CheckpointError: The checkpoint does not fit the graph.
@@ -182,11 +172,11 @@ def initialize(session: tf.Session, plan: SessionPlan) -> None:
     missing = session.run(scaffold.ready_op)
     if missing.size:
         names = ", ".join(name.decode() for name in missing)
-        raise ConfigError(f"the operations of the model's scaffold left variables without a value: {names}")
+        raise ConfigError(f"the model's scaffold left variables without a value: {names}")
 
 
 def _first_values(session: tf.Session, plan: SessionPlan) -> None:
-    """Give the variables the values of the checkpoint, or their first ones."""
+    """Restore the variables from the checkpoint, or initialise them."""
     scaffold = plan.scaffold
     session.run(scaffold.init_op, scaffold.init_feed_dict)
     if plan.checkpoint is not None:
@@ -196,16 +186,7 @@ def _first_values(session: tf.Session, plan: SessionPlan) -> None:
 
 
 def restore(session: tf.Session, saver: tf.train.Saver, checkpoint: str) -> None:
-    """Restore a checkpoint.
-
-    Args:
-        session: the session.
-        saver: knows which variables.
-        checkpoint: the prefix of the checkpoint.
-
-    Raises:
-        CheckpointError: It does not fit the graph.
-    """
+    """Restore the checkpoint with a prefix; raise a CheckpointError if it does not fit the graph."""
     try:
         saver.restore(session, checkpoint)
     except (tf.errors.OpError, ValueError) as error:
@@ -214,10 +195,9 @@ def restore(session: tf.Session, saver: tf.train.Saver, checkpoint: str) -> None
 
 
 class WholeModelSaver(tf.train.Saver):
-    """A ``tf.train.Saver`` of all variables that looks at shapes before it restores.
+    """A ``tf.train.Saver`` of all variables that checks shapes before it restores.
 
-    TensorFlow gives a variable a value of any shape from a checkpoint, and the model fails or goes wrong later
-    (tensorflow/tensorflow#52220).
+    TensorFlow restores a value of any shape, and the model fails or goes wrong later (tensorflow/tensorflow#52220).
 
     Args:
         **options: as for ``tf.train.Saver``.
@@ -227,21 +207,15 @@ class WholeModelSaver(tf.train.Saver):
         super().__init__(save_relative_paths=True, defer_build=True, **options)
 
     def restore(self, sess: tf.Session, save_path: str) -> None:
-        """Restore a checkpoint.
-
-        Args:
-            sess: the session.
-            save_path: the prefix of the checkpoint.
+        """Restore the checkpoint with a prefix.
 
         Raises:
-            CheckpointError: It is damaged, or a variable has another shape in it. Nothing was restored then.
+            CheckpointError: It is damaged, or a variable has another shape in it; nothing was restored.
         """
         saved = CheckpointReader(save_path).shapes
         for variable in sess.graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES):
             name = variable.op.name
             if name in saved and not variable.shape.is_compatible_with(saved[name]):
-                raise CheckpointError(
-                    f"the checkpoint {save_path} does not fit the model: {name} has the shape {saved[name]} in it, and "
-                    f"{variable.shape} in the model"
-                )
+                shapes = f"{name} has shape {saved[name]}: expected {variable.shape}"
+                raise CheckpointError(f"the checkpoint {save_path} does not fit the model: {shapes}")
         super().restore(sess, save_path)

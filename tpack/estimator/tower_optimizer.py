@@ -1,7 +1,7 @@
-"""An optimizer for a model_fn that is replicated: it gathers the towers' gradients and applies their sum once.
+"""An optimizer wrapper for a replicated model_fn, which applies the sum of the towers' gradients once.
 
-In the towers of ``replicate_model_fn`` each call waits for the same call in all others. In those of a distribution
-strategy the strategy does the same in its own way. Everywhere else the wrapper does nothing.
+In the towers of ``replicate_model_fn`` it merges the calls of all towers; in those of a distribution strategy it uses
+the strategy. Elsewhere it passes everything on.
 """
 
 import functools
@@ -24,16 +24,15 @@ from tpack.utils.validation import check_arguments
 
 @check_arguments
 class TowerOptimizer(tf.train.Optimizer):
-    """Apply the gradients of all towers together.
+    """An optimizer that applies the gradients of all towers together.
 
-    Each call of the model_fn must call the same optimizers in the same order; there may be several, with the same loss
-    or with different ones. All towers get the one train op. What is open around ``apply_gradients`` in any tower as
-    control dependencies, such as its update ops, runs before the update. Where each tower makes an optimizer, it is the
-    first tower's that is applied.
+    Each call of the model_fn must call the same optimizers in the same order; several may share a loss. All towers get
+    the one train op. Control dependencies around ``apply_gradients`` in any tower, such as update ops, run before the
+    update. If each tower creates an optimizer, the first tower's is applied.
 
     Args:
         optimizer_or_optimizer_fn: the optimizer to wrap, or a function without arguments that returns one. The function
-            is called once for each graph, when the optimizer is first needed in it.
+            is called once per graph, on first use.
 
     Raises:
         ConfigError: It is neither.
@@ -44,25 +43,25 @@ class TowerOptimizer(tf.train.Optimizer):
 
     Source:
         The class of the same name in the seed, in which the last tower's optimizer is applied and the other towers get
-        an operation that does nothing.
+        a no-op.
     """
 
     def __init__(self, optimizer_or_optimizer_fn: tf.train.Optimizer | Callable[[], tf.train.Optimizer]) -> None:
         is_optimizer = isinstance(optimizer_or_optimizer_fn, tf.train.Optimizer)
         super().__init__(use_locking=False, name="TowerOptimizer")
-        # The optimizer of one graph, the last: as an attribute, which is where `clone_optimizer` looks for optimizers.
+        # The optimizer of the last graph, in an attribute for `clone_optimizer`.
         self._opt: tf.train.Optimizer | None = optimizer_or_optimizer_fn if is_optimizer else None
         self._make: Callable[[], tf.train.Optimizer] | None = None if is_optimizer else optimizer_or_optimizer_fn
         self._made_in: weakref.ref[tf.Graph] | None = None
 
     @staticmethod
     def has_been_used() -> bool:
-        """Tell whether a TowerOptimizer has applied gradients in the current tower of a replicated model_fn."""
+        """Tell whether a TowerOptimizer applied gradients in the current tower of a replicated model_fn."""
         tower = current_model_fn_tower()
         return tower is not None and tower.num_optimizer_calls > 0
 
     def compute_gradients(self, loss: tf.Tensor | Callable[[], tf.Tensor], *args: Any, **kwargs: Any) -> GradsAndVars:
-        """Return the (gradient, variable) pairs of this tower, of its part of the loss.
+        """Return the (gradient, variable) pairs of this tower's part of the loss.
 
         Args:
             loss: the tower's loss, or a function that returns it.
@@ -82,8 +81,8 @@ class TowerOptimizer(tf.train.Optimizer):
 
         Args:
             grads_and_vars: this tower's (gradient or None, variable) pairs.
-            global_step: a variable that is incremented.
-            name: of the operation.
+            global_step: a variable to increment.
+            name: the name of the operation.
 
         Raises:
             ConfigError: No tower has a gradient.
@@ -94,7 +93,7 @@ class TowerOptimizer(tf.train.Optimizer):
         tower.count_optimizer_call()
         if tower.total == 1:
             return self._optimizer().apply_gradients(grads_and_vars, global_step, name)
-        # The update is built outside of the towers: this brings along what has to run before it.
+        # The update is built outside of the towers; this carries the control dependencies.
         ready = tf.no_op(name="gradients_ready")
         apply = functools.partial(self._apply_together, global_step=global_step, name=name)
         return tower.merge_call(apply, list(grads_and_vars), ready)
@@ -118,7 +117,7 @@ class TowerOptimizer(tf.train.Optimizer):
     def _apply_outside(
         self, grads_and_vars: GradsAndVars, global_step: tf.Variable | None, name: str | None
     ) -> tf.Operation:
-        """Apply gradients outside of replicated model_fns: as the current strategy does, or else as they are."""
+        """Apply gradients outside of replicated model_fns, by the current strategy if there is one."""
         strategy = strategy_of(current_frame())
         if strategy is None or isinstance(strategy, TrainerTowersStrategy):
             return self._optimizer().apply_gradients(grads_and_vars, global_step, name)
@@ -143,7 +142,7 @@ class TowerOptimizer(tf.train.Optimizer):
         if self._make is not None and not is_made:
             made = self._make()
             if not isinstance(made, tf.train.Optimizer):
-                raise ConfigError(f"the function of a TowerOptimizer must return an optimizer, got {made!r}")
+                raise ConfigError(f"the function of TowerOptimizer returned {made!r}: expected an optimizer")
             self._opt, self._made_in = made, weakref.ref(graph)
         return self._opt
 
@@ -151,13 +150,13 @@ class TowerOptimizer(tf.train.Optimizer):
 def sum_tower_gradients(tower_grads: Sequence[GradsAndVars]) -> GradsAndVars:
     """Sum K towers' gradients of each variable.
 
-    Gradients that are ``IndexedSlices`` in all towers stay so; where only some are, they are made dense.
+    ``IndexedSlices`` in all towers stay sparse; a mixture is made dense.
 
     Args:
         tower_grads: K lists of (gradient or None, variable) pairs of the same variables.
 
     Returns:
-        One pair for each variable that has a gradient in any tower, in the order in which they are met.
+        One pair per variable with a gradient in any tower, in order of first occurrence.
 
     Shapes:
         K x N x 2 to at most N x 2.
@@ -175,13 +174,12 @@ def sum_tower_gradients(tower_grads: Sequence[GradsAndVars]) -> GradsAndVars:
                 columns.setdefault(id(variable), (variable, []))[1].append(grad)
     if not columns:
         names = ", ".join(variable.op.name for _, variable in tower_grads[0]) or "none"
-        raise ConfigError(f"no tower has a gradient of any variable to train; the first tower's variables are: {names}")
+        raise ConfigError(f"no tower has a gradient: expected one at least; the first tower's variables are: {names}")
+    summed = []
     with tf.name_scope("gradient_aggregating"):
-        return [(_sum_on_device(grads, variable.device), variable) for variable, grads in columns.values()]
-
-
-def _sum_on_device(grads: Sequence[tf.Tensor | tf.IndexedSlices], device: str) -> tf.Tensor | tf.IndexedSlices:
-    with tf.device(device):
-        if any(map(is_sparse, grads)) and not all(map(is_sparse, grads)):
-            grads = [tf.convert_to_tensor(grad) for grad in grads]
-        return sum_column(grads, ReduceOp.SUM)
+        for variable, grads in columns.values():
+            with tf.device(variable.device):
+                if any(map(is_sparse, grads)) and not all(map(is_sparse, grads)):
+                    grads = [tf.convert_to_tensor(grad) for grad in grads]
+                summed.append((sum_column(grads, ReduceOp.SUM), variable))
+    return summed

@@ -1,4 +1,4 @@
-"""Train an Estimator, and evaluate it at its checkpoints: in one process, or in each role of a cluster."""
+"""Train an Estimator and evaluate its checkpoints, in one process or in each role of a cluster."""
 
 import os
 import time
@@ -17,7 +17,7 @@ from tpack.estimator.spec import checked_hooks
 from tpack.estimator.task_roles import EndNote, Pace, evaluate_until_end, serve_variables
 from tpack.tfutils.graph_lookup import GLOBAL_STEP_NAME
 from tpack.utils import logger
-from tpack.utils.validation import check_arguments, check_number, check_text, shown
+from tpack.utils.validation import check_arguments, check_instances, check_number, check_text
 
 
 class _EvalFields(NamedTuple):
@@ -33,20 +33,20 @@ class _EvalFields(NamedTuple):
 
 @check_arguments
 class EvalSpec(_EvalFields):
-    """How to evaluate, and what to export.
+    """The parameters of evaluations and exports.
 
     Args:
         input_fn: as for `Estimator.evaluate`.
-        steps: how many batches; None for all.
-        name: of the evaluation, as for `Estimator.evaluate`.
+        steps: the number of batches; None for all.
+        name: the name of the evaluation, as for `Estimator.evaluate`.
         hooks: session hooks.
         exporters: an `Exporter` or several of different names, called after each evaluation.
-        start_delay_secs: how long the evaluator of a cluster waits before it looks for a checkpoint.
-        throttle_secs: seconds from the beginning of an evaluation to that of the next one, at least.
+        start_delay_secs: the delay of a cluster's evaluator before its first search for a checkpoint.
+        throttle_secs: the least seconds between the starts of two evaluations.
         batch_size: as for `Estimator.evaluate`.
 
     Raises:
-        ConfigError: An argument is of the wrong kind, a number is negative, or two exporters have one name.
+        ConfigError: An argument is wrong, a number is negative, or two exporters have one name.
 
     Source:
         The class of this name in ``tf.estimator``.
@@ -68,16 +68,13 @@ class EvalSpec(_EvalFields):
     ) -> "EvalSpec":
         """Check the arguments."""
         GivenInput(input_fn, batch_size)
-        steps = number_of_steps("steps of an EvalSpec", steps)
-        for what, secs in (("start_delay_secs", start_delay_secs), ("throttle_secs", throttle_secs)):
-            check_number("an EvalSpec", what, secs, low=0)
+        steps = number_of_steps("EvalSpec", "steps", steps)
+        check_number("EvalSpec", "start_delay_secs", start_delay_secs, low=0)
+        check_number("EvalSpec", "throttle_secs", throttle_secs, low=0)
         if name is not None:
-            check_text("an EvalSpec", "name", name)
-        hooks = checked_hooks("hooks", hooks)
-        exporters = _checked_exporters(exporters)
-        return super().__new__(
-            cls, input_fn, steps, name, hooks, exporters, start_delay_secs, throttle_secs, batch_size
-        )
+            check_text("EvalSpec", "name", name)
+        found, secs = _checked_exporters(exporters), (start_delay_secs, throttle_secs)
+        return super().__new__(cls, input_fn, steps, name, checked_hooks("hooks", hooks), found, *secs, batch_size)
 
 
 class _TrainFields(NamedTuple):
@@ -89,7 +86,7 @@ class _TrainFields(NamedTuple):
 
 @check_arguments
 class TrainSpec(_TrainFields):
-    """How to train.
+    """The parameters of training.
 
     Args:
         input_fn: as for `Estimator.train`.
@@ -98,7 +95,7 @@ class TrainSpec(_TrainFields):
         batch_size: as for `Estimator.train`.
 
     Raises:
-        ConfigError: An argument is of the wrong kind, or the number is not positive.
+        ConfigError: An argument is wrong, or the number is not positive.
 
     Source:
         The class of this name in ``tf.estimator``.
@@ -116,7 +113,7 @@ class TrainSpec(_TrainFields):
     ) -> "TrainSpec":
         """Check the arguments."""
         GivenInput(input_fn, batch_size)
-        max_steps = number_of_steps("max_steps of a TrainSpec", max_steps)
+        max_steps = number_of_steps("TrainSpec", "max_steps", max_steps)
         return super().__new__(cls, input_fn, max_steps, checked_hooks("hooks", hooks), batch_size)
 
 
@@ -124,33 +121,33 @@ class TrainSpec(_TrainFields):
 def train_and_evaluate(
     estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec, *, evaluator_timeout_secs: float = 7200
 ) -> tuple[dict[str, Any], list[str | None]]:
-    """Train, and evaluate the model whenever a checkpoint is saved and in the end; or do this process's part of it.
+    """Train, and evaluate the model at its checkpoints and at the end; in a cluster, this process's part of it.
 
-    In a cluster, what a process does is told by its place, see `RunConfig`:
+    The part follows from the place of the process in the cluster, see `RunConfig`:
 
-    - ``chief``, ``worker``: train, as `Estimator.train` does; they return nothing.
-    - ``master``, and the first worker of a cluster without a job ``chief``: train as the chief does, and evaluate at
-      each checkpoint, while the others wait.
-    - ``ps``: keep variables, until all workers have ended.
-    - ``evaluator``: evaluate and export each checkpoint that it finds, until it has evaluated that of the last step, or
-      the last one after training is over.
+    - ``chief``, ``worker``: train, as `Estimator.train`, and return nothing.
+    - ``master``, and the first worker of a cluster without a job ``chief``: train as the chief and evaluate at each
+      checkpoint, while the others wait.
+    - ``ps``: hold variables until all workers have ended.
+    - ``evaluator``: evaluate and export each new checkpoint, up to that of the last step, or the last one after the end
+      of training.
 
-    The first checkpoint, with which training begins, is not evaluated. Of the others, those that come within
-    ``throttle_secs`` of the last evaluation are not, except for the last. After each evaluation the exporters are
-    called; they export to ``export/<name>`` in the model's directory.
+    The first checkpoint, the start of training, is not evaluated, nor are those within ``throttle_secs`` of the last
+    evaluation, except for the last one. After each evaluation the exporters are called; they export to
+    ``export/<name>`` in the model's directory.
 
     Args:
         estimator: the model.
-        train_spec: how to train. When the model is at ``max_steps`` already, it is only evaluated.
-        eval_spec: how to evaluate.
-        evaluator_timeout_secs: how long an evaluator waits for a new checkpoint before it gives up.
+        train_spec: the parameters of training. A model at ``max_steps`` is only evaluated.
+        eval_spec: the parameters of evaluations.
+        evaluator_timeout_secs: the time limit of an evaluator for a new checkpoint.
 
     Returns:
-        The results of the last evaluation, and for each exporter what it wrote after that, or None; an empty dict and
-        list in a process that does not evaluate.
+        The results of the last evaluation, and for each exporter its result after that; an empty dict and list in a
+        process that does not evaluate.
 
     Raises:
-        ConfigError: An argument is of the wrong kind.
+        ConfigError: An argument is wrong.
         CheckpointError: No checkpoint was saved.
         ClusterError: Another process was lost, or failed.
 
@@ -158,9 +155,9 @@ def train_and_evaluate(
         train_and_evaluate(estimator, TrainSpec(train_input_fn, max_steps=1000), EvalSpec(eval_input_fn))
 
     Source:
-        The function of this name in ``tf.estimator``. There, a model that needs no training is not evaluated, without
-        ``max_steps`` no export is the final one, parameter servers never end, nor does an evaluator whose training does
-        not come to the last step, and a cluster has a ``chief`` or a ``master``.
+        The function of this name in ``tf.estimator``. There, a finished model is not evaluated, without ``max_steps``
+        no export is final, parameter servers never end, nor does an evaluator if training stops before the last step,
+        and a cluster has a ``chief`` or a ``master``.
     """
     place = estimator.config.place
     timeout = check_number("train_and_evaluate", "evaluator_timeout_secs", evaluator_timeout_secs, low=0)
@@ -190,12 +187,12 @@ def train_and_evaluate(
             saving_listeners=[_EvaluatesCheckpoints(evaluator)] if evaluates else None,
             batch_size=train_spec.batch_size,
         )
-    # After training and not at its end, where its session is still open.
+    # After training, when its session is closed.
     return evaluator.finish() if evaluates else ({}, [])
 
 
 class _Evaluator:
-    """Evaluates and exports, each checkpoint once."""
+    """The evaluation and export of each checkpoint, once."""
 
     def __init__(self, estimator: Estimator, spec: EvalSpec, clock: Callable[[], float] = time.monotonic) -> None:
         self._estimator = estimator
@@ -207,7 +204,7 @@ class _Evaluator:
         self._exports: list[str | None] = []
 
     def evaluate_unless_recent(self) -> None:
-        """Evaluate and export the newest checkpoint, unless the last evaluation was just before."""
+        """Evaluate and export the newest checkpoint, unless the last evaluation was within ``throttle_secs``."""
         if self._clock() < self._next_time:
             logger.info(f"This checkpoint is not evaluated: throttle_secs is {self._spec.throttle_secs}.")
             return
@@ -215,12 +212,9 @@ class _Evaluator:
         self._export(is_final=False)
 
     def evaluate_found(self, checkpoint: str, last_step: int | None, *, is_over: bool) -> int:
-        """Evaluate and export a checkpoint that another process saved; return its step.
+        """Evaluate and export another process's checkpoint, by its prefix; return its step.
 
-        Args:
-            checkpoint: its prefix.
-            last_step: at which training ends; None if that is not known.
-            is_over: whether training has ended.
+        The export is final if training is over or at its last step, which may be None for unknown.
         """
         self._evaluate(checkpoint)
         step = int(self._results[GLOBAL_STEP_NAME])
@@ -229,11 +223,11 @@ class _Evaluator:
 
     @property
     def results(self) -> tuple[dict[str, Any], list[str | None]]:
-        """The results of the last evaluation, and for each exporter what it wrote after that, or None."""
+        """The results of the last evaluation and, for each exporter, of the export after it."""
         return self._results, self._exports
 
     def finish(self) -> tuple[dict[str, Any], list[str | None]]:
-        """Evaluate the last checkpoint, if it was not evaluated, and give it to the exporters as the final one."""
+        """Evaluate the last checkpoint, if it was not evaluated, and export it as the final one."""
         if self._checkpoint is None or self._checkpoint != self._estimator.latest_checkpoint():
             self._evaluate()
         self._export(is_final=True)
@@ -251,7 +245,7 @@ class _Evaluator:
     def _export(self, *, is_final: bool) -> None:
         base = os.path.join(self._estimator.model_dir, "export")
         for index, exporter in enumerate(self._spec.exporters):
-            # What was exported before it turned out to be the last one is not exported again.
+            # A checkpoint that turns out to be the last after its export is not exported again.
             if self._exports[index] is None:
                 self._exports[index] = exporter.export(
                     self._estimator, os.path.join(base, exporter.name), str(self._checkpoint), self._results, is_final
@@ -259,25 +253,23 @@ class _Evaluator:
 
 
 class _EvaluatesCheckpoints(tf.train.CheckpointSaverListener):
-    """Has every checkpoint evaluated but the first, when nothing is trained yet."""
+    """A listener that evaluates every checkpoint but the first, which is untrained."""
 
     def __init__(self, evaluator: _Evaluator) -> None:
         self._evaluator = evaluator
         self._is_first = True
 
     def after_save(self, session: tf.Session, global_step_value: int) -> None:
-        """Evaluate, unless this is the first one."""
+        """Evaluate, unless this is the first checkpoint."""
         if not self._is_first:
             self._evaluator.evaluate_unless_recent()
         self._is_first = False
 
 
 def _checked_exporters(exporters: Exporter | Sequence[Exporter] | None) -> tuple[Exporter, ...]:
-    found = (exporters,) if isinstance(exporters, Exporter) else tuple(exporters or ())
-    for exporter in found:
-        if not isinstance(exporter, Exporter):
-            raise ConfigError(f"exporters of an EvalSpec must be tpack Exporter objects, got {shown(exporter)}")
+    given = (exporters,) if isinstance(exporters, Exporter) else exporters or ()
+    found = check_instances("EvalSpec", "exporters", given, Exporter)
     names = [exporter.name for exporter in found]
     if len(set(names)) < len(names):
-        raise ConfigError(f"exporters of an EvalSpec must have different names, got {', '.join(names)}")
-    return found
+        raise ConfigError(f"EvalSpec got exporters of the names {', '.join(names)}: expected different ones")
+    return tuple(found)

@@ -1,7 +1,4 @@
-"""Train: run the train op of a model until it has seen enough, and write down how it goes.
-
-The model's directory gets checkpoints ``model.ckpt-<step>``, and summaries for TensorBoard.
-"""
+"""The training loop of an Estimator, with checkpoints ``model.ckpt-<step>`` and summaries in the model's directory."""
 
 import math
 import time
@@ -27,30 +24,30 @@ from tpack.utils import logger
 from tpack.utils.validation import check_instances
 
 _STILL_STEPS = 100
-"""After how many steps without an increment of the global step a warning says so."""
+"""The number of steps without an increment of the global step before a warning."""
 _STUCK_STEPS = 10_000
-"""After how many of them training that is to end at a global step ends with an error."""
+"""The number of them before an error, if training is to end at a global step."""
 _LAST_WORDS_SECS = 5.0
-"""How long a queue runner may take to apply what the last step brought."""
+"""The time limit for queue runners to apply the last step."""
 _CHECKPOINT_NAME = "model.ckpt"
 
 
 class NanLossError(NumericsError, tf.train.NanLossDuringTrainingError):
-    """The loss is not a number: tpack's error, and the one that TensorFlow's estimators raised."""
+    """The loss is NaN: tpack's error, and that of TensorFlow's estimators."""
 
     def __str__(self) -> str:
-        """Return what happened, which TensorFlow's error does not say."""
+        """Return the message, which TensorFlow's error lacks."""
         return str(self.args[0])
 
 
 @dataclass(frozen=True)
 class TrainLimits:
-    """When training ends, apart from the end of the data.
+    """The start and the end of training, apart from the end of the data.
 
     Attributes:
         last_step: the global step to stop at; None for no limit.
-        checkpoint: the prefix of what training begins from; None for initial values.
-        cluster: what several processes do together; None for one that trains alone.
+        checkpoint: the prefix of the first checkpoint; None for initial values.
+        cluster: the cooperation of several processes; None for a single process.
     """
 
     last_step: int | None
@@ -73,17 +70,17 @@ def train_model(
     """Train a model that was built into the current graph.
 
     Args:
-        parts: where to write to and how often.
+        parts: the directory and the intervals.
         model: a model built for training.
-        limits: where to begin and to end.
-        hooks: the user's session hooks; a ``tf.train.CheckpointSaverHook`` among them writes the checkpoints.
-        listeners: told of each checkpoint.
+        limits: the start and the end.
+        hooks: the user's session hooks; a ``tf.train.CheckpointSaverHook`` replaces the checkpoints.
+        listeners: listeners of checkpoints.
 
     Raises:
-        ConfigError: There are listeners and a hook that writes the checkpoints.
-        GraphBuildError: Training is to end at a global step, which nothing increments.
-        NumericsError: The loss is not a number.
-        KeyboardInterrupt: The user's own, after a checkpoint of the steps that were done.
+        ConfigError: There are listeners and a ``CheckpointSaverHook``.
+        GraphBuildError: Training is to end at a global step that nothing increments.
+        NumericsError: The loss is NaN.
+        KeyboardInterrupt: Raised by the user, after a checkpoint of the finished steps.
     """
     spec, config = model.spec, parts.config
     hooks = [*hooks, *spec.training_hooks]
@@ -94,7 +91,7 @@ def train_model(
         listeners, config = (), config.replace(save_checkpoints_steps=None, save_checkpoints_secs=None)
     if any(isinstance(hook, tf.train.CheckpointSaverHook) for hook in hooks):
         if listeners:
-            raise ConfigError("a CheckpointSaverHook takes the place of the checkpoints: give it the saving_listeners")
+            raise ConfigError("train got saving_listeners and a CheckpointSaverHook; pass the listeners to the hook")
         config = config.replace(save_checkpoints_steps=None, save_checkpoints_secs=None)
     writer = CheckpointWriter(parts.model_dir, config, listeners, writes=limits.writes)
     writer.build()
@@ -135,35 +132,35 @@ def train_model(
 
 
 class _Queues(tf.train.SessionRunHook):
-    """Learns, as the last of the hooks, whether queue runners work beside the steps."""
+    """The last hook, which knows whether queue runners work beside the steps."""
 
     def __init__(self) -> None:
         self._coordinator: tf.train.Coordinator | None = None
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Be told of the coordinator, which all threads have been registered with."""
+        """Keep the coordinator, with which all threads are registered."""
         self._coordinator = coord
 
     @property
     def is_at_work(self) -> bool:
-        """Whether there are queue runners, and none of them has failed or ended."""
+        """Whether there are queue runners, none of them failed or ended."""
         coordinator = self._coordinator
         return isinstance(coordinator, QueueCoordinator) and coordinator.has_threads and not coordinator.should_stop()
 
 
 class CheckpointWriter:
-    """Writes a checkpoint when training begins, whenever one is due, and when training ends or is interrupted.
+    """A writer of checkpoints at the start of training, when due, and at the end or an interruption.
 
-    Those of a former run in the same directory count for how many are kept.
+    Checkpoints of earlier runs in the directory count towards the number to keep.
 
     Args:
-        directory: where to.
-        config: says when.
-        listeners: told before and after each checkpoint.
-        writes: whether this process writes there. Another worker's does nothing, and leaves all files alone.
+        directory: the directory.
+        config: gives the intervals.
+        listeners: called before and after each checkpoint.
+        writes: whether this process writes; the writers of other workers do nothing.
 
     Raises:
-        ConfigError: One is something else than a listener.
+        ConfigError: An object is not a listener.
     """
 
     def __init__(
@@ -175,9 +172,9 @@ class CheckpointWriter:
         writes: bool = True,
     ) -> None:
         kind = tf.train.CheckpointSaverListener
-        wanted = "a list of tf.train.CheckpointSaverListener objects"
+        expected = "a list of tf.train.CheckpointSaverListener objects"
         self._directory = directory
-        self._listeners = check_instances("an Estimator", "saving_listeners", listeners, kind, expected=wanted)
+        self._listeners = check_instances("an Estimator", "saving_listeners", listeners, kind, expected=expected)
         self._timer = StepTimer(every_steps=config.save_checkpoints_steps, every_secs=config.save_checkpoints_secs)
         self._is_on = bool(config.save_checkpoints_steps or config.save_checkpoints_secs)
         self._writes = writes
@@ -185,29 +182,23 @@ class CheckpointWriter:
         self.wants_stop = False
 
     def build(self) -> None:
-        """Let the listeners add to the current graph."""
+        """Call the listeners' ``begin``, which may add to the current graph."""
         for listener in self._listeners:
             listener.begin()
 
     def begin(self, session: tf.Session, saver: tf.train.Saver, step: int) -> None:
-        """Save the first checkpoint.
-
-        Args:
-            session: the session.
-            saver: the one of the finalized scaffold.
-            step: the global step.
-        """
+        """Save the first checkpoint with the saver of the finalized scaffold."""
         if not self._writes:
-            # What the chief is writing would be taken for left over.
+            # The series would take the chief's unfinished files for leftovers.
             return
-        # Also where a hook of the user's writes them with this saver, those of former runs count.
+        # Checkpoints of earlier runs count also where a user's hook writes with this saver.
         series = CheckpointSeries(saver, self._directory, _CHECKPOINT_NAME)
         if self._is_on:
             self._series = series
             self._save(series, session, step)
 
     def after_step(self, session: tf.Session, step: int) -> None:
-        """Save if it is time."""
+        """Save if a checkpoint is due."""
         if self._series is not None and self._timer.is_due(step):
             self._save(self._series, session, step)
 
@@ -220,7 +211,7 @@ class CheckpointWriter:
                 listener.end(session, step)
 
     def interrupted(self, session: tf.Session, step: int) -> None:
-        """Save the last step, if it is not saved. Listeners are not told, who may take their time."""
+        """Save the last step, if it is not saved, without calling listeners, which may be slow."""
         if self._series is not None and step != self._series.saved_step:
             self._write(self._series, session, step)
 
@@ -228,7 +219,7 @@ class CheckpointWriter:
         for listener in self._listeners:
             listener.before_save(session, step)
         self._write(series, session, step)
-        # Not any(): all of them are to be told.
+        # Not any(), which would skip listeners.
         answers = [listener.after_save(session, step) for listener in self._listeners]
         self.wants_stop = self.wants_stop or any(answers)
 
@@ -238,24 +229,24 @@ class CheckpointWriter:
 
 
 class _Reports:
-    """Summaries and lines of the log, every so many steps."""
+    """Summaries and log lines at their intervals."""
 
     def __init__(
         self, summary_op: tf.Tensor | None, events: tf.summary.FileWriter | None, config: RunConfig, start: int
     ) -> None:
         self.summary_op = summary_op
         self._events = events
-        # The first step is summarised, whatever the interval.
+        # The first step is always summarised.
         before_first = start + 1 - (config.save_summary_steps or 1)
         self._summary_timer = StepTimer(every_steps=config.save_summary_steps, step=before_first)
         self._log_timer = StepTimer(every_steps=config.log_step_count_steps, step=start)
 
     def wants_summary(self, next_step: int) -> bool:
-        """Tell whether the next step is to fetch the summaries."""
+        """Tell whether the next step fetches the summaries."""
         return self.summary_op is not None and self._summary_timer.is_due(next_step)
 
     def after_step(self, step: int, loss: float, summary: bytes | None) -> None:
-        """Write down a step."""
+        """Report a step."""
         if summary is not None:
             self._write(summary, step)
         if self._summary_timer.is_due(step):
@@ -273,7 +264,7 @@ class _Reports:
 
 
 class _Loop:
-    """The steps themselves."""
+    """The loop over steps."""
 
     def __init__(
         self,
@@ -300,10 +291,8 @@ class _Loop:
             if last_step is not None and self.step >= last_step:
                 return
             if last_step is not None and self._num_still >= _STUCK_STEPS:
-                raise GraphBuildError(
-                    f"the global step has been {self.step} for {self._num_still} steps, and training is to end when it "
-                    f"is {last_step}: the train_op has to increment it"
-                )
+                still = f"the global step has been {self.step} for {self._num_still} steps"
+                raise GraphBuildError(f"{still}: expected the train_op to increment it up to {last_step}")
             try:
                 self._run_step()
             except DataExhaustedError:
@@ -311,9 +300,9 @@ class _Loop:
                 return
 
     def note_queues(self, queues: _Queues, global_step: tf.Variable) -> None:
-        """Take note of what queue runners did after the last step: `SyncReplicasOptimizer` has them apply gradients.
+        """Update the step from queue runners, in which `SyncReplicasOptimizer` applies gradients.
 
-        Where the last step was not counted yet, they are given some time to do so.
+        If the last step is not counted yet, wait for it for some time.
         """
         step = int(self._session.session.run(global_step))
         end = time.monotonic() + _LAST_WORDS_SECS
@@ -331,7 +320,7 @@ class _Loop:
         self._note_step(int(step))
         self.loss = float(loss)
         if math.isnan(self.loss):
-            raise NanLossError(f"the loss is not a number after global step {self.step}: training diverged")
+            raise NanLossError(f"the loss is NaN after global step {self.step}: training diverged")
         self._reports.after_step(self.step, self.loss, summary)
         self._writer.after_step(self._session.session, self.step)
 
@@ -339,14 +328,14 @@ class _Loop:
         self._num_still = self._num_still + 1 if step == self.step else 0
         if self._num_still == _STILL_STEPS:
             logger.warning(
-                f"The global step has been {step} for {_STILL_STEPS} steps: the train_op has to increment it, as "
-                "optimizers do that are given global_step=tf.train.get_global_step()"
+                f"The global step has been {step} for {_STILL_STEPS} steps: the train_op must increment it, as with "
+                "minimize(loss, global_step=tf.train.get_global_step())"
             )
         self.step = step
 
 
 def _check_counted(global_step: tf.Variable, saver: tf.train.Saver) -> None:
-    """Refuse to train to a global step that nothing in its graph increments, as that would go on for ever."""
+    """Refuse to train to a global step that nothing in its graph increments, which would never end."""
     graph = global_step.graph
     components = getattr(global_step, "components", [global_step])
     handles = {component.op for component in components}
@@ -358,18 +347,18 @@ def _check_counted(global_step: tf.Variable, saver: tf.train.Saver) -> None:
     users = [user for op in handles for output in op.outputs for user in output.consumers()]
     if not any(user.type not in op_kinds.READING_VARIABLES and user not in setting for user in users):
         raise GraphBuildError(
-            "nothing in the model increments the global step, at which training is to end: the train_op has to, as "
-            "optimizers do that are given global_step=tf.train.get_global_step()"
+            "nothing in the model increments the global step, at which training is to end; use "
+            "minimize(loss, global_step=tf.train.get_global_step())"
         )
 
 
 @contextmanager
 def _saved_when_interrupted(writer: CheckpointWriter, session: tf.Session, global_step: tf.Variable) -> Iterator[None]:
-    """Save what was done in a block that Ctrl-C ends."""
+    """Save the finished steps if Ctrl-C ends the block."""
     try:
         yield
     except KeyboardInterrupt:
-        # The graph may have counted a step of which Python does not know yet.
+        # The graph may have counted a step that Python has not seen yet.
         step = int(session.run(global_step))
         logger.warning(f"Training was interrupted at global step {step}.")
         writer.interrupted(session, step)
@@ -377,7 +366,7 @@ def _saved_when_interrupted(writer: CheckpointWriter, session: tf.Session, globa
 
 
 def _step_fetches(model: BuiltModel) -> tuple[tf.Operation, tf.Tensor, tf.Tensor]:
-    """Return what each step runs; the global step is read when the train op has run."""
+    """Return the fetches of each step; the global step is read after the train op."""
     train_op = operation_of(model.spec.train_op)
     with tf.control_dependencies([train_op]):
         step = tf.identity(model.global_step.read_value(), name="global_step_after_train_op")
