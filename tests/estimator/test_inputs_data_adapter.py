@@ -242,9 +242,7 @@ def test_points_that_are_made_up_in_another_way_are_refused():
         session.run(inputs.features)
         with pytest.raises(tf.errors.OpError):
             session.run(inputs.features)
-        assert "has the structure {'y': \"features['y']\"}: expected that of the first one, {'x'" in str(
-            inputs.elements.failure()
-        )
+        assert "has the structure {'y': \"features['y']\"}: expected that of" in str(inputs.elements.failure())
         inputs.elements.close()
 
 

@@ -134,12 +134,7 @@ class BuiltModel:
 
 
 def build_model(parts: ModelParts, mode: str, make_inputs: Callable[[], Inputs]) -> BuiltModel:
-    """Build input and model into the current graph, the model as a tower.
-
-    Args:
-        parts: the model.
-        mode: one of `ModeKeys`.
-        make_inputs: builds the input. In prediction, labels are dropped.
+    """Build input and model into the current graph, the model as a tower. In prediction, labels are dropped.
 
     Raises:
         ConfigError: As `call_model_fn`.
@@ -165,9 +160,6 @@ def make_warm_start_settings(warm_start_from: str | WarmStartSettings | None) ->
 
 def warm_start(settings: WarmStartSettings) -> None:
     """Change the initialisers of the current graph's variables to read a checkpoint.
-
-    Args:
-        settings: the variables and the checkpoint.
 
     Raises:
         CheckpointError: The checkpoint does not exist.

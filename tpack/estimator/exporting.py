@@ -47,14 +47,7 @@ def export_model(
     checkpoint: str,
     target: ExportTarget,
 ) -> None:
-    """Write a model that was built into the current graph for prediction.
-
-    Args:
-        parts: the model's options.
-        model: the model.
-        receiver: the tensors that are fed.
-        checkpoint: the prefix of the checkpoint.
-        target: the destination.
+    """Write a model that was built into the current graph for prediction, with the values of a checkpoint's prefix.
 
     Raises:
         ConfigError: The model has no export outputs.

@@ -233,12 +233,7 @@ def call_distributed_input_fn(
 ) -> Inputs:
     """Call an input_fn in the current graph, or read data, with its own batches for each tower of a strategy.
 
-    Args:
-        given: an input_fn that returns a Dataset, and takes any of ``mode``, ``params`` and ``config``; or data.
-        mode: one of `ModeKeys`.
-        strategy: the ``DistributionStrategy``.
-        params: the parameters of the model.
-        config: the `RunConfig`.
+    The arguments are those of `call_input_fn`, but an input_fn must return a Dataset or data.
 
     Shapes:
         [B, ...] in the Dataset, and for each tower.
@@ -265,12 +260,7 @@ def call_distributed_input_fn(
 
 
 def warn_if_endless(inputs: Inputs, doing: str) -> None:
-    """Warn if the input cannot end, given the operations of the current graph.
-
-    Args:
-        inputs: the input.
-        doing: the activity that would not end, for the message.
-    """
+    """Warn if the input, and with it an activity, cannot end, given the operations of the current graph."""
     has_queues = bool(tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS))
     types = {operation.type for operation in tf.get_default_graph().get_operations()}
     if inputs.initializer is None and not has_queues and not types & op_kinds.ITERATORS:

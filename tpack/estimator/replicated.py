@@ -33,7 +33,7 @@ class VariablePlacement(enum.Enum):
 
 
 class RoundRobin:
-    """Devices in turn, at least one."""
+    """Devices in turn; an empty list is refused."""
 
     def __init__(self, devices: Sequence[str]) -> None:
         if not devices:

@@ -142,9 +142,7 @@ def model_session(
 def add_default_saver(scaffold: tf.train.Scaffold, config: RunConfig) -> None:
     """Add a saver of all variables to the current graph, unless the model has its own.
 
-    Args:
-        scaffold: the model's, which adopts the saver when it is finalized.
-        config: gives the number of checkpoints to keep.
+    The model's scaffold adopts the saver when it is finalized.
     """
     if scaffold.saver is None and not tf.get_collection(tf.GraphKeys.SAVERS):
         saver = WholeModelSaver(

@@ -30,13 +30,9 @@ class Reducer(abc.ABC):
     back to another algorithm.
 
     Call `reduce`; or, with columns that `reduce` or a reducer has checked, `reduce_columns`. A subclass defines
-
-    - ``name`` and `reduce_dense`,
-    - `check` if it has limits,
-    - `reduce_sparse` if it has a better way than concatenating on one device.
-
-    A reducer that prepares gradients for another derives from `ReducerWrapper` and defines only what it changes. One
-    that combines several (`CompositeReducer`, `SplitBySizeReducer`) calls their `check` and `reduce_columns`.
+    ``name`` and `reduce_dense`, `check` if it has limits, and `reduce_sparse` if it has a better way than concatenating
+    on one device. A reducer that prepares gradients for another derives from `ReducerWrapper`. One that combines
+    several (`CompositeReducer`, `SplitBySizeReducer`) calls their `check` and `reduce_columns`.
 
     Example:
         ::
@@ -85,14 +81,11 @@ class Reducer(abc.ABC):
         return transposed(self.reduce_columns(columns, op))
 
     def reduce_columns(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
-        """Reduce columns of K >= 2 gradients in the name scope of this reducer.
+        """Reduce columns of K >= 2 gradients to as many, in the same order and the name scope of this reducer.
 
         Args:
             columns: at least one; dense and sparse in any order, each of alike members.
             op: sum or mean over the towers.
-
-        Returns:
-            As many columns, in the same order.
 
         Raises:
             ReductionError: From `check`.
@@ -108,12 +101,9 @@ class Reducer(abc.ABC):
 
     # Most algorithms have no limits, so the default is to do nothing.
     def check(self, columns: Sequence[Column]) -> None:  # noqa: B027
-        """Check that the algorithm supports columns that are to be reduced as dense ones, without changing the graph.
+        """Raise a ReductionError for columns that the algorithm cannot reduce as dense ones, and leave the graph alone.
 
         A column may still be sparse or of another dtype where a wrapper converts it before the reduction.
-
-        Raises:
-            ReductionError: It does not.
         """
 
     @abc.abstractmethod

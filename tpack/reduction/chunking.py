@@ -74,12 +74,7 @@ def cut_column(column: Column, num_chunks: int) -> list[list[tf.Tensor]]:
 
 
 def join_column(chunks: Sequence[Column], column: Column) -> list[tf.Tensor]:
-    """Join chunks to K tensors with the shapes and on the devices of the gradients that they were cut from.
-
-    Args:
-        chunks: M columns of K vectors on any devices, as from `cut_column`.
-        column: the K gradients.
-    """
+    """Join M columns of K chunks, as from `cut_column`, to K tensors with the shapes and on the devices of a column."""
     shape = common_shape(column)
     joined = []
     for member, pieces in zip(column, zip(*chunks, strict=True), strict=True):

@@ -23,15 +23,12 @@ from tpack.utils.validation import check_arguments, mismatch
 def allreduce_grads(
     all_grads: Sequence[Sequence[Gradient | None]], average: bool, mode: str = "nccl"
 ) -> Sequence[Sequence[Gradient]]:
-    """Reduce gradients over K devices and give each device the result.
+    """Reduce gradients over K devices; each result is on the device of the gradient that it replaces.
 
     Args:
         all_grads: one list of gradients per device.
         average: average instead of sum.
         mode: ``"nccl"``, ``"collective"``, or another mode of `reducer_for_mode`.
-
-    Returns:
-        The reduced gradients, each on the device of the one it replaces.
 
     Shapes:
         all_grads: K x N; returned: K x N.
@@ -56,15 +53,12 @@ def allreduce_grads(
 def allreduce_grads_hierarchical(
     all_grads: Sequence[Sequence[Gradient | None]], devices: Sequence[str], average: bool = False
 ) -> list[list[Gradient]]:
-    """Reduce gradients over two groups of devices, as suits a DGX-1.
+    """Reduce gradients over two groups of devices, as suits a DGX-1; results are placed as by `allreduce_grads`.
 
     Args:
         all_grads: one list of gradients per device.
         devices: the K devices: an even number, or a single one, whose gradients are returned as they are.
         average: average instead of sum.
-
-    Returns:
-        The reduced gradients, each on the device of the one it replaces.
 
     Shapes:
         all_grads: K x N; devices: K; returned: K x N.
@@ -91,9 +85,6 @@ def allreduce_grads_naive(
         all_grads: one list of gradients per tower.
         devices: devices that take turns, the first for the last gradient; None for the current device.
         average: average instead of sum.
-
-    Returns:
-        One list of gradients.
 
     Shapes:
         all_grads: K x N; returned: N.
@@ -129,9 +120,6 @@ def aggregate_grads_colocate(all_grads: Sequence[GradsAndVars], average: bool = 
         all_grads: for each tower a list of (gradient, variable), with the same variables.
         average: average instead of sum.
 
-    Returns:
-        One list of (gradient, variable).
-
     Shapes:
         all_grads: K x N x 2; returned: N x 2.
 
@@ -161,14 +149,11 @@ class ColocatedReduction:
     name = "colocated"
 
     def reduce(self, tower_grads_and_vars: Sequence[GradsAndVars], op: ReduceOp = ReduceOp.MEAN) -> GradsAndVars:
-        """Reduce the gradients of shared variables over the towers.
+        """Reduce the gradients of shared variables over the towers to one list; that of one tower is returned as is.
 
         Args:
             tower_grads_and_vars: for each tower a list of (gradient, variable), with the same variables.
             op: sum or mean over the towers.
-
-        Returns:
-            A list of (gradient, variable). With one tower, its own.
 
         Shapes:
             tower_grads_and_vars: K x N x 2; returned: N x 2.

@@ -54,12 +54,7 @@ def on_turn(devices: Sequence[str] | None, column: Column, turn: int) -> context
 
 
 def sum_column(column: Column, op: ReduceOp) -> Gradient:
-    """Reduce K gradients of one variable to one of the same kind, on the current device.
-
-    Args:
-        column: K dense tensors, or K ``IndexedSlices``.
-        op: sum or mean over the towers.
-    """
+    """Reduce K dense tensors or ``IndexedSlices`` of one variable to one, on the current device."""
     divisor = op.divisor(len(column))
     return concat_slices(column, divisor) if is_sparse(column[0]) else sum_tensors(column, divisor)
 
@@ -83,14 +78,11 @@ def add_pair(left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
 
 
 def concat_slices(column: Column, divisor: int = 1) -> tf.IndexedSlices:
-    """Concatenate the slices of K towers in the order of the towers, on the current device.
+    """Concatenate the slices of K towers, in their order, with the first known ``dense_shape``, on the current device.
 
     Args:
         column: K ``IndexedSlices`` of one variable.
         divisor: K for a mean, 1 for a sum.
-
-    Returns:
-        ``IndexedSlices`` with the rows of all towers, and the first known ``dense_shape``.
 
     Shapes:
         values: K times [rows_k, ...] to [sum of rows_k, ...]

@@ -49,17 +49,14 @@ def one_launch_order() -> Iterator[None]:
 def check_launch(
     reducer: object, columns: Sequence[Column], place: str, dtypes: Collection[str], fits: Callable[[list[str]], bool]
 ) -> None:
-    """Check the devices and dtypes of gradients that are reduced by one operation on each device.
+    """Refuse columns on devices that do not fit, or of other dtypes, for one operation per device.
 
     Args:
-        reducer: for the message.
+        reducer: the reducer, for the message.
         columns: N columns of K tensors.
         place: the device that each tower needs, for the message.
         dtypes: names of the dtypes that can be summed.
         fits: tells whether the K devices of a column can be used.
-
-    Raises:
-        ReductionError: A column is on other devices or of another dtype.
     """
     owner = owner_name(reducer)
     for column in columns:

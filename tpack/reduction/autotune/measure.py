@@ -186,25 +186,14 @@ class Measurement:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Measurement":
-        """Return the measurement from `as_json`.
-
-        Raises:
-            TypeError: The fields differ.
-            ValueError: A field has another type.
-        """
+        """Return the measurement from `as_json`; raise a TypeError or ValueError for other fields."""
         known = dict(fields)
         secs = tuple(float(value) for value in known.pop("secs"))
         return cls(secs=secs, **known)
 
 
 def measure_candidate(name: str, workload: Workload, options: MeasuringOptions) -> Measurement:
-    """Measure a candidate in a new process and return its row; a failure there becomes the row's error.
-
-    Args:
-        name: the candidate.
-        workload: the towers and their gradients.
-        options: the parameters.
-    """
+    """Measure a candidate in a new process and return its row; a failure there becomes the row's error."""
     request = {
         "candidate": name,
         "workload": workload.as_json(),

@@ -73,10 +73,7 @@ class GradientPacker:
         return True
 
     def pack(self, grads: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Concatenate gradients and split them into packs, on the current device.
-
-        Args:
-            grads: gradients in the order of `compute_strategy`.
+        """Concatenate gradients, in the order of `compute_strategy`, and split them into packs on the current device.
 
         Shapes:
             N tensors of the shapes of the strategy, to ``num_split`` vectors.
@@ -94,10 +91,7 @@ class GradientPacker:
             return cut(concat_flat(grads), self._num_split)
 
     def unpack(self, grad_packs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Split packs into gradients, on the current device.
-
-        Args:
-            grad_packs: the packs, in the order of `pack`.
+        """Split packs, in the order of `pack`, into gradients on the current device.
 
         Shapes:
             ``num_split`` vectors to N tensors of the shapes of the strategy.
@@ -115,10 +109,6 @@ class GradientPacker:
     def pack_all(self, all_grads: Sequence[Sequence[tf.Tensor]], devices: Sequence[str]) -> list[list[tf.Tensor]]:
         """Pack the gradients of every tower on its device.
 
-        Args:
-            all_grads: one list of gradients per tower.
-            devices: the device of each tower.
-
         Shapes:
             K x N tensors to K x ``num_split`` vectors.
 
@@ -129,10 +119,6 @@ class GradientPacker:
 
     def unpack_all(self, all_packed: Sequence[Sequence[tf.Tensor]], devices: Sequence[str]) -> list[list[tf.Tensor]]:
         """Unpack the packs of every tower on its device.
-
-        Args:
-            all_packed: one list of packs per tower.
-            devices: the device of each tower.
 
         Shapes:
             K x ``num_split`` vectors to K x N tensors.

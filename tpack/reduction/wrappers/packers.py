@@ -42,13 +42,9 @@ class TensorPacker(abc.ABC):
         self._groups: Groups = []
 
     def pack(self, grouped_grads_and_vars: Sequence[GradsAndVars]) -> list[GradsAndVars]:
-        """Pack the gradients of every tower on its device.
+        """Pack each tower's list of (gradient, variable) into a list of (pack, None), on the tower's device.
 
-        Args:
-            grouped_grads_and_vars: for each tower a list of (gradient, variable).
-
-        Returns:
-            For each tower a list of (pack, None); a gradient left as it is keeps its variable.
+        A gradient left as it is keeps its variable.
 
         Shapes:
             grouped_grads_and_vars: K x N x 2; returned: K x number of packs x 2.
@@ -72,13 +68,9 @@ class TensorPacker(abc.ABC):
         ]
 
     def unpack(self, summed_device_grad_packs: Sequence[GradsAndVars]) -> list[GradsAndVars]:
-        """Split reduced packs into gradients, each on the device of the gradient that it replaces.
+        """Split each tower's list of reduced (pack, anything) into the (gradient, variable) list that `pack` got.
 
-        Args:
-            summed_device_grad_packs: for each tower the list of (pack, anything) in the order of `pack`.
-
-        Returns:
-            For each tower a list of (gradient, variable), in the order and with the variables of `pack`.
+        Results are on the devices of the gradients that they replace.
 
         Shapes:
             summed_device_grad_packs: K x number of packs x 2; returned: K x N x 2.
