@@ -77,7 +77,7 @@ def test_values_of_other_devices_are_refused(workers: list[str], num_gpus: int, 
         ((WORKERS, -1), "got num_gpus_per_worker=-1"),
         ((WORKERS, [1, -2]), "got num_gpus_per_worker=-2"),
         ((WORKERS, [1]), "got num_gpus_per_worker=.*expected a number for each of 2 worker"),
-        ((WORKERS, 1, "quick"), "entry 0 .*got 'quick'"),
+        ((WORKERS, 1, "quick"), "entry 0 .*got algorithm='quick'"),
         ((WORKERS, 1, ("xring",), -2), "^the packing got num_packs="),
     ],
 )

@@ -87,7 +87,7 @@ def test_the_mode_of_the_replicated_trainer_is_text_or_a_reducer():
     assert isinstance(default.builder.reducer, RoundRobinReducer)
     assert default.reduction.startswith("round_robin (copies between CPU devices share memory")
     assert isinstance(SyncMultiGPUTrainerReplicated(1).builder.reducer, RoundRobinReducer)
-    with pytest.raises(ConfigError, match="expected one of auto, cpu, .*got 'ring-a-ding'"):
+    with pytest.raises(ConfigError, match="got mode='ring-a-ding': expected one of auto, cpu, "):
         SyncMultiGPUTrainerReplicated(2, mode="ring-a-ding")
     with pytest.raises(WrongTypeError, match="^SyncMultiGPUTrainerReplicated got mode="):
         SyncMultiGPUTrainerReplicated(2, mode=3)
