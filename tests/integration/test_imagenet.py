@@ -219,7 +219,7 @@ def test_what_cannot_work_is_refused(script, capsys, arguments, message):
 @pytest.mark.parametrize("part", ["training", "validation"])
 def test_labels_that_the_model_has_no_class_for_are_refused(tree, script, part):
     make = getattr(script("imagenet_data"), f"{part}_batches")
-    with pytest.raises(DataPointError, match="labels from 0 to 7: expected 0 to 4, the numbers of 5 classes"):
+    with pytest.raises(DataPointError, match="labels from 0 to 7: expected 0 to 4 for 5 classes"):
         make(tree, 5, 16, 5, meta_dir=tree / "meta")
 
 
@@ -228,7 +228,7 @@ def test_too_few_classes_are_refused_before_training(tree, script, name):
     recipe = script("imagenet_recipe")
     arguments = ["--data", str(tree), "--meta", str(tree / "meta"), "--classes", "5"]
     options = recipe.make_parser(script("resnet").RECIPE, "").parse_args(arguments)
-    with pytest.raises(DataPointError, match="the numbers of 5 classes"):
+    with pytest.raises(DataPointError, match="expected 0 to 4 for 5 classes"):
         getattr(recipe, name)(options)
 
 
