@@ -1,6 +1,8 @@
 """Chains of layers give what the same calls one after the other give."""
 
 import copy
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -80,3 +82,13 @@ def test_one_or_several_tensors_follow_the_first(graph: Any) -> None:
     with tf.Session() as session:
         assert session.run(ConcatWith(a, b, 1)).tolist() == [[1, 2, 2]] * 2
         assert session.run(ConcatWith("join", a, [b, c], dim=1)).tolist() == [[1, 2, 2, 3, 3, 3]] * 2
+
+
+def test_layers_whose_modules_are_not_loaded_are_there() -> None:
+    code = (
+        "import sys, tensorflow.compat.v1 as tf; from tpack.models import LinearWrap; "
+        "assert 'tpack.models.norms' not in sys.modules; tf.Graph().as_default().__enter__(); "
+        "print(LinearWrap(tf.zeros([2, 4, 4, 3])).InstanceNorm('norm')().op.name)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().startswith("norm/")

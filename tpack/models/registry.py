@@ -10,6 +10,7 @@ for them, and K towers would not learn what one learns.
 """
 
 import functools
+import importlib
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -98,6 +99,7 @@ def get_registered_layer(name: str) -> Layer | None:
     Raises:
         ConfigError: Several functions of this name are layers.
     """
+    _load_own(name)
     layers = _layers.get(name, [])
     if len(layers) > 1:
         where = ", ".join(f"{layer.__module__}.{layer.__qualname__}" for layer in layers)
@@ -113,7 +115,16 @@ def register_alias(name: str, layer: F) -> F:
 
 def registered_layer_names() -> list[str]:
     """Return the names of all layers."""
+    for name in importlib.import_module("tpack.models").__all__:
+        _load_own(name)
     return sorted(_layers)
+
+
+def _load_own(name: str) -> None:
+    """Load the module of a layer of this package, which registers it; the package loads names on first use."""
+    package = importlib.import_module("tpack.models")
+    if name in package.__all__:
+        getattr(package, name)
 
 
 def argument_aliases(**aliases: str) -> Callable[[F], F]:
