@@ -87,8 +87,8 @@ def test_one_or_several_tensors_follow_the_first(graph: Any) -> None:
 def test_layers_whose_modules_are_not_loaded_are_there() -> None:
     code = (
         "import sys, tensorflow.compat.v1 as tf; from tpack.models import LinearWrap; "
-        "assert 'tpack.models.norms' not in sys.modules; tf.Graph().as_default().__enter__(); "
-        "print(LinearWrap(tf.zeros([2, 4, 4, 3])).InstanceNorm('norm')().op.name)"
+        "assert 'tpack.models.norms' not in sys.modules\n"
+        "with tf.Graph().as_default(): print(LinearWrap(tf.zeros([2, 4, 4, 3])).InstanceNorm('norm')().op.name)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip().startswith("norm/")
