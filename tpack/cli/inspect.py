@@ -16,9 +16,9 @@ import numpy as np
 from tabulate import tabulate
 
 from tpack.errors import CheckpointError
+from tpack.utils.formats.npz import read_npz
 from tpack.utils.formats.sstable import NotReadError
 from tpack.utils.formats.tensor_bundle import read_bundle
-from tpack.utils.npz import read_npz
 
 _Values: TypeAlias = Mapping[str, np.ndarray]
 _FILE_SUFFIX = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")

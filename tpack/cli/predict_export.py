@@ -16,8 +16,8 @@ from tabulate import tabulate
 
 from tpack.cli.project import add_project_arguments, config_of_training, load_project, log_directory
 from tpack.errors import ConfigError
+from tpack.utils.formats.npz import read_npz
 from tpack.utils.fs import atomic_write
-from tpack.utils.npz import read_npz
 
 _FIRST_VALUES = 4
 

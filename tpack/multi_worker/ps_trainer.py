@@ -37,8 +37,7 @@ from tpack.tfutils.sessinit import SessionInit
 from tpack.train.loop import StepCounter
 from tpack.train.single_cost import SingleCostTrainer
 from tpack.utils import logger
-from tpack.utils.launch_env import ClusterTask
-from tpack.utils.net_address import parse_address
+from tpack.utils.launch_env import ClusterTask, parse_address
 from tpack.utils.validation import check_arguments, check_count
 
 _POLL_SECS = 0.05

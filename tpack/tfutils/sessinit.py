@@ -21,7 +21,7 @@ from tpack.tfutils.checkpoint import CheckpointReader, fetched, resolve_checkpoi
 from tpack.tfutils.variable_values import Pairs, assign_values, fit_values
 from tpack.tower.names import join_scope
 from tpack.utils import logger
-from tpack.utils.npz import read_npz
+from tpack.utils.formats.npz import read_npz
 from tpack.utils.renames import on_unknown_name
 from tpack.utils.validation import check_arguments, check_instance, check_instances, check_path, shown
 

@@ -8,17 +8,18 @@ No MPI library is needed: ``mpirun`` starts processes, and only its variables ar
 """
 
 import importlib
+import ipaddress
 import itertools
 import json
 import os
 import re
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.utils.formats.slurm_hosts import expand_hosts
-from tpack.utils.net_address import LOOPBACK, derived_port, join_address, parse_address
 from tpack.utils.validation import check_arguments, check_count, shown
 
 JOBS = ("chief", "worker", "ps", "evaluator")
@@ -28,9 +29,13 @@ WORKING_JOBS = ("chief", "worker")
 OWN_GPUS_VARIABLE = "TPACK_OWN_GPUS"
 """Set to 1 by tpack's launchers where each process sees only GPUs of its own; Slurm has variables for that."""
 
+LOOPBACK = "127.0.0.1"
+
 _EXAMPLE = '{"cluster": {"worker": ["host:port"]}, "task": {"type": "worker", "index": 0}}'
 # The processes of MPICH, Intel MPI and Open MPI that start the others of a machine.
 _MPI_LAUNCHER = re.compile(r"hydra|pmi_proxy|mpirun|mpiexec|orted|prte")
+# Below the ephemeral ports of Linux, which begin at 32768.
+_FIRST_PORT, _NUM_PORTS = 15000, 15000
 # Ways to bind GPUs (--gpu-bind) after which each task sees only its own.
 _BINDS_OWN_GPUS = ("single:", "per_task:", "map:", "mask:", "map_gpu:", "mask_gpu:", "verbose,single:")
 
@@ -419,8 +424,8 @@ def control_address(environment: Mapping[str, str], workers: Sequence[str]) -> s
     parsed = [parse_address("ClusterTask", "an address of a worker", address) for address in workers]
     taken = {port for _, port in parsed}
     runs = (f"{number} {' '.join(workers)}" for number in itertools.count())
-    run = next(run for run in runs if derived_port(run) not in taken)
-    return _master(environment, parsed[0][0], run) or join_address(parsed[0][0], derived_port(run))
+    run = next(run for run in runs if _derived_port(run) not in taken)
+    return _master(environment, parsed[0][0], run) or join_address(parsed[0][0], _derived_port(run))
 
 
 def _from_torchrun(environment: Mapping[str, str]) -> LauncherInfo:
@@ -518,7 +523,7 @@ def _master(environment: Mapping[str, str], host: str | None = None, run: str = 
         later_by: added to ``MASTER_PORT``.
     """
     host = environment.get("MASTER_ADDR") or host
-    port = environment.get("MASTER_PORT") or (str(derived_port(run)) if run else "")
+    port = environment.get("MASTER_PORT") or (str(_derived_port(run)) if run else "")
     if environment.get("MASTER_PORT"):
         port = str(parse_address("The environment", "MASTER_PORT", f"host:{port}")[1] + later_by)
     if host is None or not port:
@@ -557,3 +562,46 @@ def _incomplete(environment: Mapping[str, str]) -> str:
         if environment.get(name, of_one).strip() not in ("", of_one) and other not in environment:
             return f"{name} got {environment[name][:40]!r} and {other} is missing: expected both"
     return ""
+
+
+# Addresses
+
+
+def parse_address(owner: str, name: str, address: object) -> tuple[str, int]:
+    """Return host and port of ``host:port``; the host of an IPv6 address stands in brackets.
+
+    Args:
+        owner: the class, function or variable that got the address, for the message.
+        name: the argument or field.
+        address: the value.
+
+    Raises:
+        ConfigError: It is not an address.
+    """
+    host, colon, port = address.rpartition(":") if isinstance(address, str) else ("", "", "")
+    is_bracketed = host.startswith("[") and host.endswith("]")
+    bare = host[1:-1] if is_bracketed else host
+    is_host = bool(bare) and not any(letter.isspace() or letter in "/,[]" for letter in bare)
+    is_port = port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) <= 65535
+    if not colon or not is_host or (":" in bare) != is_bracketed or not is_port:
+        raise ConfigError(
+            f"{owner} got {name}={shown(address)}: expected an address such as node1:5000, with a port from 1 to 65535"
+        )
+    return bare, int(port)
+
+
+def join_address(host: str, port: int) -> str:
+    """Return ``host:port``, with an IPv6 host in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether an IP address is one that only this machine can use."""
+    address = ipaddress.ip_address(host.partition("%")[0])
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
+
+
+def _derived_port(text: str) -> int:
+    """Return a port from 15000 to 29999 that is a hash of a text, the same in all processes of a job."""
+    return _FIRST_PORT + zlib.crc32(text.encode()) % _NUM_PORTS

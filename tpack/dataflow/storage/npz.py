@@ -8,8 +8,8 @@ from tpack.dataflow.base import DataFlow
 from tpack.dataflow.sources import IndexedDataFlow
 from tpack.errors import InputError
 from tpack.utils import logger, serialize
+from tpack.utils.formats.npz import read_npz
 from tpack.utils.fs import atomic_write
-from tpack.utils.npz import read_npz
 from tpack.utils.progress import get_tqdm
 from tpack.utils.validation import check_local_path
 

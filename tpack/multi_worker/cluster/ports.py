@@ -9,7 +9,7 @@ port were in use on one of them.
 import socket
 import sys
 
-from tpack.utils.net_address import LOOPBACK
+from tpack.utils.launch_env import LOOPBACK
 
 
 class PortReservation:

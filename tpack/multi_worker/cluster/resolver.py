@@ -15,9 +15,9 @@ from tpack.utils.launch_env import (
     LauncherInfo,
     control_address,
     launch_token,
+    parse_address,
     read_launch_env,
 )
-from tpack.utils.net_address import parse_address
 from tpack.utils.validation import check_arguments, check_number
 
 

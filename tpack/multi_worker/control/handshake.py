@@ -32,7 +32,7 @@ from typing import Any
 
 from tpack.errors import ClusterError, ConfigError
 from tpack.multi_worker.control.messages import Channel, close_in_children, receive_now, send_now
-from tpack.utils.net_address import is_loopback, parse_address
+from tpack.utils.launch_env import is_loopback, parse_address
 
 SECRET_VARIABLE = "TPACK_CLUSTER_SECRET"
 SHORTEST_SECRET = 16

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tpack.errors import InputError
-from tpack.utils.npz import read_npz
+from tpack.utils.formats.npz import read_npz
 
 ARRAYS = {"a/b": np.arange(6).reshape(2, 3), "scalar": np.float32(3)}
 
