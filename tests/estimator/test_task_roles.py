@@ -6,7 +6,7 @@ import pytest
 
 from tpack.errors import CheckpointError, ClusterError
 from tpack.estimator import task_roles
-from tpack.estimator.cluster_place import ClusterPlace
+from tpack.estimator.run_config import ClusterPlace
 from tpack.estimator.task_roles import NOTE_NAME, EndNote, Pace, evaluate_until_end
 from tpack.utils.launch_env import ClusterTask
 

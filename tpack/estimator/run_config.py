@@ -3,16 +3,16 @@
 import copy
 import dataclasses
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.distribute.strategy import DistributeConfig, DistributionStrategy
 from tpack.errors import ConfigError
-from tpack.estimator.cluster_place import ClusterPlace, place_from_environment, place_of_member
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.cluster.resolver import resolve_cluster
+from tpack.utils.launch_env import ClusterTask, read_tf_config
 from tpack.utils.validation import (
     check_arguments,
     check_choice,
@@ -27,6 +27,9 @@ from tpack.utils.validation import (
 
 _UNSET: Any = "unset"
 _DEFAULT_SAVE_SECS = 600
+_CHIEFS = ("chief", "master")
+_ORDER = (*_CHIEFS, "worker", "ps")
+"""The order in which tasks are numbered over all jobs."""
 
 
 def _at_least_zero(owner: object, name: str, value: object) -> int:
@@ -64,6 +67,114 @@ _CHECKS: Mapping[str, Callable[[object, str, Any], Any]] = {
     "cluster": lambda owner, name, value: check_instance(owner, name, value, ClusterMember),
 }
 """The check of each option that is not None."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ClusterPlace:
+    """Place of a process in the cluster of ``TF_CONFIG``, in TensorFlow 1's terms; alone without a cluster.
+
+    The job of the first worker may be ``chief`` or ``master``, and the evaluator is outside of the cluster.
+
+    Attributes:
+        cluster: {job: addresses}; empty for a process that is alone, and for an evaluator.
+        task_type: the job of this process.
+        task_id: its number in the job.
+        task: the same for `resolve_cluster`; None without a cluster.
+        master: the address that sessions connect to.
+        evaluation_master: that of evaluation sessions.
+        service: the entry of ``TF_CONFIG`` of this name, for the launcher.
+        model_dir: the directory of the model, if ``TF_CONFIG`` has one.
+    """
+
+    cluster: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    task_type: str = "worker"
+    task_id: int = 0
+    task: ClusterTask | None = None
+    master: str = ""
+    evaluation_master: str = ""
+    service: Any = None
+    model_dir: str | None = None
+
+    def _count(self, *jobs: str) -> int:
+        return sum(len(self.cluster.get(job, ())) for job in jobs)
+
+    @property
+    def num_ps_replicas(self) -> int:
+        """The number of parameter servers."""
+        return self._count("ps")
+
+    @property
+    def num_worker_replicas(self) -> int:
+        """The number of processes that train; 0 in an evaluator."""
+        return self._count(*_CHIEFS, "worker") if self.cluster else int(self.task_type != "evaluator")
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this process writes checkpoints."""
+        first = next((job for job in _ORDER if self.cluster.get(job)), "worker")
+        return self.task_type == first and (not self.cluster or self.task_id == 0)
+
+    @property
+    def global_id_in_cluster(self) -> int | None:
+        """The number of this process over all jobs; None for an evaluator."""
+        if not self.cluster:
+            return None if self.task_type == "evaluator" else self.task_id
+        return self._count(*_ORDER[: _ORDER.index(self.task_type)]) + self.task_id
+
+    @property
+    def has_others(self) -> bool:
+        """Whether other processes train or hold variables."""
+        return self._count(*_ORDER) > 1
+
+    @property
+    def device_filters(self) -> tuple[str, ...]:
+        """The tasks that this process connects to, where variables are on parameter servers."""
+        own = {
+            "chief": ("/job:ps", "/job:chief"),
+            "master": ("/job:ps", "/job:master"),
+            "worker": ("/job:ps", f"/job:worker/task:{self.task_id}"),
+            "ps": ("/job:ps", "/job:worker", "/job:chief", "/job:master"),
+        }
+        return own.get(self.task_type, ()) if self.cluster else ()
+
+
+def place_of_member(member: ClusterMember) -> ClusterPlace:
+    """Return the place of a member of a cluster."""
+    task = ClusterTask(member.cluster, member.job, member.index) if member.cluster else None
+    if member.job == "evaluator":
+        return ClusterPlace(task_type=member.job, task=task)
+    cluster = {job: list(addresses) for job, addresses in member.cluster.items()}
+    return ClusterPlace(cluster, member.job, member.index, task, _master(cluster, member.job, member.index))
+
+
+def place_from_environment(environment: Mapping[str, str]) -> ClusterPlace:
+    """Return the place that ``TF_CONFIG`` gives to this process.
+
+    Raises:
+        ConfigError: The variable cannot be read or contradicts itself; the message shows the field.
+
+    Source:
+        ``tf.estimator.RunConfig`` of TensorFlow 1.15, which also requires a job called chief.
+    """
+    config = read_tf_config(environment)
+    if config.task is None and config.job not in (None, "worker"):
+        raise ConfigError(f"TF_CONFIG got task.type={shown(config.job)} and no cluster: expected worker")
+    job = config.job or "worker"
+    place = ClusterPlace(
+        task_type=job,
+        task=config.task,
+        evaluation_master=str(config.other.get("eval_session_master", "")),
+        service=config.other.get("service"),
+        model_dir=config.other.get("model_dir") or None,
+    )
+    if job == "evaluator":
+        return place
+    master = str(config.other.get("session_master", "")) or _master(config.cluster, job, config.index)
+    return dataclasses.replace(place, cluster=config.cluster, task_id=config.index, master=master)
+
+
+def _master(cluster: Mapping[str, Sequence[str]], job: str, index: int) -> str:
+    return f"grpc://{cluster[job][index]}" if sum(map(len, cluster.values())) > 1 else ""
 
 
 @check_arguments

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpack.errors import CheckpointError, ClusterError
-from tpack.estimator.cluster_place import ClusterPlace
-from tpack.estimator.run_config import RunConfig
+from tpack.estimator.run_config import ClusterPlace, RunConfig
 from tpack.multi_worker.cluster.peers import connect_peers
 from tpack.multi_worker.servers import start_server
 from tpack.utils import logger

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tpack.errors import ConfigError
-from tpack.estimator.cluster_place import place_from_environment
+from tpack.estimator.run_config import place_from_environment
 
 FULL = {"chief": ["h0:1"], "ps": ["h1:1", "h2:1"], "worker": ["h3:1", "h4:1"]}
 
