@@ -221,7 +221,7 @@ def test_who_is_missing_at_the_start_is_named_in_all_that_came():
 def test_who_cannot_have_peers_is_told():
     with pytest.raises(ConfigError, match="connect_peers got an evaluator"):
         connect_peers(ClusterMember({"worker": ("a:1", "b:1")}, "evaluator", 0))
-    with pytest.raises(ConfigError, match="connect_peers got a member without a meeting point"):
+    with pytest.raises(ConfigError, match="connect_peers got a member without an address of worker 0"):
         connect_peers(ClusterMember({"worker": ("a:1", "b:1")}, "worker", 0))
     with pytest.raises(ConfigError, match="heartbeat_secs"):
         connect_peers(ClusterMember(), heartbeat_secs=0)

@@ -1,4 +1,4 @@
-"""The handshake, and who is admitted; whole meetings are in ``test_rendezvous.py`` and ``test_hub.py``."""
+"""The handshake, and who is admitted; whole meetings are in ``test_rendezvous.py`` and ``test_server.py``."""
 
 import contextlib
 import errno
@@ -51,7 +51,7 @@ class Server:
             assert time.monotonic() < deadline
             for key, _ in self.selector.select(0.05):
                 key.data()
-            self.admission.look(time.monotonic())
+            self.admission.check_deadlines(time.monotonic())
 
     def close(self):
         self.admission.close()
@@ -86,7 +86,7 @@ def answer_to(server, point=None, rank=1, purpose="line"):
 def test_a_worker_of_the_job_is_admitted(server):
     assert answer_to(server) == {"let_in": 1}
     (newcomer,) = server.admitted
-    assert newcomer.said == {"for": "line", "rank": 1, "size": 2, "token": "job"}
+    assert newcomer.hello == {"for": "line", "rank": 1, "size": 2, "token": "job"}
     assert server.admission.refused == []
 
 
@@ -176,7 +176,7 @@ def test_many_strangers_take_no_threads_and_do_not_disturb_a_training():
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4
     with joined() as peers, contextlib.ExitStack() as stack:
         num_threads = threading.active_count()
-        point = peers[0]._hub._point
+        point = peers[0]._server._options
         host, port = point.master.split(":")
         strangers = [stack.enter_context(socket.create_connection((host, int(port)))) for _ in range(min(200, most))]
         for stranger in strangers:

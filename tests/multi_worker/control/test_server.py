@@ -11,11 +11,10 @@ from tpack.errors import ClusterError
 from tpack.multi_worker.cluster.peers import Peers, connect_peers
 from tpack.multi_worker.cluster.ports import PortReservation
 from tpack.multi_worker.cluster.rendezvous import meet
-from tpack.multi_worker.control import client as line
-from tpack.multi_worker.control import handshake
-from tpack.multi_worker.control.handshake import Admission, RendezvousOptions
-from tpack.multi_worker.control.messages import receive_now
-from tpack.multi_worker.control.server import ControlServer, Timeouts, named, workers
+from tpack.multi_worker.control import client, handshake
+from tpack.multi_worker.control.handshake import Admission, RendezvousOptions, first_ranks
+from tpack.multi_worker.control.messages import Timeouts, receive_now
+from tpack.multi_worker.control.server import ControlServer, workers
 
 STRANGERS = [
     ({}, 1, "worker 1 is connected already: this is a duplicate, or another job has the port"),
@@ -35,13 +34,13 @@ def warnings(monkeypatch):
         said.append(text)
         comes.release()
 
-    monkeypatch.setattr(line.logger, "warning", warn)
+    monkeypatch.setattr(client.logger, "warning", warn)
     return said, comes
 
 
 def test_strangers_are_refused_and_disturb_nobody():
     with joined() as peers:
-        point = peers[0]._hub._point
+        point = peers[0]._server._options
         for changes, rank, message in STRANGERS:
             other = RendezvousOptions(**{**vars(point), "timeout_secs": LONG, **changes})
             assert message in str(outcome(lambda other=other, rank=rank: connect_peers(member_of(other, rank))))
@@ -65,10 +64,10 @@ def test_who_comes_for_its_next_training_waits_until_worker_0_has_left_the_last(
         asked.release()
 
     with joined(size=2) as peers, monkeypatch.context() as patch:
-        hub, point = peers[0]._hub, peers[0]._hub._point
+        server, point = peers[0]._server, peers[0]._server._options
         peers[1].report_failure("the workers do not agree")
         # Worker 0 does not read the end of this line.
-        patch.setattr(hub, "_hear", lambda rank: None)
+        patch.setattr(server, "_receive", lambda rank: None)
         peers[1].close()
         patch.setattr(Admission, "_refuse", told)
         late = outcome(lambda: connect_peers(member_of(point, 1), timeout_secs=0.1))
@@ -77,7 +76,7 @@ def test_who_comes_for_its_next_training_waits_until_worker_0_has_left_the_last(
             coming = pool.submit(outcome, lambda: connect_peers(member_of(point, 1), timeout_secs=LONG))
             for _ in range(3):
                 assert asked.acquire(timeout=LONG)
-            assert set(hub._admission.refused) == {"127.0.0.1: again"}
+            assert set(server._admission.refused) == {"127.0.0.1: again"}
             patch.undo()
             peers[0].close()
             again = [connect_peers(member_of(point, 0), timeout_secs=LONG), coming.result(LONG)]
@@ -138,27 +137,27 @@ def test_in_one_step_those_are_slow_that_others_wait_for(warnings):
         assert {text.split(" for ")[0] for text in said} == {"Cluster: worker 2 made no step"}
 
 
-def did_not_listen(hub, secs):
-    """Let the hub, in its own thread, find out that it has not listened for so long."""
-    forgive, is_done = hub._forgive, threading.Event()
+def did_not_listen(server, secs):
+    """Let the server, in its own thread, find out that it has not listened for so long."""
+    note_pause, is_done = server._note_pause, threading.Event()
 
     def once(_):
-        hub._forgive = forgive
-        forgive(secs)
+        server._note_pause = note_pause
+        note_pause(secs)
         is_done.set()
 
-    hub._forgive = once
-    hub._waker.wake()
+    server._note_pause = once
+    server._waker.wake()
     assert is_done.wait(LONG)
 
 
 def test_a_process_that_was_stopped_itself_accuses_nobody():
     with joined(heartbeat_secs=LONG) as peers:
-        hub = peers[0]._hub
+        server = peers[0]._server
         # As if the time between two looks had been half a minute and more, and a minute and more.
-        did_not_listen(hub, 0.6 * LONG)
-        assert hub._has_failed is False
-        did_not_listen(hub, 1.1 * LONG)
+        did_not_listen(server, 0.6 * LONG)
+        assert server._has_failed is False
+        did_not_listen(server, 1.1 * LONG)
         for error in together(peers, lambda one: one.barrier("step")):
             assert isinstance(error, ClusterError)
             assert "worker 0 was stopped, or got no CPU time, for 66.0 s, so that the others have given" in str(error)
@@ -167,20 +166,22 @@ def test_a_process_that_was_stopped_itself_accuses_nobody():
 def test_ranks_in_words():
     assert workers([2]) == "worker 2"
     assert workers({3, 1}) == "workers 1, 3"
-    assert named(list(range(25))) == ", ".join(map(str, range(20))) + " and 5 more"
+    assert first_ranks(list(range(25))) == ", ".join(map(str, range(20))) + " and 5 more"
 
 
 @pytest.fixture
-def hub():
-    """A hub of four workers that is not started, its point, and a function that lets a worker connect."""
+def server():
+    """A server of four workers that is not started, its point, and a function that lets a worker connect."""
     with PortReservation() as reservation:
         point = RendezvousOptions(f"127.0.0.1:{reservation.port}", 4, "job", SECRET, LONG)
-        hub = ControlServer(point, Timeouts(heartbeat_secs=LONG, straggler_secs=LONG, timeout_secs=LONG, largest=1000))
-        own = hub.start()
-        yield hub, point
-        hub._has_failed = True
+        server = ControlServer(
+            point, Timeouts(heartbeat_secs=LONG, straggler_secs=LONG, timeout_secs=LONG, largest=1000)
+        )
+        own = server.start()
+        yield server, point
+        server._has_failed = True
         own.close()
-        hub.close(LONG)
+        server.close(LONG)
 
 
 def ask(point, rank, purpose="line", left=None):
@@ -190,8 +191,8 @@ def ask(point, rank, purpose="line", left=None):
         return receive_now(connection, LONG), numbers
 
 
-def test_each_worker_is_admitted_once_by_a_proof(hub):
-    hub, point = hub
+def test_each_worker_is_admitted_once_by_a_proof(server):
+    server, point = server
     for rank, purpose in ((1, "line"), (3, "line"), (4, "watch")):
         answer, numbers = ask(point, rank, purpose)
         assert handshake.is_proven(answer["proof"], SECRET, "line", *numbers, {"let_in": rank})
@@ -200,12 +201,12 @@ def test_each_worker_is_admitted_once_by_a_proof(hub):
         f"worker {rank} is connected already" for rank in (0, 1, 3)
     ]
     assert "the 4 workers of this job have met already" in ask(point, 2, "meeting")[0]["refused"]
-    assert sorted(hub._workers) == [0, 1, 3, 4]
+    assert sorted(server._workers) == [0, 1, 3, 4]
 
 
-def test_a_worker_that_has_left_its_channel_may_try_again_and_a_second_one_may_not(hub):
-    _, point = hub
-    # The hub has not read a farewell.
+def test_a_worker_that_has_left_its_channel_may_try_again_and_a_second_one_may_not(server):
+    _, point = server
+    # The server has not read a farewell.
     _, (number, _) = ask(point, 1)
     assert ask(point, 1, left=number)[0] == {"refused": "again"}
     for left in (None, "", "another", 1):

@@ -1,9 +1,9 @@
 """The workers' control channel, beside TensorFlow: exchanges of small values, and detection of lost workers.
 
-TensorFlow's servers, which transfer tensors, wait without limit for a process that is stopped, and report one that was
-killed by an error about a connection. So each worker has a control channel to worker 0 with heartbeats; worker 0
-reports to all which one was killed, is stopped, has no network, or has failed. The same channel exchanges small values
-that are not tensors of a step: checksums, results of an evaluation, states of data.
+TensorFlow's servers wait without limit for a process that is stopped, and report a killed one as a connection error. So
+each worker has a control channel to worker 0 with heartbeats; worker 0 reports to all which one was killed, is stopped,
+has no network, or has failed. The channel also exchanges small values that are not tensors of a step: checksums,
+results of an evaluation, states of data.
 
     peers = connect_peers(resolve_cluster())
     losses = peers.gather("loss", loss)      # in all workers: the losses of all, by rank
@@ -29,8 +29,8 @@ from tpack.multi_worker.cluster.peer_failure import (
 )
 from tpack.multi_worker.control.client import ControlClient
 from tpack.multi_worker.control.handshake import HELLO_SECS, RendezvousOptions, connect, is_proven, present
-from tpack.multi_worker.control.messages import receive_now
-from tpack.multi_worker.control.server import FAREWELL_SECS, ControlServer, Timeouts
+from tpack.multi_worker.control.messages import Timeouts, receive_now
+from tpack.multi_worker.control.server import FAREWELL_SECS, ControlServer
 from tpack.utils import serialize
 from tpack.utils.validation import check_arguments, check_count, check_number, check_text
 
@@ -38,7 +38,7 @@ LARGEST_VALUE_BYTES = 1 << 28
 """The limit of one worker's value in one exchange."""
 
 _RETRY_SECS = 0.05
-_LOOK_SECS = 1.0
+_POLL_SECS = 1.0
 
 _LEFT: dict[tuple[str, int], str] = {}
 """The nonce of the last control channel that this process has closed, by the address of worker 0 and rank."""
@@ -50,25 +50,27 @@ class Peers:
     A process that is alone has peers too, of size 1, and exchanges with itself.
 
     Args:
-        line: the client of the control channel; None for a process that is alone.
-        rank: that of this worker.
-        size: the number of workers.
-        limits: the timeouts.
-        hub: the server; in worker 0 only.
-
-    Attributes:
+        client: that of the control channel; None for a process that is alone.
         rank: that of this worker; parameter servers come after the workers.
         size: the number of workers.
+        timeouts: those of the channel.
+        server: in worker 0 only.
     """
 
     def __init__(
-        self, line: ControlClient | None, rank: int, size: int, limits: Timeouts, *, hub: ControlServer | None = None
+        self,
+        client: ControlClient | None,
+        rank: int,
+        size: int,
+        timeouts: Timeouts,
+        *,
+        server: ControlServer | None = None,
     ) -> None:
         self.rank = rank
         self.size = size
-        self._line = line
-        self._hub = hub
-        self._limits = limits
+        self._client = client
+        self._server = server
+        self._timeouts = timeouts
         self._number = 0
         self._turn = threading.Lock()
         self._has_reported = False
@@ -81,7 +83,7 @@ class Peers:
             PeerLostError: Workers are missing; the message names them.
         """
         # Worker 0 reports the missing ones, and may have started later than this one.
-        if self._line is not None and not self._line.wait_until_heard("complete", 2 * self._limits.timeout_secs):
+        if self._client is not None and not self._client.wait_for("complete", 2 * self._timeouts.timeout_secs):
             self.check()
             raise PeerLostError("worker 0 did not report that all are connected", (0,))
 
@@ -131,37 +133,30 @@ class Peers:
         self._exchange(topic, b"", timeout_secs)
 
     def note_step(self, step: int) -> None:
-        """Set the current step, which the next heartbeat reports.
+        """Set the current step, which the next heartbeat reports; called before each step.
 
         A worker that stays in a step for `straggler_secs` while others are further, or wait for it in an exchange, is
         named in the log of all. A worker that ends with fewer steps than the others is an error in all.
-
-        Args:
-            step: its number; called before each step.
         """
-        if self._line is not None:
-            self._line.step = step
+        if self._client is not None:
+            self._client.step = step
 
     def on_lost(self, function: Callable[[ClusterError], None]) -> None:
-        """Call a function once, in a thread of its own, when the workers cannot go on together.
+        """Call a function with the error, once and in a thread of its own, when the workers cannot go on together.
 
-        Args:
-            function: gets the error; it can end a step that waits for a lost worker.
+        It can end a step that waits for a lost worker.
         """
-        if self._line is not None:
-            self._line.on_error(function)
+        if self._client is not None:
+            self._client.on_error(function)
 
     def on_stall(self, whom: Callable[[], Iterable[int]]) -> None:
-        """Call a function, in a thread of its own, in a step that takes too long, for the workers that it waits for.
+        """Call a function, in a thread of its own, for the ranks whose part of a step that takes too long is missing.
 
         In synchronous training all workers are in the same step, and those that wait look like the slow one. A worker
         that others wait for, and that does not wait itself, is named in the log of all.
-
-        Args:
-            whom: returns the ranks whose part of the step is missing; none if this worker does not wait.
         """
-        if self._line is not None:
-            self._line.on_stall(whom)
+        if self._client is not None:
+            self._client.on_stall(whom)
 
     def serve_until_end(self) -> None:
         """Wait until all workers have ended, as a parameter server does.
@@ -169,7 +164,7 @@ class Peers:
         Raises:
             PeerLostError: A worker, or another parameter server, was lost.
         """
-        while self._line is not None and not self._line.wait_until_heard("over", _LOOK_SECS):
+        while self._client is not None and not self._client.wait_for("over", _POLL_SECS):
             self.check()
 
     def check(self) -> None:
@@ -179,44 +174,39 @@ class Peers:
             PeerLostError: A worker was lost, or failed.
             ClusterError: The workers have made different calls or numbers of steps.
         """
-        error = self.error
-        if error is not None:
+        if (error := self.error) is not None:
             raise error
 
     @property
     def error(self) -> ClusterError | None:
         """The first error, for `check`; a new object each time, since a raised one keeps its traceback."""
-        error = None if self._line is None else self._line.error
+        error = None if self._client is None else self._client.error
         return None if error is None else type(error)(*error.args)
 
     def wait_until_lost(self) -> bool:
         """Wait as long as the detection of a lost worker takes; return whether one was lost."""
-        return self._line is not None and self._line.wait_for_error(1.5 * self._limits.heartbeat_secs)
+        return self._client is not None and self._client.wait_for_error(1.5 * self._timeouts.heartbeat_secs)
 
     def report_failure(self, text: str) -> None:
-        """Report to the others why this process ends, unless it ends because another was lost.
-
-        Args:
-            text: the error.
-        """
-        if self._line is None or self._line.error is not None or self._is_closed:
+        """Report to the others why this process ends, unless it ends because another was lost."""
+        if self._client is None or self._client.error is not None or self._is_closed:
             return
         self._has_reported = True
-        self._line.send({"do": "failed", "text": text})
-        self._line.wait_until_heard("heard", FAREWELL_SECS)
+        self._client.send({"do": "failed", "text": text})
+        self._client.wait_for("heard", FAREWELL_SECS)
 
     def close(self) -> None:
         """End in order, which is not a loss for the others; worker 0, the server, waits until they have ended."""
-        if self._line is None or self._is_closed:
+        if self._client is None or self._is_closed:
             return
         self._is_closed = True
-        has_failed = self._line.error is not None or self._has_reported
+        has_failed = self._client.error is not None or self._has_reported
         if not has_failed:
-            self._line.send({"do": "bye"})
-            self._line.wait_until_heard("over", self._limits.heartbeat_secs)
-        self._line.close()
-        if self._hub is not None:
-            self._hub.close(FAREWELL_SECS if has_failed else self._limits.timeout_secs)
+            self._client.send({"do": "bye"})
+            self._client.wait_for("over", self._timeouts.heartbeat_secs)
+        self._client.close()
+        if self._server is not None:
+            self._server.close(FAREWELL_SECS if has_failed else self._timeouts.timeout_secs)
 
     def __enter__(self) -> "Peers":
         return self
@@ -235,18 +225,18 @@ class Peers:
                 f"Peers.gather got a value of {len(data)} bytes for {topic!r}: expected at most {LARGEST_VALUE_BYTES}; "
                 "use TensorFlow for tensors of a step, and a file system for files"
             )
-        if self._line is None:
+        if self._client is None:
             return [data]
         if self.rank >= self.size:
             raise ClusterError(f"Peers.gather got {topic!r} in a parameter server: expected a worker")
         if self._is_closed:
             raise ClusterError(f"worker {self.rank} has closed its control channel: {topic!r} cannot be exchanged")
-        secs = self._limits.timeout_secs if timeout_secs is None else timeout_secs
+        secs = self._timeouts.timeout_secs if timeout_secs is None else timeout_secs
         with self._turn:
             self.check()
             self._number += 1
-            self._line.send({"do": "gather", "number": self._number, "topic": topic, "limit": secs}, data)
-            values = self._line.wait_for_result(self._number, secs + self._limits.heartbeat_secs)
+            self._client.send({"do": "gather", "number": self._number, "topic": topic, "limit": secs}, data)
+            values = self._client.wait_for_result(self._number, secs + self._timeouts.heartbeat_secs)
         if values is None:
             self.check()
             raise PeerLostError(f"worker 0 did not answer to {topic!r} within {secs:g} s", (0,))
@@ -263,8 +253,8 @@ def connect_peers(
 ) -> Peers:
     """Connect this worker to the others; all workers call it, once, and wait for each other.
 
-    A parameter server calls it too, to be watched as the workers are, and to end when they do; see
-    `Peers.serve_until_end`. It exchanges no values, and its rank comes after those of the workers.
+    A parameter server calls it too, to be watched as the workers are and to end when they do
+    (`Peers.serve_until_end`). It exchanges no values.
 
     Args:
         member: this process; a single one is not connected.
@@ -274,28 +264,30 @@ def connect_peers(
 
     Raises:
         ConfigError: The process is an evaluator, or a number is out of range.
-        ClusterError: Workers are missing, or this one was refused, or the port is in use; the message says which.
-
-    Example:
-        ``peers = connect_peers(resolve_cluster())``
+        ClusterError: Workers are missing, or this one was rejected, or the port is in use; the message says which.
     """
-    limits = Timeouts(
+    timeouts = Timeouts(
         check_number("connect_peers", "heartbeat_secs", heartbeat_secs, 0, is_low_allowed=False),
         check_number("connect_peers", "straggler_secs", straggler_secs, heartbeat_secs),
         check_number("connect_peers", "timeout_secs", timeout_secs, 0, is_low_allowed=False),
         LARGEST_VALUE_BYTES,
     )
-    size, point = member.num_workers, member.meeting
+    size, options = member.num_workers, member.meeting
     if member.job == "evaluator":
         raise ConfigError(f"connect_peers got an evaluator, which has no peers: expected a worker or a ps ({member})")
     rank = size + member.index if member.rank is None else member.rank
     if size == 1 and not member.cluster.get("ps"):
-        return Peers(None, 0, 1, limits)
-    if point is None:
-        raise ConfigError(
-            f"connect_peers got a member without a meeting point: expected one of resolve_cluster, {member}"
-        )
-    peers = _connected(point, rank, limits)
+        return Peers(None, 0, 1, timeouts)
+    if options is None:
+        raise ConfigError(f"connect_peers got a member without an address of worker 0: use resolve_cluster, {member}")
+    if rank == 0:
+        server = ControlServer(options, timeouts)
+        peers = Peers(ControlClient(server.start(), size, timeouts), rank, size, timeouts, server=server)
+    else:
+        connection, number = _admitted(options, rank, timeouts.timeout_secs)
+        closed = {(options.master, rank): number}
+        client = ControlClient(connection, size, timeouts, on_closed=lambda: _LEFT.update(closed))
+        peers = Peers(client, rank, size, timeouts)
     try:
         peers.wait_until_complete()
     except BaseException:
@@ -322,8 +314,8 @@ def ended_by_loss(
     Args:
         peers: the workers.
         break_off: makes the block return, as closing a session does; called from another thread.
-        lost_connection: errors that a lost worker causes here, before or after its loss is detected. After such an
-            error, the detection is waited for, for `heartbeat_secs`.
+        lost_connection: errors that a lost worker may cause here before its loss is detected; after such an error this
+            waits for the detection, for `heartbeat_secs`.
         grace_secs: how long after a loss the block may go on; then the process ends.
 
     Raises:
@@ -340,8 +332,7 @@ def ended_by_loss(
         lost = peers.error
         if lost is None:
             peers.report_failure(f"{type(error).__name__}: {str(error).strip()[:1000]}")
-            raise
-        if isinstance(error, ClusterError):
+        if lost is None or isinstance(error, ClusterError):
             raise
         raise lost from error
     else:
@@ -350,51 +341,39 @@ def ended_by_loss(
         end.leave()
 
 
-def _connected(point: RendezvousOptions, rank: int, limits: Timeouts) -> Peers:
-    if rank == 0:
-        hub = ControlServer(point, limits)
-        return Peers(ControlClient(hub.start(), point.size, limits), rank, point.size, limits, hub=hub)
-    connection, number = _admitted(point, rank, limits.timeout_secs)
-    line = ControlClient(connection, point.size, limits, on_closed=lambda: _LEFT.update({(point.master, rank): number}))
-    return Peers(line, rank, point.size, limits)
-
-
-def _admitted(point: RendezvousOptions, rank: int, timeout_secs: float) -> tuple[socket.socket, str]:
+def _admitted(options: RendezvousOptions, rank: int, timeout_secs: float) -> tuple[socket.socket, str]:
     """Return a connection to worker 0 after the handshake, and this side's nonce."""
     deadline = time.monotonic() + timeout_secs
     while True:
-        connection = connect(point, rank, deadline)
-        why = "is still in the last training"
+        connection, why = connect(options, rank, deadline), "is still in the last training"
         try:
-            number = _handshake(connection, point, rank)
+            number = _handshake(connection, options, rank)
         except OSError as error:
-            connection.close()
-            why = f"was lost: {error}"
+            number, why = None, f"was lost: {error}"
         except BaseException:
             connection.close()
             raise
-        else:
-            if number is not None:
-                return connection, number
-            connection.close()
+        if number is not None:
+            return connection, number
+        connection.close()
         if time.monotonic() > deadline:
             raise ClusterError(
-                f"worker {rank} was not admitted within {timeout_secs:g} s: worker 0 at {point.master} {why}"
+                f"worker {rank} was not admitted within {timeout_secs:g} s: worker 0 at {options.master} {why}"
             )
         # The server of the rendezvous, or of the last training, was still there.
         time.sleep(_RETRY_SECS)
 
 
-def _handshake(connection: socket.socket, point: RendezvousOptions, rank: int) -> str | None:
+def _handshake(connection: socket.socket, options: RendezvousOptions, rank: int) -> str | None:
     """Return this side's nonce; None if worker 0 asks to try again."""
-    purpose = "line" if rank < point.size else "watch"
-    number, theirs = present(connection, point, rank, purpose, left=_LEFT.get((point.master, rank)))
+    purpose = "line" if rank < options.size else "watch"
+    number, theirs = present(connection, options, rank, purpose, left=_LEFT.get((options.master, rank)))
     answer = receive_now(connection, HELLO_SECS)
     refused = answer.get("refused")
     if refused == "again":
         return None
     if refused is not None:
-        raise ClusterError(f"worker {rank} of {point.size} got from worker 0 at {point.master}: {refused}")
-    if not is_proven(answer.get("proof"), point.secret, "line", number, theirs, {"let_in": rank}):
-        raise ClusterError(f"the server at {point.master} does not know the secret of worker {rank}")
+        raise ClusterError(f"worker {rank} of {options.size} got from worker 0 at {options.master}: {refused}")
+    if not is_proven(answer.get("proof"), options.secret, "line", number, theirs, {"let_in": rank}):
+        raise ClusterError(f"the server at {options.master} does not know the secret of worker {rank}")
     return number

@@ -1,12 +1,12 @@
 """Rendezvous of workers that know their ranks and one address: the first distributes the addresses of all.
 
     worker r                                    worker 0, at the known address
-    handshake, with its port  ----------------> admit, or refuse with a reason
+    handshake, with its port  ----------------> admit, or reject with a reason
                               <---------------- how long it will wait for the others
                               <---------------- the addresses of all, with a proof; or the missing ranks
 
-The handshake is that of the control channel, `tpack.multi_worker.control.handshake`. A peer that disconnects before all are there is
-removed, so that another can take its place. Every wait has a timeout.
+The handshake is that of the control channel, `tpack.multi_worker.control.handshake`. A peer that disconnects before all
+have connected is removed, so that another can take its place. Every wait has a timeout.
 """
 
 import selectors
@@ -36,7 +36,7 @@ from tpack.multi_worker.control.messages import Channel, Waker, receive_now
 from tpack.utils.launch_env import join_address
 
 _GRACE_SECS = 5.0
-_LOOK_SECS = 0.5
+_POLL_SECS = 0.5
 
 
 @dataclass(frozen=True)
@@ -52,34 +52,26 @@ class RendezvousResult:
     reservation: PortReservation
 
 
-def meet(point: RendezvousOptions, rank: int) -> RendezvousResult:
+def meet(options: RendezvousOptions, rank: int) -> RendezvousResult:
     """Wait until all workers have connected; in worker 0, also serve them.
 
-    Args:
-        point: the address, the same in all workers.
-        rank: that of this worker.
-
     Raises:
-        ClusterError: Workers are missing; or this one was refused; or the address is in use, or is not one of this
+        ClusterError: Workers are missing; or this one was rejected; or the address is in use, or is not one of this
             machine, which runs worker 0. The message says which.
     """
     if rank:
-        return _join(point, rank)
-    with _Host(point).open():
-        return _join(point, rank)
+        return _join(options, rank)
+    with _Host(options).open():
+        return _join(options, rank)
 
 
 class _Host:
-    """Server of the rendezvous, in worker 0.
+    """Server of the rendezvous, in worker 0."""
 
-    Args:
-        point: where to listen.
-    """
-
-    def __init__(self, point: RendezvousOptions) -> None:
-        self._point = point
+    def __init__(self, options: RendezvousOptions) -> None:
+        self._options = options
         self._joined: dict[int, tuple[str, Newcomer]] = {}
-        self._deadline = time.monotonic() + point.timeout_secs
+        self._deadline = time.monotonic() + options.timeout_secs
         self._selector = selectors.DefaultSelector()
         self._is_over = False
 
@@ -87,7 +79,7 @@ class _Host:
     def open(self) -> Iterator[None]:
         """Serve during a block, in a thread; at its end all peers have an answer."""
         with self._selector:
-            self._admission = Admission(self._point, self._deadline, self._selector, self._admit)
+            self._admission = Admission(self._options, self._deadline, self._selector, self._admit)
             self._waker = Waker()
             self._selector.register(self._waker, selectors.EVENT_READ, lambda: None)
             thread = threading.Thread(target=self._serve, name="rendezvous", daemon=True)
@@ -103,10 +95,10 @@ class _Host:
     def _serve(self) -> None:
         try:
             while not self._is_over and time.monotonic() < self._deadline:
-                wait_secs = min(self._deadline - time.monotonic(), _LOOK_SECS)
+                wait_secs = min(self._deadline - time.monotonic(), _POLL_SECS)
                 for key, _ in self._selector.select(max(wait_secs, 0.0)):
                     key.data()
-                self._admission.look(time.monotonic())
+                self._admission.check_deadlines(time.monotonic())
         finally:
             self._admission.close()
             self._answer()
@@ -114,18 +106,18 @@ class _Host:
                 newcomer.channel.close()
 
     def _admit(self, newcomer: Newcomer) -> None:
-        rank, said = newcomer.rank, newcomer.said
-        if said["for"] != "meeting":
+        rank, hello = newcomer.rank, newcomer.hello
+        if hello["for"] != "meeting":
             # It has the addresses already, and connects before worker 0 listens for its control channel.
             raise Rejected("again")
-        address = join_address(newcomer.peer, said["port"])
+        address = join_address(newcomer.peer, hello["port"])
         if rank in self._joined:
             raise Rejected(f"worker {rank} is connected already, from {self._joined[rank][0]}")
         newcomer.channel.send({"waits_secs": max(self._deadline - time.monotonic(), 0.0)})
         newcomer.channel.flush()
         self._joined[rank] = address, newcomer
         self._selector.register(newcomer.channel, selectors.EVENT_READ, partial(self._remove, rank))
-        if len(self._joined) == self._point.size:
+        if len(self._joined) == self._options.size:
             self._is_over = True
 
     def _remove(self, rank: int) -> None:
@@ -141,8 +133,8 @@ class _Host:
         open_channels: set[Channel] = set()
         for _, newcomer in self._joined.values():
             answer: dict[str, object] = {"missing": self._missing()}
-            if len(addresses) == self._point.size:
-                sealed = proof(self._point.secret, "roster", *newcomer.numbers, addresses)
+            if len(addresses) == self._options.size:
+                sealed = proof(self._options.secret, "roster", *newcomer.numbers, addresses)
                 answer = {"addresses": addresses, "proof": sealed}
             newcomer.channel.send(answer)
             self._selector.modify(newcomer.channel, selectors.EVENT_WRITE, newcomer.channel)
@@ -159,39 +151,35 @@ class _Host:
                 open_channels.remove(key.data)
 
     def _missing(self) -> str:
-        absent = sorted(set(range(self._point.size)) - self._joined.keys())
-        names = ", ".join(map(str, absent[:20])) + (f" and {len(absent) - 20} more" if len(absent) > 20 else "")
         is_late = time.monotonic() >= self._deadline
-        limit = f"did not come within {self._point.timeout_secs:g} s" if is_late else "had not come when worker 0 ended"
-        refused = list(dict.fromkeys(self._admission.refused))[:10]
-        text = f"of {self._point.size} workers {len(absent)} {limit}: {names}"
-        return f"{text}. Refused were {'; '.join(refused)}" if refused else text
+        limit = f"did not come within {self._options.timeout_secs:g} s"
+        return self._admission.missing(self._joined, limit if is_late else "had not come when worker 0 ended")[0]
 
 
-def _join(point: RendezvousOptions, rank: int) -> RendezvousResult:
-    deadline = time.monotonic() + point.timeout_secs
-    with connect(point, rank, deadline) as connection:
+def _join(options: RendezvousOptions, rank: int) -> RendezvousResult:
+    deadline = time.monotonic() + options.timeout_secs
+    with connect(options, rank, deadline) as connection:
         reservation = PortReservation(connection.getsockname()[0])
         try:
-            return RendezvousResult(_received_addresses(connection, point, rank, reservation.port), reservation)
+            return RendezvousResult(_received_addresses(connection, options, rank, reservation.port), reservation)
         except BaseException as error:
             reservation.close()
             if isinstance(error, OSError | ValueError | TypeError | KeyError) and not isinstance(error, ConfigError):
                 raise ClusterError(
-                    f"worker {rank} has lost worker 0 at {point.master} before all {point.size} had met: {error}"
+                    f"worker {rank} has lost worker 0 at {options.master} before all {options.size} had met: {error}"
                 ) from error
             raise
 
 
-def _received_addresses(connection: socket.socket, point: RendezvousOptions, rank: int, port: int) -> tuple[str, ...]:
-    number, theirs = present(connection, point, rank, "meeting", port=port)
+def _received_addresses(connection: socket.socket, options: RendezvousOptions, rank: int, port: int) -> tuple[str, ...]:
+    number, theirs = present(connection, options, rank, "meeting", port=port)
     answer = receive_now(connection, HELLO_SECS)
     if "waits_secs" in answer:
         answer = receive_now(connection, float(answer["waits_secs"]) + _GRACE_SECS)
     for why in ("refused", "missing"):
         if why in answer:
-            raise ClusterError(f"worker {rank} of {point.size} got from worker 0 at {point.master}: {answer[why]}")
+            raise ClusterError(f"worker {rank} of {options.size} got from worker 0 at {options.master}: {answer[why]}")
     addresses = answer["addresses"]
-    if not is_proven(answer["proof"], point.secret, "roster", number, theirs, addresses):
-        raise ClusterError(f"the {SECRET_VARIABLE} of the server at {point.master} is not that of worker {rank}")
+    if not is_proven(answer["proof"], options.secret, "roster", number, theirs, addresses):
+        raise ClusterError(f"the {SECRET_VARIABLE} of the server at {options.master} is not that of worker {rank}")
     return tuple(addresses)

@@ -1,7 +1,6 @@
 """Client of the control channel: a worker's connection to worker 0.
 
-A thread sends heartbeats with the current step, and detects the loss of worker 0. Whoever waits for a message waits
-here, until it arrives or an error does.
+A thread sends heartbeats with the current step, receives messages, and detects the loss of worker 0.
 """
 
 import math
@@ -13,18 +12,24 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tpack.errors import ClusterError, PeerLostError
-from tpack.multi_worker.control.messages import Channel, ControlMessage, Waker
-from tpack.multi_worker.control.server import Timeouts, lost_connection
+from tpack.multi_worker.control.messages import (
+    Channel,
+    ControlMessage,
+    Timeouts,
+    Waker,
+    lost_connection,
+    silent_peer,
+)
 from tpack.utils import logger
 
 
 class ControlClient:
-    """The connection of one worker.
+    """Connection of one worker to worker 0.
 
     Args:
-        connection: to worker 0, after the handshake.
+        connection: the socket, after the handshake.
         size: the number of workers.
-        limits: the timeouts.
+        timeouts: those of the channel.
         on_closed: called when it is closed.
 
     Attributes:
@@ -33,22 +38,22 @@ class ControlClient:
     """
 
     def __init__(
-        self, connection: socket.socket, size: int, limits: Timeouts, *, on_closed: Callable[[], None] | None = None
+        self, connection: socket.socket, size: int, timeouts: Timeouts, *, on_closed: Callable[[], None] = lambda: None
     ) -> None:
         self.step = 0
         self.error: ClusterError | None = None
-        self._limits = limits
+        self._timeouts = timeouts
         self._on_closed = on_closed
-        self._channel = Channel(connection, size * limits.largest)
+        self._channel = Channel(connection, size * timeouts.largest)
         self._changed = threading.Condition()
-        self._heard: set[str] = set()
+        self._received: set[str] = set()
         self._results: dict[int, list[bytes]] = {}
-        self._functions: list[Callable[[ClusterError], None]] = []
+        self._on_error: list[Callable[[ClusterError], None]] = []
         self._is_closing = False
-        self._whom: Callable[[], Iterable[int]] | None = None
-        self._seen = (0, time.monotonic())
+        self._missing_ranks: Callable[[], Iterable[int]] | None = None
+        self._step_since = (0, time.monotonic())
         self._waker = Waker()
-        self._thread = threading.Thread(target=self._serve, name="peers line", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name="control client", daemon=True)
         self._thread.start()
 
     def send(self, header: dict[str, Any], data: bytes = b"") -> None:
@@ -56,24 +61,14 @@ class ControlClient:
         self._channel.send({**header, "step": self.step}, data)
         self._waker.wake()
 
-    def wait_until_heard(self, what: str, secs: float) -> bool:
-        """Wait for a message or an error; return whether the message has arrived.
-
-        Args:
-            what: the kind of the message.
-            secs: the timeout.
-        """
+    def wait_for(self, kind: str, secs: float) -> bool:
+        """Wait for a message of a kind, or an error; return whether the message has arrived."""
         with self._changed:
-            self._changed.wait_for(lambda: what in self._heard or self.error is not None, secs)
-            return what in self._heard
+            self._changed.wait_for(lambda: kind in self._received or self.error is not None, secs)
+            return kind in self._received
 
     def wait_for_result(self, number: int, secs: float) -> list[bytes] | None:
-        """Wait for the values of an exchange; None if they did not arrive.
-
-        Args:
-            number: that of the exchange.
-            secs: the timeout.
-        """
+        """Wait for the values of exchange ``number``; None if they did not arrive."""
         with self._changed:
             self._changed.wait_for(lambda: number in self._results or self.error is not None, secs)
             return self._results.pop(number, None)
@@ -86,26 +81,24 @@ class ControlClient:
     def on_error(self, function: Callable[[ClusterError], None]) -> None:
         """Call a function at the first error, in a thread of its own; at once if there is one already."""
         with self._changed:
-            self._functions.append(function)
+            self._on_error.append(function)
             error = self.error
         if error is not None:
-            self._call(function, error)
+            _call_in_thread(function, error)
 
-    def on_stall(self, whom: Callable[[], Iterable[int]]) -> None:
-        """Call a function, in a thread of its own, when a step takes longer than `straggler_secs`.
+    def on_stall(self, missing_ranks: Callable[[], Iterable[int]]) -> None:
+        """Call a function for the ranks that this worker waits for when a step takes longer than `straggler_secs`.
 
-        Args:
-            whom: returns the ranks of the workers that this one waits for.
+        It is called in a thread of its own.
         """
-        self._whom = whom
+        self._missing_ranks = missing_ranks
 
     def close(self) -> None:
         """Stop, and close the connection."""
         self._is_closing = True
         self._waker.wake()
         self._thread.join()
-        if self._on_closed is not None:
-            self._on_closed()
+        self._on_closed()
 
     # The thread.
 
@@ -114,12 +107,13 @@ class ControlClient:
             selector.register(self._channel, self._channel.events)
             selector.register(self._waker, selectors.EVENT_READ)
             try:
-                self._listen(selector)
+                self._loop(selector)
             finally:
                 self._channel.close()
                 self._waker.close()
 
-    def _listen(self, selector: selectors.BaseSelector) -> None:
+    def _loop(self, selector: selectors.BaseSelector) -> None:
+        silence_secs = self._timeouts.heartbeat_secs
         beat_at = looked_at = time.monotonic()
         while not self._is_closing:
             selector.modify(self._channel, self._channel.events)
@@ -130,61 +124,53 @@ class ControlClient:
                 for message in self._channel.receive():
                     self._do(message)
                 if time.monotonic() >= beat_at:
-                    beat_at = time.monotonic() + self._limits.beat_secs
+                    beat_at = time.monotonic() + self._timeouts.beat_secs
                     self._channel.send({"do": "beat", "step": self.step})
-                    self._look_at_step()
+                    self._report_stall()
                 self._channel.flush()
             except (EOFError, OSError, ValueError, KeyError, TypeError) as error:
                 self._lose_worker_0(error)
                 return
-            if time.monotonic() > looked_at + self._limits.heartbeat_secs / 2:
+            if time.monotonic() > looked_at + silence_secs / 2:
                 # This process itself was stopped, or got no CPU time: the silence may be its own.
                 self._channel.heard_at = time.monotonic()
             looked_at = time.monotonic()
-            if looked_at > self._channel.heard_at + self._limits.heartbeat_secs:
-                self._fail(
-                    PeerLostError(
-                        f"worker 0 was lost: no heartbeat for {self._limits.heartbeat_secs:g} s. It is stopped, or "
-                        "hangs, or its network to this worker is down",
-                        (0,),
-                    )
-                )
+            if looked_at > self._channel.heard_at + silence_secs:
+                self._fail(PeerLostError(silent_peer("worker 0", silence_secs, "this worker"), (0,)))
                 return
 
-    def _look_at_step(self) -> None:
-        """Report the workers that this one waits for, once in a step that takes too long."""
-        step, since = self._seen
-        if step != self.step:
-            self._seen = (self.step, time.monotonic())
-        elif self._whom is not None and time.monotonic() > since + self._limits.straggler_secs:
-            self._seen = (step, math.inf)
-            whom = self._whom
-            threading.Thread(
-                target=lambda: self.send({"do": "stalled", "ranks": sorted(whom())}), name="stalled", daemon=True
-            ).start()
-
     def _lose_worker_0(self, error: Exception) -> None:
-        if not self._is_closing and "over" not in self._heard:
+        if not self._is_closing and "over" not in self._received:
             self._fail(PeerLostError(lost_connection("worker 0", error), (0,)))
 
+    def _report_stall(self) -> None:
+        """Report the workers that this one waits for, once in a step that takes too long."""
+        step, since = self._step_since
+        ranks = self._missing_ranks
+        if step != self.step:
+            self._step_since = (self.step, time.monotonic())
+        elif ranks is not None and time.monotonic() > since + self._timeouts.straggler_secs:
+            self._step_since = (step, math.inf)
+            _call_in_thread(lambda: self.send({"do": "stalled", "ranks": sorted(ranks())}))
+
     def _do(self, message: ControlMessage) -> None:
-        said = message.header
-        if said["do"] == "result":
+        header = message.header
+        if header["do"] == "result":
             values, start = [], 0
-            for size in said["sizes"]:
+            for size in header["sizes"]:
                 values.append(message.data[start : start + size])
                 start += size
             with self._changed:
-                self._results[said["number"]] = values
+                self._results[header["number"]] = values
                 self._changed.notify_all()
-        elif said["do"] == "lost":
-            ranks = tuple(said["ranks"])
-            self._fail(PeerLostError(said["text"], ranks) if ranks else ClusterError(said["text"]))
-        elif said["do"] == "slow":
-            logger.warning(f"Cluster: {said['text']}.")
+        elif header["do"] == "lost":
+            ranks = tuple(header["ranks"])
+            self._fail(PeerLostError(header["text"], ranks) if ranks else ClusterError(header["text"]))
+        elif header["do"] == "slow":
+            logger.warning(f"Cluster: {header['text']}.")
         else:
             with self._changed:
-                self._heard.add(said["do"])
+                self._received.add(header["do"])
                 self._changed.notify_all()
 
     def _fail(self, error: ClusterError) -> None:
@@ -192,10 +178,11 @@ class ControlClient:
             if self.error is not None:
                 return
             self.error = error
-            functions = list(self._functions)
+            functions = list(self._on_error)
             self._changed.notify_all()
         for function in functions:
-            self._call(function, error)
+            _call_in_thread(function, error)
 
-    def _call(self, function: Callable[[ClusterError], None], error: ClusterError) -> None:
-        threading.Thread(target=function, args=(error,), name="peer lost", daemon=True).start()
+
+def _call_in_thread(function: Callable[..., None], *arguments: object) -> None:
+    threading.Thread(target=function, args=arguments, name="control client", daemon=True).start()

@@ -3,17 +3,16 @@
     worker r                                    worker 0, at the known address
     connect, with retries     ----------------> accept
                               <---------------- challenge: a nonce; whether there is a secret
-    rank, size, purpose, ...  ----------------> check; refuse with a reason, or admit
+    rank, size, purpose, ...  ----------------> check; reject with a reason, or admit
     with a nonce and a proof
                               <---------------- answer, with a proof for the nonce of worker r
 
-A proof is an HMAC of the message and of both nonces, keyed with the secret that all share (``TPACK_CLUSTER_SECRET``).
-The secret itself is never sent, and a recorded message proves nothing. Without a secret only peers of the same machine
-are admitted. Nothing is encrypted: the network can read the messages.
+A proof is an HMAC of the message and both nonces, keyed with the shared secret (``TPACK_CLUSTER_SECRET``), which is
+never sent. Without a secret only peers of the same machine are admitted. Nothing is encrypted.
 
-The address has two uses: first the rendezvous (`tpack.multi_worker.cluster.rendezvous`), then the control channel
-(`tpack.multi_worker.cluster.peers`). The purpose is a part of the message; for a control channel, so is the nonce of the one that
-the worker has closed before, which tells a process that starts its next training from a second one of the same rank.
+The address serves the rendezvous (`tpack.multi_worker.cluster.rendezvous`) first, then the control channel
+(`tpack.multi_worker.cluster.peers`); the message has the purpose. For a control channel it also has the nonce of the
+channel that the worker closed last, which distinguishes its next training from a second process of the same rank.
 """
 
 import errno
@@ -24,7 +23,7 @@ import secrets
 import selectors
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -43,11 +42,12 @@ HELLO_SECS = 10.0
 _PROTOCOL = 3
 _RETRY_SECS = (0.02, 0.5)
 _LONGEST_TOKEN = 300
-# Limits for peers that have not proven the secret yet: the bytes of the one message that is read of each, and how many
-# of them there are at once, in addition to two for each worker. The oldest one is dropped for a new one.
+# Limits for peers that have not proven the secret yet: the bytes of the one message that is read of each, and their
+# number, in addition to two for each worker. The oldest one is dropped for a new one.
 _LONGEST_HELLO = 1 << 12
 _MOST_STRANGERS = 256
 _MOST_REFUSED = 20
+_SHOWN_REFUSED = 10
 _PAUSE_SECS = 0.2
 
 
@@ -87,31 +87,25 @@ class Rejected(Exception):
     """Reason for not admitting a peer."""
 
 
-def proof(secret: str | None, *said: object) -> str:
+def proof(secret: str | None, *values: object) -> str:
     """Return an HMAC of values, keyed with the secret."""
-    text = json.dumps(said, sort_keys=True).encode()
+    text = json.dumps(values, sort_keys=True).encode()
     return hmac.new((secret or "").encode(), text, hashlib.sha256).hexdigest()
 
 
-def is_proven(sealed: object, secret: str | None, *said: object) -> bool:
-    """Tell whether a proof is right.
-
-    Args:
-        sealed: the proof that was received.
-        secret: the shared secret.
-        *said: the values that it is for.
-    """
-    return hmac.compare_digest(str(sealed).encode(errors="replace"), proof(secret, *said).encode())
+def is_proven(received: object, secret: str | None, *values: object) -> bool:
+    """Tell whether a received proof is that of the values."""
+    return hmac.compare_digest(str(received).encode(errors="replace"), proof(secret, *values).encode())
 
 
 def is_on_this_machine(peer: str, here: str) -> bool:
-    """Tell whether the other end of a connection is on the same machine.
-
-    Args:
-        peer: the IP address of the other end.
-        here: that of this end.
-    """
+    """Tell whether a connection is within one machine, from the IP addresses of its two ends."""
     return peer == here or is_loopback(peer)
+
+
+def first_ranks(ranks: list[int]) -> str:
+    """Return the first 20 ranks as text."""
+    return ", ".join(map(str, ranks[:20])) + (f" and {len(ranks) - 20} more" if len(ranks) > 20 else "")
 
 
 # Server
@@ -126,7 +120,7 @@ class Newcomer:
         peer: its IP address.
         here: that of this end.
         until: the deadline of its handshake.
-        said: its message, once it is proven.
+        hello: its message, once it is proven.
         numbers: its nonce and that of worker 0.
     """
 
@@ -134,26 +128,26 @@ class Newcomer:
     peer: str
     here: str
     until: float
-    said: dict[str, Any] = field(default_factory=dict)
+    hello: dict[str, Any] = field(default_factory=dict)
     numbers: tuple[str, str] = ("", "")
 
     @property
     def rank(self) -> int:
         """Its rank; those of parameter servers come after the workers."""
-        return int(self.said["rank"])
+        return int(self.hello["rank"])
 
 
 class Admission:
     """Server side of the handshake, in its owner's selector loop and without blocking.
 
-    Each key that it registers has a function to call as data. A peer without the secret holds 4 KiB of memory at most,
-    and for `HELLO_SECS`; the number of such peers is limited.
+    Each key that it registers has a function to call as data. A peer without the secret holds at most 4 KiB of memory,
+    for `HELLO_SECS`; the number of such peers is limited.
 
     Args:
-        point: where to listen: on that interface only, never on all.
+        options: have the address; it listens on that interface only.
         deadline: until when the name of the machine may be unknown.
         selector: the owner's.
-        admit: called with each peer whose proof is right; the channel is the owner's from then on. May raise `Rejected`.
+        admit: called with each peer whose proof is right, whose channel it then owns. May raise `Rejected`.
 
     Attributes:
         refused: the reasons given to peers that were not admitted.
@@ -164,28 +158,31 @@ class Admission:
 
     def __init__(
         self,
-        point: RendezvousOptions,
+        options: RendezvousOptions,
         deadline: float,
         selector: selectors.BaseSelector,
         admit: Callable[[Newcomer], None],
     ) -> None:
         self.refused: list[str] = []
-        self._point = point
+        self._options = options
         self._selector = selector
         self._admit = admit
         self._newcomers: dict[Channel, Newcomer] = {}
         self._resumes_at: float | None = None
-        self._listener = _listen(point, deadline)
+        self._listener = _listen(options, deadline)
         self._listener.setblocking(False)
         close_in_children(self._listener)
         selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
-    def look(self, now: float) -> None:
-        """Drop peers whose time is over, and accept again after a lack of descriptors.
+    def missing(self, present: Iterable[int], limit: str) -> tuple[str, list[int]]:
+        """Return an error for workers that are not present, with reasons of rejected peers; and their ranks."""
+        absent = sorted(set(range(self._options.size)).difference(present))
+        text = f"of {self._options.size} workers {len(absent)} {limit}: {first_ranks(absent)}"
+        refused = list(dict.fromkeys(self.refused))[:_SHOWN_REFUSED]
+        return f"{text}. Refused were {'; '.join(refused)}" if refused else text, absent
 
-        Args:
-            now: the monotonic time.
-        """
+    def check_deadlines(self, now: float) -> None:
+        """Drop peers whose time is over, and accept again after a lack of descriptors."""
         for newcomer in [each for each in self._newcomers.values() if now > each.until]:
             self._drop(newcomer)
         if self._resumes_at is not None and now > self._resumes_at:
@@ -216,17 +213,17 @@ class Admission:
             connection.close()
             return
         newcomer = Newcomer(channel, peer, here, time.monotonic() + HELLO_SECS, numbers=("", secrets.token_hex(16)))
-        if len(self._newcomers) >= _MOST_STRANGERS + 2 * self._point.size:
+        if len(self._newcomers) >= _MOST_STRANGERS + 2 * self._options.size:
             self._drop(next(iter(self._newcomers.values())))
         self._newcomers[channel] = newcomer
-        self._selector.register(channel, selectors.EVENT_READ, partial(self._hear, newcomer))
-        has_secret = self._point.secret is not None
+        self._selector.register(channel, selectors.EVENT_READ, partial(self._receive, newcomer))
+        has_secret = self._options.secret is not None
         channel.send({"tpack rendezvous": _PROTOCOL, "number": newcomer.numbers[1], "has_secret": has_secret})
         with suppress(OSError):
             channel.flush()
 
-    def _hear(self, newcomer: Newcomer) -> None:
-        """Read the message of a peer, and admit or refuse it; whatever it sent, no error leaves this."""
+    def _receive(self, newcomer: Newcomer) -> None:
+        """Read the message of a peer, and admit or reject it; nothing that it sends raises an error here."""
         if newcomer.channel not in self._newcomers:
             return
         try:
@@ -238,36 +235,32 @@ class Admission:
             self._admit(newcomer)
         except (OSError, EOFError):
             self._drop(newcomer)
-        except Rejected as refusal:
-            self._refuse(newcomer, str(refusal))
+        except Rejected as reason:
+            self._refuse(newcomer, str(reason))
         except Exception as error:
             self._refuse(newcomer, f"its message cannot be read ({error})")
 
     def _check(self, newcomer: Newcomer, message: dict[str, Any]) -> None:
-        """Take what a peer says if it is a worker of this job.
-
-        Raises:
-            Refusal: It is not; the text is the reason.
-        """
-        point, said = self._point, message["said"]
-        if point.secret is None and not is_on_this_machine(newcomer.peer, newcomer.here):
+        """Keep the message of a peer, or raise `Rejected` if it is not a worker of this job."""
+        options, hello = self._options, message["said"]
+        if options.secret is None and not is_on_this_machine(newcomer.peer, newcomer.here):
             raise Rejected(
                 f"worker 0 has no {SECRET_VARIABLE}, and this peer is on another machine: set the same in all"
             )
         number = newcomer.numbers[1]
-        if not is_proven(message["proof"], point.secret, "join", number, message["number"], said):
+        if not is_proven(message["proof"], options.secret, "join", number, message["number"], hello):
             raise Rejected(f"its {SECRET_VARIABLE} is not that of worker 0")
-        if said["token"] != point.token:
+        if hello["token"] != options.token:
             raise Rejected(
-                f"it belongs to the job {said['token']!r}, and worker 0 to {point.token!r}: two jobs, one port"
+                f"it belongs to the job {hello['token']!r}, and worker 0 to {options.token!r}: two jobs, one port"
             )
-        if said["size"] != point.size:
-            raise Rejected(f"it expects {said['size']} workers, and worker 0 {point.size}")
+        if hello["size"] != options.size:
+            raise Rejected(f"it expects {hello['size']} workers, and worker 0 {options.size}")
         # Parameter servers are numbered after the workers.
-        is_worker = said["rank"] in range(point.size)
-        if is_worker == (said["for"] == "watch") or said["rank"] < 0:
-            raise Rejected(f"its rank is {said['rank']!r}: expected 0 to {point.size - 1}")
-        newcomer.said, newcomer.numbers = said, (str(message["number"]), number)
+        is_worker = hello["rank"] in range(options.size)
+        if is_worker == (hello["for"] == "watch") or hello["rank"] < 0:
+            raise Rejected(f"its rank is {hello['rank']!r}: expected 0 to {options.size - 1}")
+        newcomer.hello, newcomer.numbers = hello, (str(message["number"]), number)
 
     def _refuse(self, newcomer: Newcomer, why: str) -> None:
         if len(self.refused) < _MOST_REFUSED:
@@ -286,9 +279,8 @@ class Admission:
             self._selector.unregister(newcomer.channel)
 
 
-def _listen(point: RendezvousOptions, deadline: float) -> socket.socket:
-    host, port = parse_address("RendezvousOptions", "master", point.master)
-    family, address = _resolve(host, port, deadline)
+def _listen(options: RendezvousOptions, deadline: float) -> socket.socket:
+    family, address = _resolve(options, deadline)
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -297,7 +289,7 @@ def _listen(point: RendezvousOptions, deadline: float) -> socket.socket:
     except OSError as error:
         listener.close()
         raise ClusterError(
-            f"worker 0 cannot listen at {point.master} ({address[0]}), from MASTER_ADDR and MASTER_PORT or the "
+            f"worker 0 cannot listen at {options.master} ({address[0]}), from MASTER_ADDR and MASTER_PORT or the "
             f"launcher: {error.strerror}. Expected an address of this machine, {socket.gethostname()}, and a port that "
             "no other program or job uses; set MASTER_PORT to another one"
         ) from error
@@ -308,73 +300,75 @@ def _listen(point: RendezvousOptions, deadline: float) -> socket.socket:
 
 
 def present(
-    connection: socket.socket, point: RendezvousOptions, rank: int, purpose: str, **more: Any
+    connection: socket.socket, options: RendezvousOptions, rank: int, purpose: str, **more: Any
 ) -> tuple[str, str]:
     """Send rank, purpose and proof to worker 0; return the nonces of this side and of worker 0.
 
     Args:
         connection: to worker 0.
-        point: that of this worker.
+        options: those of this worker.
         rank: its rank.
-        purpose: ``meeting``, ``line``, or ``watch`` of a parameter server.
+        purpose: ``meeting`` for the rendezvous, ``line`` for the control channel of a worker, ``watch`` for that of a
+            parameter server.
         **more: further entries.
 
     Raises:
         ClusterError: The other end is not worker 0, or only one of the two has a secret.
     """
-    theirs, number = _read_challenge(connection, point, rank), secrets.token_hex(16)
-    said = {"for": purpose, "rank": rank, "size": point.size, "token": point.token, **more}
-    send_now(connection, {"said": said, "number": number, "proof": proof(point.secret, "join", theirs, number, said)})
+    theirs, number = _read_challenge(connection, options, rank), secrets.token_hex(16)
+    hello = {"for": purpose, "rank": rank, "size": options.size, "token": options.token, **more}
+    sealed = proof(options.secret, "join", theirs, number, hello)
+    send_now(connection, {"said": hello, "number": number, "proof": sealed})
     return number, theirs
 
 
-def _read_challenge(connection: socket.socket, point: RendezvousOptions, rank: int) -> str:
+def _read_challenge(connection: socket.socket, options: RendezvousOptions, rank: int) -> str:
     """Return the nonce of worker 0."""
     try:
         greeting = receive_now(connection, HELLO_SECS)
         protocol, number, has_secret = greeting["tpack rendezvous"], greeting["number"], greeting["has_secret"]
     except (ValueError, KeyError, TimeoutError) as error:
         raise ClusterError(
-            f"the server at {point.master} is not worker 0 of a tpack cluster: another program has the port"
+            f"the server at {options.master} is not worker 0 of a tpack cluster: another program has the port"
         ) from error
     if protocol != _PROTOCOL:
         raise ClusterError(f"worker 0 has version {protocol!r} of the protocol, worker {rank} {_PROTOCOL}")
     peer, here = connection.getpeername()[0], connection.getsockname()[0]
-    if has_secret != (point.secret is not None):
+    if has_secret != (options.secret is not None):
         who, other = ("worker 0", f"worker {rank}") if has_secret else (f"worker {rank}", "worker 0")
         raise ClusterError(f"{who} has a {SECRET_VARIABLE} and {other} has none: expected the same in all")
-    if point.secret is None and not is_on_this_machine(peer, here):
+    if options.secret is None and not is_on_this_machine(peer, here):
         raise ClusterError(
-            f"worker {rank} is not on the machine of worker 0, {point.master}, and there is no {SECRET_VARIABLE}: set "
-            "the same in all workers, such as the output of `openssl rand -hex 32`"
+            f"worker {rank} is not on the machine of worker 0, {options.master}, and there is no {SECRET_VARIABLE}: "
+            "set the same in all workers, such as the output of `openssl rand -hex 32`"
         )
     return str(number)
 
 
-def connect(point: RendezvousOptions, rank: int, deadline: float) -> socket.socket:
+def connect(options: RendezvousOptions, rank: int, deadline: float) -> socket.socket:
     """Connect to worker 0, with retries until it listens.
 
     Raises:
         ClusterError: It did not listen in time.
     """
-    host, port = parse_address("RendezvousOptions", "master", point.master)
     pause = _RETRY_SECS[0]
     while True:
-        _, address = _resolve(host, port, deadline)
+        _, address = _resolve(options, deadline)
         try:
             return socket.create_connection(address[:2], timeout=max(deadline - time.monotonic(), 0.01))
         except OSError as error:
             if time.monotonic() + pause > deadline:
                 raise ClusterError(
-                    f"worker {rank} of {point.size} found no server at {point.master} within {point.timeout_secs:g} s: "
-                    f"worker 0 is missing ({error})"
+                    f"worker {rank} of {options.size} found no server at {options.master} within "
+                    f"{options.timeout_secs:g} s: worker 0 is missing ({error})"
                 ) from error
         time.sleep(pause)
         pause = min(2 * pause, _RETRY_SECS[1])
 
 
-def _resolve(host: str, port: int, deadline: float) -> tuple[socket.AddressFamily, tuple[Any, ...]]:
-    """Look up a name, which a cluster's name server may not know at once."""
+def _resolve(options: RendezvousOptions, deadline: float) -> tuple[socket.AddressFamily, tuple[Any, ...]]:
+    """Look up the address of worker 0, which a cluster's name server may not know at once."""
+    host, port = parse_address("RendezvousOptions", "master", options.master)
     while True:
         try:
             family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

@@ -16,6 +16,7 @@ import threading
 import time
 import weakref
 from collections import deque
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 _SIZES = struct.Struct(">IQ")
@@ -27,15 +28,32 @@ _OPEN: "weakref.WeakSet[socket.socket]" = weakref.WeakSet()
 
 
 class ControlMessage(NamedTuple):
-    """A message of the control channel.
-
-    Attributes:
-        header: JSON.
-        data: the bytes that belong to it.
-    """
+    """A message of the control channel."""
 
     header: dict[str, Any]
     data: bytes
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """Timeouts of the control channel, and the limit of one value.
+
+    Attributes:
+        heartbeat_secs: of silence, after which a worker is lost.
+        straggler_secs: after which a worker that others wait for is named.
+        timeout_secs: how long each waits for the others.
+        largest: the limit of one value, in bytes.
+    """
+
+    heartbeat_secs: float
+    straggler_secs: float
+    timeout_secs: float
+    largest: int
+
+    @property
+    def beat_secs(self) -> float:
+        """The time between two heartbeats."""
+        return self.heartbeat_secs / 4
 
 
 class Channel:
@@ -44,7 +62,7 @@ class Channel:
     Args:
         connection: a connected socket, which the channel closes.
         largest: the limit of a message's data, in bytes.
-        longest_header: the limit of its header. Of data beyond the limits nothing is kept.
+        longest_header: the limit of its header, in bytes.
 
     Attributes:
         heard_at: the time of the last data received, by the monotonic clock.
@@ -63,11 +81,7 @@ class Channel:
         close_in_children(connection)
 
     def allow(self, largest: int) -> None:
-        """Raise the limits to those of a proven peer.
-
-        Args:
-            largest: the limit of a message's data, in bytes.
-        """
+        """Raise the limit of a message's data, in bytes, and of its header to that of a proven peer."""
         self._limits = _LONGEST_HEADER, largest
 
     def fileno(self) -> int:
@@ -132,22 +146,24 @@ class Channel:
                 raise EOFError
             num_read += len(part)
             self._unread += part
-            found += self._whole_messages()
+            found += iter(self._next_message, None)
         if num_read:
             self.heard_at = time.monotonic()
         return found
 
-    def _whole_messages(self) -> list[ControlMessage]:
-        found = []
-        while len(self._unread) >= _SIZES.size:
-            header_size, data_size = _checked_sizes(self._unread, *self._limits)
-            end = _SIZES.size + header_size + data_size
-            if len(self._unread) < end:
-                break
-            header = _header_of(self._unread[_SIZES.size : _SIZES.size + header_size])
-            found.append(ControlMessage(header, bytes(self._unread[_SIZES.size + header_size : end])))
-            del self._unread[:end]
-        return found
+    def _next_message(self) -> ControlMessage | None:
+        """Take the next message out of the data read so far; None while it is incomplete."""
+        if len(self._unread) < _SIZES.size:
+            return None
+        header_size, data_size = _checked_sizes(self._unread, *self._limits)
+        begin = _SIZES.size + header_size
+        if len(self._unread) < begin + data_size:
+            return None
+        message = ControlMessage(
+            _header_of(self._unread[_SIZES.size : begin]), bytes(self._unread[begin : begin + data_size])
+        )
+        del self._unread[: begin + data_size]
+        return message
 
     def close(self) -> None:
         """Close the connection."""
@@ -160,11 +176,7 @@ def send_now(connection: socket.socket, header: dict[str, Any]) -> None:
 
 
 def receive_now(connection: socket.socket, timeout_secs: float) -> dict[str, Any]:
-    """Return the header of the next message of a blocking socket, which has no data; nothing more is read.
-
-    Args:
-        connection: is left with a timeout.
-        timeout_secs: for the whole message.
+    """Return the header of the next message without data of a blocking socket, which is left with a timeout.
 
     Raises:
         OSError: The connection was closed or is broken, or the message did not arrive in time.
@@ -238,11 +250,7 @@ class Waker:
 
 
 def close_in_children(connection: socket.socket) -> None:
-    """Close a socket in forked children, which would keep the connection alive when this process is killed.
-
-    Args:
-        connection: is not kept alive by this.
-    """
+    """Close a socket in forked children, which would keep the connection alive when this process is killed."""
     _OPEN.add(connection)
     _close_after_fork()
 
@@ -250,9 +258,16 @@ def close_in_children(connection: socket.socket) -> None:
 @functools.cache
 def _close_after_fork() -> None:
     """Register once: a function that is called after a fork cannot be removed."""
-    os.register_at_fork(after_in_child=_close_all)
+    os.register_at_fork(after_in_child=lambda: [connection.close() for connection in list(_OPEN)])
 
 
-def _close_all() -> None:
-    for connection in list(_OPEN):
-        connection.close()
+def lost_connection(name: str, error: Exception) -> str:
+    """Return the message for a connection to ``name`` that has ended with an error of its channel."""
+    is_closed = isinstance(error, EOFError)
+    what = "its connection was closed without a farewell" if is_closed else f"its connection broke ({error})"
+    return f"{name} was lost: {what}. It was killed, or crashed, or ended without closing"
+
+
+def silent_peer(name: str, secs: float, to: str) -> str:
+    """Return the message for a peer that has sent nothing for longer than the heartbeat timeout."""
+    return f"{name} was lost: no heartbeat for {secs:g} s. It is stopped, or hangs, or its network to {to} is down"

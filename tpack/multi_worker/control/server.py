@@ -1,16 +1,16 @@
 """Server of the control channel, in worker 0: heartbeats, exchanges, and detection of lost and slow workers.
 
-Every worker has one connection to it, worker 0 itself as well, and so has every parameter server, which is only
-watched: its rank comes after those of the workers. One thread serves all of them:
+Every worker has one connection to it, worker 0 included, and so has every parameter server, which is only watched: its
+rank comes after those of the workers. One thread serves all of them:
 
-    worker -> hub: beat (its step)      heartbeat, four times in the heartbeat timeout
-                   gather (values)      an exchange; when the last worker's have arrived, each gets all values
-                   failed (why)         the worker ends with an error
-                   stalled (for whom)   the worker waits in a step for others
-                   bye (its last step)  an orderly end
-    hub -> worker: beat, result, slow (stragglers), lost (the first error, and the ranks that caused it), over
+    client -> server: beat (its step)      heartbeat, four times in the heartbeat timeout
+                      gather (values)      an exchange; when the last worker's have arrived, each gets all values
+                      failed (why)         the worker ends with an error
+                      stalled (ranks)      the worker waits in a step for others
+                      bye (its last step)  an orderly end
+    server -> client: beat, result, slow (stragglers), lost (the first error, and the ranks that caused it), over
 
-The first error is sent to all, once; nothing is exchanged after that.
+The first error is sent to all, once; nothing is exchanged after it.
 """
 
 import contextlib
@@ -23,39 +23,31 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
-from tpack.multi_worker.control.handshake import Admission, Newcomer, Rejected, RendezvousOptions, proof
-from tpack.multi_worker.control.messages import Channel, ControlMessage, Waker
+from tpack.multi_worker.control.handshake import (
+    Admission,
+    Newcomer,
+    Rejected,
+    RendezvousOptions,
+    first_ranks,
+    proof,
+)
+from tpack.multi_worker.control.messages import (
+    Channel,
+    ControlMessage,
+    Timeouts,
+    Waker,
+    lost_connection,
+    silent_peer,
+)
 from tpack.utils import logger
 
 FAREWELL_SECS = 2.0
 """How long the channel stays open after an error, so that it reaches all workers."""
 
 
-@dataclass(frozen=True)
-class Timeouts:
-    """Timeouts of the control channel.
-
-    Attributes:
-        heartbeat_secs: of silence, after which a worker is lost.
-        straggler_secs: after which a worker that others wait for is named.
-        timeout_secs: how long each waits for the others.
-        largest: the limit of one value, in bytes.
-    """
-
-    heartbeat_secs: float
-    straggler_secs: float
-    timeout_secs: float
-    largest: int
-
-    @property
-    def beat_secs(self) -> float:
-        """The time between two heartbeats."""
-        return self.heartbeat_secs / 4
-
-
 @dataclass
 class _Worker:
-    """State of a worker, as the hub sees it."""
+    """State of a worker in the server."""
 
     channel: Channel
     # The nonce of its handshake.
@@ -90,18 +82,14 @@ class _Exchange:
 class ControlServer:
     """Server of the workers, in a thread of its own.
 
-    Args:
-        point: where to listen.
-        limits: the timeouts.
-
     Raises:
-        ClusterError: It cannot listen there.
+        ClusterError: It cannot listen at the address of the options.
     """
 
-    def __init__(self, point: RendezvousOptions, limits: Timeouts) -> None:
-        self._point = point
-        self._limits = limits
-        self._deadline = time.monotonic() + limits.timeout_secs
+    def __init__(self, options: RendezvousOptions, timeouts: Timeouts) -> None:
+        self._options = options
+        self._timeouts = timeouts
+        self._deadline = time.monotonic() + timeouts.timeout_secs
         self._workers: dict[int, _Worker] = {}
         self._exchange: _Exchange | None = None
         self._has_failed = False
@@ -110,27 +98,23 @@ class ControlServer:
         self._close_by: float | None = None
         self._selector = selectors.DefaultSelector()
         try:
-            self._admission = Admission(point, self._deadline, self._selector, self._admit)
+            self._admission = Admission(options, self._deadline, self._selector, self._admit)
         except BaseException:
             self._selector.close()
             raise
         self._waker = Waker()
         self._selector.register(self._waker, selectors.EVENT_READ, self._waker.clear)
-        self._thread = threading.Thread(target=self._serve, name="peers hub", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name="control server", daemon=True)
 
     def start(self) -> socket.socket:
         """Start the thread; return worker 0's own connection."""
         ours, theirs = socket.socketpair()
-        self._add(0, _Worker(Channel(theirs, self._limits.largest)))
+        self._add(0, _Worker(Channel(theirs, self._timeouts.largest)))
         self._thread.start()
         return ours
 
     def close(self, secs: float) -> None:
-        """Wait until all workers have ended, and stop serving.
-
-        Args:
-            secs: the timeout.
-        """
+        """Wait, for a limited time, until all workers have ended, and stop serving."""
         self._close_by = time.monotonic() + secs
         self._waker.wake()
         self._thread.join()
@@ -142,11 +126,11 @@ class ControlServer:
             looked_at = time.monotonic()
             while not self._is_over():
                 ready = self._selector.select(self._wait_secs())
-                self._forgive(time.monotonic() - looked_at)
+                self._note_pause(time.monotonic() - looked_at)
                 for key, _ in ready:
                     key.data()
                 looked_at = time.monotonic()
-                self._look()
+                self._check_deadlines()
                 self._flush()
         finally:
             for worker in self._workers.values():
@@ -163,10 +147,10 @@ class ControlServer:
     @property
     def _training(self) -> dict[int, _Worker]:
         """The workers, without parameter servers, by rank."""
-        return {rank: worker for rank, worker in self._workers.items() if rank < self._point.size}
+        return {rank: worker for rank, worker in self._workers.items() if rank < self._options.size}
 
     def _name(self, rank: int) -> str:
-        return f"worker {rank}" if rank < self._point.size else f"ps {rank - self._point.size}"
+        return f"worker {rank}" if rank < self._options.size else f"ps {rank - self._options.size}"
 
     def _is_over(self) -> bool:
         if self._close_by is None:
@@ -181,66 +165,62 @@ class ControlServer:
         if not self._has_failed:
             due += [] if self._is_complete else [self._deadline]
             due += [] if self._exchange is None else [self._exchange.deadline]
-        return max(min(self._limits.beat_secs / 2, min(due, default=math.inf) - time.monotonic()), 0.0)
+        return max(min(self._timeouts.beat_secs / 2, min(due, default=math.inf) - time.monotonic()), 0.0)
 
-    def _forgive(self, secs: float) -> None:
-        """Restart the heartbeat timeouts if this process itself was stopped, or got no CPU time.
-
-        Args:
-            secs: the time since the last look.
-        """
-        if secs > self._limits.heartbeat_secs and len(self._workers) > 1:
+    def _note_pause(self, secs: float) -> None:
+        """Restart the heartbeat timeouts if this process itself was stopped, or got no CPU time, for ``secs``."""
+        if secs > self._timeouts.heartbeat_secs and len(self._workers) > 1:
             text = f"worker 0 was stopped, or got no CPU time, for {secs:.1f} s, so that the others have given it up"
             self._fail(text, [0])
-        if secs > self._limits.heartbeat_secs / 2:
+        if secs > self._timeouts.heartbeat_secs / 2:
             for worker in self._workers.values():
                 worker.channel.heard_at = time.monotonic()
 
     # Admission.
 
     def _admit(self, newcomer: Newcomer) -> None:
-        """Add a worker, which may be there once at a time."""
-        rank, said = newcomer.rank, newcomer.said
-        if said["for"] == "meeting":
+        """Add a worker, which may be connected once at a time."""
+        rank, hello = newcomer.rank, newcomer.hello
+        if hello["for"] == "meeting":
             raise Rejected(
-                f"the {self._point.size} workers of this job have met already, worker {rank} among them: it is a "
+                f"the {self._options.size} workers of this job have met already, worker {rank} among them: it is a "
                 "duplicate or late, or another job has the port; a worker cannot rejoin while the others go on"
             )
-        there = self._workers.get(rank)
-        if there is not None:
+        connected = self._workers.get(rank)
+        if connected is not None:
             # It starts its next training while others still leave the last. Where a training has failed, the channel
-            # may have closed before the hub has read its end.
-            has_left = said.get("left") is not None and said["left"] == there.number
-            if there.ended_at_step is not None or has_left:
+            # may have closed before its end was read here.
+            has_left = hello.get("left") is not None and hello["left"] == connected.number
+            if connected.ended_at_step is not None or has_left:
                 raise Rejected("again")
             raise Rejected(f"worker {rank} is connected already: this is a duplicate, or another job has the port")
         answer = {"let_in": rank}
-        newcomer.channel.send({**answer, "proof": proof(self._point.secret, "line", *newcomer.numbers, answer)})
+        newcomer.channel.send({**answer, "proof": proof(self._options.secret, "line", *newcomer.numbers, answer)})
         newcomer.channel.flush()
-        newcomer.channel.allow(self._limits.largest)
+        newcomer.channel.allow(self._timeouts.largest)
         newcomer.channel.heard_at = time.monotonic()
         self._add(rank, _Worker(newcomer.channel, newcomer.numbers[0]))
 
     def _add(self, rank: int, worker: _Worker) -> None:
         self._workers[rank] = worker
-        self._selector.register(worker.channel, worker.events, partial(self._hear, rank))
+        self._selector.register(worker.channel, worker.events, partial(self._receive, rank))
         if self._is_complete:
             worker.channel.send({"do": "complete"})
-        elif len(self._training) == self._point.size:
+        elif len(self._training) == self._options.size:
             self._is_complete = True
-            self._tell_all({"do": "complete"})
+            self._send_all({"do": "complete"})
 
     # Messages.
 
-    def _hear(self, rank: int) -> None:
+    def _receive(self, rank: int) -> None:
         worker = self._workers[rank]
         try:
             for message in worker.channel.receive():
                 self._do(rank, worker, message)
         except Exception as error:
-            self._let_go(rank, error)
+            self._disconnect(rank, error)
 
-    def _let_go(self, rank: int, error: Exception) -> None:
+    def _disconnect(self, rank: int, error: Exception) -> None:
         worker = self._workers[rank]
         self._selector.unregister(worker.channel)
         worker.channel.close()
@@ -248,41 +228,35 @@ class ControlServer:
             self._lose(rank, lost_connection(self._name(rank), error))
 
     def _do(self, rank: int, worker: _Worker, message: ControlMessage) -> None:
-        said = message.header
-        if "step" in said and said["step"] != worker.step:
-            worker.step, worker.step_at, worker.waits_for = said["step"], time.monotonic(), []
-        if said["do"] == "gather":
+        header = message.header
+        if "step" in header and header["step"] != worker.step:
+            worker.step, worker.step_at, worker.waits_for = header["step"], time.monotonic(), []
+        if header["do"] == "gather":
             # After an error all get that, and a result as well would hide it.
             if not self._has_failed:
                 self._gather(rank, message)
-        elif said["do"] == "failed":
-            self._lose(rank, f"{self._name(rank)} failed: {said['text']}", tells_it=False)
+        elif header["do"] == "failed":
+            self._lose(rank, f"{self._name(rank)} failed: {header['text']}", is_sent_back=False)
             worker.channel.send({"do": "heard"})
-        elif said["do"] == "stalled":
-            worker.waits_for = list(said["ranks"])
-        elif said["do"] == "bye":
+        elif header["do"] == "stalled":
+            worker.waits_for = list(header["ranks"])
+        elif header["do"] == "bye":
             worker.ended_at_step = worker.step
             worker.channel.send({"do": "over"})
 
-    def _lose(self, rank: int, text: str, *, tells_it: bool = True) -> None:
+    def _lose(self, rank: int, text: str, *, is_sent_back: bool = True) -> None:
         self._workers[rank].is_lost = True
-        self._fail(text, [rank], but=None if tells_it else rank)
+        self._fail(text, [rank], but=None if is_sent_back else rank)
 
     def _fail(self, text: str, ranks: Iterable[int] = (), *, but: int | None = None) -> None:
-        """Send the first error to all.
-
-        Args:
-            text: its message.
-            ranks: the workers that caused it, if it was single ones.
-            but: the worker that reported it.
-        """
+        """Send the first error, and the ranks that caused it if they are known, to all but the one that reported it."""
         if not self._has_failed:
             self._has_failed = True
             if self._close_by is not None:
                 logger.error(f"Cluster: after worker 0 had ended, {text}")
-            self._tell_all({"do": "lost", "text": text, "ranks": sorted(ranks)}, but=but)
+            self._send_all({"do": "lost", "text": text, "ranks": sorted(ranks)}, but=but)
 
-    def _tell_all(self, header: dict[str, object], data: bytes = b"", *, but: int | None = None) -> None:
+    def _send_all(self, header: dict[str, object], data: bytes = b"", *, but: int | None = None) -> None:
         for rank, worker in self._workers.items():
             if worker.channel.fileno() >= 0 and rank != but:
                 worker.channel.send(header, data)
@@ -295,70 +269,55 @@ class ControlServer:
             try:
                 worker.channel.flush()
             except OSError as error:
-                self._let_go(rank, error)
+                self._disconnect(rank, error)
             else:
                 if worker.channel.events != worker.events:
                     worker.events = worker.channel.events
-                    self._selector.modify(worker.channel, worker.events, partial(self._hear, rank))
+                    self._selector.modify(worker.channel, worker.events, partial(self._receive, rank))
 
     # Exchanges.
 
     def _gather(self, rank: int, message: ControlMessage) -> None:
-        said = message.header
+        header = message.header
         exchange = self._exchange
         if exchange is None:
-            limit = float(said["limit"])
-            exchange = _Exchange(said["number"], said["topic"], time.monotonic() + limit, limit)
+            limit = float(header["limit"])
+            exchange = _Exchange(header["number"], header["topic"], time.monotonic() + limit, limit)
             self._exchange = exchange
         exchange.values[rank] = message.data
-        exchange.topics[rank] = said["topic"]
-        if len(set(exchange.topics.values())) > 1 or said["number"] != exchange.number:
+        exchange.topics[rank] = header["topic"]
+        if len(set(exchange.topics.values())) > 1 or header["number"] != exchange.number:
             where = ", ".join(f"worker {each} is in {topic!r}" for each, topic in sorted(exchange.topics.items()))
             self._fail(
                 f"the workers do not exchange the same: {where}. Expected the same calls in the same order in all"
             )
-        elif len(exchange.values) == self._point.size:
-            values = [exchange.values[each] for each in range(self._point.size)]
-            header = {"do": "result", "number": exchange.number, "sizes": [len(value) for value in values]}
+        elif len(exchange.values) == self._options.size:
+            values = [exchange.values[each] for each in range(self._options.size)]
+            result = {"do": "result", "number": exchange.number, "sizes": [len(value) for value in values]}
             self._exchange = None
-            self._tell_all(header, b"".join(values))
+            self._send_all(result, b"".join(values))
 
     # Deadlines.
 
-    def _look(self) -> None:
-        now = time.monotonic()
+    def _check_deadlines(self) -> None:
+        now, silence_secs = time.monotonic(), self._timeouts.heartbeat_secs
         for worker in self._workers.values():
             if worker.channel.fileno() >= 0 and not worker.channel.has_unsent and now >= worker.beat_at:
-                worker.beat_at = now + self._limits.beat_secs
+                worker.beat_at = now + self._timeouts.beat_secs
                 worker.channel.send({"do": "beat"})
-        self._admission.look(now)
+        self._admission.check_deadlines(now)
         if self._has_failed:
             return
-        self._look_for_missing(now)
+        if not self._is_complete and now >= self._deadline:
+            limit = f"did not come within {self._timeouts.timeout_secs:g} s"
+            self._fail(*self._admission.missing(self._workers, limit))
         for rank, worker in self._workers.items():
-            if worker.is_here and now > worker.channel.heard_at + self._limits.heartbeat_secs:
-                self._lose(
-                    rank,
-                    f"{self._name(rank)} was lost: no heartbeat for {self._limits.heartbeat_secs:g} s. It is stopped, "
-                    "or hangs, or its network to worker 0 is down",
-                )
-        self._look_at_exchange(now)
-        self._look_at_steps(now)
+            if worker.is_here and now > worker.channel.heard_at + silence_secs:
+                self._lose(rank, silent_peer(self._name(rank), silence_secs, "worker 0"))
+        self._check_exchange(now)
+        self._check_steps(now)
 
-    def _look_for_missing(self, now: float) -> None:
-        if self._is_complete or now < self._deadline:
-            return
-        absent = sorted(set(range(self._point.size)) - self._workers.keys())
-        refused = (
-            f". Refused were {'; '.join(dict.fromkeys(self._admission.refused))}" if self._admission.refused else ""
-        )
-        self._fail(
-            f"of {self._point.size} workers {len(absent)} did not come within {self._limits.timeout_secs:g} s: "
-            f"{named(absent)}{refused}",
-            absent,
-        )
-
-    def _look_at_exchange(self, now: float) -> None:
+    def _check_exchange(self, now: float) -> None:
         exchange = self._exchange
         if exchange is None:
             return
@@ -376,10 +335,10 @@ class ControlServer:
                 f"{workers(exchange.values)} waited; {self._steps_of(missing)}",
                 missing,
             )
-        elif now > exchange.began + self._limits.straggler_secs:
+        elif now > exchange.began + self._timeouts.straggler_secs:
             self._warn(missing, exchange.topic, f"wait in {exchange.topic!r}", now - exchange.began)
 
-    def _look_at_steps(self, now: float) -> None:
+    def _check_steps(self, now: float) -> None:
         here = {rank: worker for rank, worker in self._training.items() if worker.is_here}
         furthest = max((worker.step for worker in here.values()), default=0)
         ended = {rank: worker.ended_at_step for rank, worker in self._training.items()}
@@ -391,14 +350,14 @@ class ControlServer:
                 f"{furthest}: expected the same number of steps in all"
             )
             return
-        late = now - self._limits.straggler_secs
+        late = now - self._timeouts.straggler_secs
         slow = {rank for rank, worker in here.items() if worker.step < furthest and worker.step_at < late}
         others = f"are in step {furthest}"
         if not slow:
             # All are in one step: the slow ones are waited for, and do not wait themselves.
             slow = {rank for worker in here.values() for rank in worker.waits_for if rank in here}
             # Reports of waiting arrive a little later than the step.
-            late -= self._limits.heartbeat_secs
+            late -= self._timeouts.heartbeat_secs
             slow = {rank for rank in slow if not here[rank].waits_for and here[rank].step_at < late}
             others = "wait for it"
         if slow and self._exchange is None:
@@ -412,7 +371,7 @@ class ControlServer:
             return
         self._warned |= {(rank, where) for rank in fresh}
         text = f"{workers(fresh)} made no step for {secs:.0f} s, and the others {others}; {self._steps_of(fresh)}"
-        self._tell_all({"do": "slow", "text": text, "ranks": fresh})
+        self._send_all({"do": "slow", "text": text, "ranks": fresh})
 
     def _steps_of(self, ranks: Iterable[int]) -> str:
         return ", ".join(f"worker {rank} is in step {self._workers[rank].step}" for rank in ranks)
@@ -421,24 +380,4 @@ class ControlServer:
 def workers(ranks: Iterable[int]) -> str:
     """Return a list of workers as text."""
     found = sorted(ranks)
-    return f"worker {found[0]}" if len(found) == 1 else f"workers {named(found)}"
-
-
-def named(ranks: list[int]) -> str:
-    """Return the first 20 numbers as text."""
-    return ", ".join(map(str, ranks[:20])) + (f" and {len(ranks) - 20} more" if len(ranks) > 20 else "")
-
-
-def lost_connection(name: str, error: Exception) -> str:
-    """Return the message for a connection that has ended.
-
-    Args:
-        name: the other side.
-        error: what its channel raised.
-    """
-    what = (
-        "its connection was closed without a farewell"
-        if isinstance(error, EOFError)
-        else f"its connection broke ({error})"
-    )
-    return f"{name} was lost: {what}. It was killed, or crashed, or ended without closing"
+    return f"worker {found[0]}" if len(found) == 1 else f"workers {first_ranks(found)}"
