@@ -13,7 +13,7 @@ from tpack.tower.context import current_tower_context
 from tpack.utils.optional import import_optional
 
 CLASSES = [member for _, member in inspect.getmembers(errors, inspect.isclass) if member.__module__ == errors.__name__]
-ERRORS = [member for member in CLASSES if member is not errors.StopTraining]
+ERRORS = [member for member in CLASSES if member not in (errors.Interrupted, errors.StopTraining)]
 
 
 def drawn_tree():

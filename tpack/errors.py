@@ -50,6 +50,10 @@ class StopTraining(Exception):
         self.to_be_continued = to_be_continued
 
 
+class Interrupted(BaseException):
+    """A signal asked training to end; `tpack.train.interruption` turns it into the exit code."""
+
+
 class TpackError(Exception):
     """Any error that tpack raises on purpose."""
 

@@ -50,7 +50,6 @@ LEVELS = {
     "tpack.estimator": 8,
     "tpack.distribute.trainer": 9,
     "tpack.multi_worker.callbacks": 9,
-    "tpack.multi_worker.coordinated_stop": 9,
     "tpack.multi_worker.cross_worker": 9,
     "tpack.multi_worker.epoch_barrier": 9,
     "tpack.multi_worker.ps_trainer": 9,

@@ -3,10 +3,8 @@
 import pytest
 
 from tests.helpers.fake_peers import run_workers
-from tpack.errors import StopTraining
-from tpack.multi_worker.coordinated_stop import CoordinatedStop
-from tpack.multi_worker.stop_flag import StopFlag
-from tpack.train.interruption import Interrupted
+from tpack.errors import Interrupted, StopTraining
+from tpack.multi_worker.coordinated_stop import CoordinatedStop, StopFlag
 
 
 class Said(StopFlag):
@@ -14,11 +12,11 @@ class Said(StopFlag):
 
     def __init__(self):
         super().__init__()
-        self.told = "a tensor"
+        self.total = "a tensor"
         self.words = []
 
-    def say(self, session, what):
-        self.words.append(what)
+    def set(self, session, value):
+        self.words.append(value)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +35,7 @@ def test_who_wants_to_end_says_so_once_and_makes_one_more_step(request_, word):
     ending.after_step(None, request_)
     ending.after_step(None, request_)
     assert signal.words == [word]
-    ending.told = float(word)
+    ending.total = float(word)
     with pytest.raises(type(request_), match=str(request_)):
         ending.after_step(None, None)
 
@@ -48,7 +46,7 @@ def test_who_wants_to_end_says_so_once_and_makes_one_more_step(request_, word):
 )
 def test_who_hears_of_it_ends_as_the_other_does(told, kind, words):
     ending = CoordinatedStop(None, Said())
-    ending.told = told
+    ending.total = told
     with pytest.raises(kind, match=words):
         ending.after_step(None, None)
 

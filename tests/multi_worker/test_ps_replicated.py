@@ -1,9 +1,9 @@
 import tensorflow.compat.v1 as tf
 
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
+from tpack.multi_worker.coordinated_stop import StopFlag
 from tpack.multi_worker.parameter_server import ServerPlacement
 from tpack.multi_worker.ps_replicated import ReplicatedParameterServerBuilder
-from tpack.multi_worker.stop_flag import StopFlag
 
 
 def build(index):

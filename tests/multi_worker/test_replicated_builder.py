@@ -3,8 +3,8 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.equivalence import one_tower, train
 from tpack.multi_worker.all_reduce import WorkerGroup
+from tpack.multi_worker.coordinated_stop import StopFlag
 from tpack.multi_worker.replicated_builder import MultiWorkerReplicatedBuilder
-from tpack.multi_worker.stop_flag import StopFlag
 
 ALONE = WorkerGroup(["/job:worker/task:0"], 0, "run")
 
@@ -16,7 +16,7 @@ def test_one_worker_is_what_the_builder_of_one_machine_is():
         np.testing.assert_allclose(run.weights[0][name], wanted, rtol=1e-9, atol=1e-12)
         assert np.array_equal(run.weights[0][name], run.weights[1][name])
     # There is nobody to be told.
-    assert end_signal.told is None
+    assert end_signal.total is None
 
 
 def test_gradients_of_two_workers_are_exchanged_once_and_copied_to_each_tower(graph):
@@ -38,4 +38,4 @@ def test_gradients_of_two_workers_are_exchanged_once_and_copied_to_each_tower(gr
         [("FIFOQueueV2", here), ("FIFOQueueV2", there), ("QueueEnqueueV2", here), ("QueueDequeueV2", there)]
     )
     assert [tower.device for tower in result.towers] == ["/device:CPU:0", "/device:CPU:1"]
-    assert end_signal.told is not None
+    assert end_signal.total is not None

@@ -1,7 +1,7 @@
 import tensorflow.compat.v1 as tf
 
+from tpack.multi_worker.coordinated_stop import StopFlag
 from tpack.multi_worker.staleness import Progress
-from tpack.multi_worker.stop_flag import StopFlag
 
 
 def follows(op, name):
@@ -20,5 +20,5 @@ def test_a_worker_counts_its_own_steps_and_reads_those_of_all():
     assert all(follows(progress.steps.op, op.name) for op in counted)
     assert {v.device for v in progress.variables} == {"/job:ps/task:0/device:CPU:0"}
     assert progress.steps.shape == [3]
-    assert signal.told is not None
+    assert signal.total is not None
     assert step.type == "NoOp"

@@ -75,7 +75,7 @@ def test_kill_of_a_worker_ends_the_iteration_and_says_so(wrap):
     ):
         list(points)
     assert not any(psutil.pid_exists(pid) for pid in pids)
-    with pytest.raises(DataFlowTerminated, match=r"reset_state\(\) starts new"):
+    with pytest.raises(DataFlowTerminated, match=r"use reset_state\(\) to start new"):
         next(iter(ds))
     ds.reset_state()
     assert len(next(iter(ds))) == 2

@@ -7,8 +7,9 @@ import threading
 import pytest
 
 from tests.helpers.log_lines import captured_log
+from tpack.errors import Interrupted
 from tpack.train import interruption as interruption_module
-from tpack.train.interruption import Interrupted, Interruption, ended_by_signals
+from tpack.train.interruption import Interruption, ended_by_signals
 
 
 def unexpected():

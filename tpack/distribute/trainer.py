@@ -7,7 +7,7 @@ from tpack.errors import ConfigError
 from tpack.graph_builder.base import BuildResult, GradFn, GraphBuilder, OptimizerFn
 from tpack.graph_builder.compiled import Compile
 from tpack.graph_builder.precision import PrecisionPolicy
-from tpack.multi_worker.stop_flag import StopFlag
+from tpack.multi_worker.coordinated_stop import StopFlag
 from tpack.tower.context import TowerContext, current_tower_context
 from tpack.train.single_cost import BuilderTrainer
 from tpack.types import GradsAndVars
@@ -112,6 +112,6 @@ class StrategyBuilder(GraphBuilder):
             train_op = self._strategy.apply_gradients(optimizer_fn(), grads_and_vars, name="train_op")
         if self._end_signal is not None:
             said = self._end_signal.build()
-            self._end_signal.told = self._strategy.reduce_over_workers(tf.VariableAggregation.SUM, said)
-            train_op = tf.group(train_op, self._end_signal.told, name="train_op_with_signal")
+            self._end_signal.total = self._strategy.reduce_over_workers(tf.VariableAggregation.SUM, said)
+            train_op = tf.group(train_op, self._end_signal.total, name="train_op_with_signal")
         return BuildResult(train_op, tuple(towers[index] for index in sorted(towers)))

@@ -8,13 +8,12 @@ from zlib import crc32
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.callbacks.base import Callback, WithSteps
+from tpack.callbacks.base import LONG_WAIT_SECS, Callback, WithSteps
 from tpack.errors import ClusterError, PeerLostError
 from tpack.multi_worker.cluster.consistency import check_consistency
 from tpack.multi_worker.cluster.peers import Peers
-from tpack.multi_worker.coordinated_stop import LONG_SECS, CoordinatedStop
+from tpack.multi_worker.coordinated_stop import CoordinatedStop, StopFlag
 from tpack.multi_worker.staleness import Progress
-from tpack.multi_worker.stop_flag import StopFlag
 from tpack.tower.devices import list_gpus
 from tpack.types import Session
 from tpack.utils import logger
@@ -29,18 +28,18 @@ class StepHeartbeat(Callback):
     Args:
         peers: the workers.
         end_signal: the stop flag.
-        ending: gets its value.
+        stop: gets its value.
         says_steps: whether all workers are in the same step, so that steps show which one is behind.
     """
 
     _chief_only = False
 
-    def __init__(self, peers: Peers, end_signal: StopFlag, ending: CoordinatedStop, *, says_steps: bool = True) -> None:
+    def __init__(self, peers: Peers, end_signal: StopFlag, stop: CoordinatedStop, *, says_steps: bool = True) -> None:
         self._peers = peers
         self._end_signal = end_signal
-        self._ending = ending
+        self._stop = stop
         self._says_steps = says_steps
-        self._request = None if end_signal.told is None else tf.train.SessionRunArgs(end_signal.told)
+        self._request = None if end_signal.total is None else tf.train.SessionRunArgs(end_signal.total)
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         if ctx.original_args.fetches is not self.trainer.train_op:
@@ -51,19 +50,19 @@ class StepHeartbeat(Callback):
 
     def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
         if values.results is not None:
-            self._ending.told = float(values.results)
+            self._stop.total = float(values.results)
 
     def _with_several_steps(self) -> WithSteps:
         if self._request is None:
             return WithSteps()
         self._request = None
-        keep, goes_on = self._end_signal.keep()
-        return WithSteps(each=(keep,), goes_on=(goes_on,))
+        store, goes_on = self._end_signal.store()
+        return WithSteps(each=(store,), goes_on=(goes_on,))
 
     def ended_early(self) -> None:
         """Read why a call of several steps ended early, and set the step that was reached."""
         self._peers.note_step(self.global_step)
-        self._ending.hear_kept(self.trainer.sess)
+        self._stop.read_stored(self.trainer.sess)
 
 
 class BroadcastFromChief(Callback):
@@ -171,7 +170,7 @@ class EpochBarrier(Callback):
         self._peers = peers
 
     def _after_epoch(self) -> None:
-        self._peers.barrier(f"the end of the steps of epoch {self.epoch_num}", timeout_secs=LONG_SECS)
+        self._peers.barrier(f"the end of the steps of epoch {self.epoch_num}", timeout_secs=LONG_WAIT_SECS)
 
 
 class BoundedStaleness(Callback):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import tensorflow.compat.v1 as tf
 
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
-from tpack.multi_worker.stop_flag import StopFlag
+from tpack.multi_worker.coordinated_stop import StopFlag
 from tpack.reduction.gradients import check_columns
 from tpack.reduction.sums import on_device, sum_column
 from tpack.tower.grads import Gradient, ReduceOp, gradient_values, is_sparse
@@ -52,19 +52,19 @@ def apply_once(
             means = [(_mean(gradient, variable, others), variable) for gradient, variable in pairs]
         with on_device(FIRST_SERVER):
             words = [_scalar_queue("word", rank).dequeue() for rank in others]
-        end_signal.told = tf.add_n([said, *words])
+        end_signal.total = tf.add_n([said, *words])
         update = optimizer.apply_gradients(means, name="apply_gradients")
         with tf.control_dependencies([update]):
             updates = [update, *then()]
         with tf.name_scope("release_workers"), on_device(FIRST_SERVER), tf.control_dependencies(updates):
-            steps = [*updates, *(_scalar_queue("token", rank).enqueue(end_signal.told) for rank in others)]
+            steps = [*updates, *(_scalar_queue("token", rank).enqueue(end_signal.total) for rank in others)]
     else:
         with tf.name_scope("send_gradients"):
             sent = [_send(gradient, variable, member.rank) for gradient, variable in pairs]
         with tf.name_scope("wait_for_update"), on_device(FIRST_SERVER):
-            end_signal.told = _scalar_queue("token", member.rank).dequeue()
+            end_signal.total = _scalar_queue("token", member.rank).dequeue()
         with on_device(FIRST_SERVER):
-            steps = [*sent, _scalar_queue("word", member.rank).enqueue(said), end_signal.told.op]
+            steps = [*sent, _scalar_queue("word", member.rank).enqueue(said), end_signal.total.op]
     with tf.control_dependencies(steps):
         rest = after()
     return tf.group(*steps, *rest, name="train_op")

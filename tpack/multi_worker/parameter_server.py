@@ -18,9 +18,9 @@ from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn
 from tpack.graph_builder.towers import DataParallelBuilder, align_shared_gradients, build_towers
 from tpack.graph_copy.towers import TowerBuilding
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
+from tpack.multi_worker.coordinated_stop import StopFlag
 from tpack.multi_worker.gradient_queues import apply_once
 from tpack.multi_worker.staleness import Progress
-from tpack.multi_worker.stop_flag import StopFlag
 from tpack.reduction.gradients import check_columns
 from tpack.reduction.sums import on_device, sum_column
 from tpack.tfutils.graph_lookup import get_global_step_var

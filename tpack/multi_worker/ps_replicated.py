@@ -18,9 +18,9 @@ from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn, SyncOp
 from tpack.graph_builder.replicated import build_replicas, copy_to_replicas
 from tpack.graph_builder.towers import DataParallelBuilder
 from tpack.graph_copy.towers import TowerBuilding
+from tpack.multi_worker.coordinated_stop import StopFlag
 from tpack.multi_worker.gradient_queues import apply_once
 from tpack.multi_worker.parameter_server import ServerPlacement, average_in_worker
-from tpack.multi_worker.stop_flag import StopFlag
 from tpack.reduction.sums import on_device
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.types import GradsAndVars

@@ -282,10 +282,10 @@ class DistributedTrainerParameterServer(DistributedTrainer):
 
     def _callbacks_of_several(self) -> list[Callback]:
         if self._progress is None:
-            self._notes = StepHeartbeat(self.peers, self.end_signal, self._ending)
+            self._notes = StepHeartbeat(self.peers, self.end_signal, self._stop)
             return [self._notes]
         # Different steps are normal.
-        self._notes = StepHeartbeat(self.peers, self.end_signal, self._ending, says_steps=False)
+        self._notes = StepHeartbeat(self.peers, self.end_signal, self._stop, says_steps=False)
         meeting = EpochBarrier(self.peers)
         if self._max_staleness is None or self.peers.size == 1:
             return [self._notes, meeting]

@@ -17,8 +17,8 @@ from tpack.graph_builder.replicated import (
 )
 from tpack.graph_copy.towers import TowerBuilding
 from tpack.multi_worker.all_reduce import Exchange, WorkerGroup, all_reduce_between_workers
+from tpack.multi_worker.coordinated_stop import StopFlag
 from tpack.multi_worker.gradient_buckets import creation_order
-from tpack.multi_worker.stop_flag import StopFlag
 from tpack.reduction.base import Reducer
 from tpack.reduction.gradients import merge_grad_list, split_grad_list, transposed
 from tpack.reduction.sums import copy_slices_to_each, copy_to_each
@@ -112,7 +112,7 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
             sent.append(self._end_signal.build())
         of_all = all_reduce_between_workers(self._group, sent, self._op, exchange=self._exchange, ready_order=order)
         if self._end_signal is not None:
-            self._end_signal.told = of_all.pop() * (self._group.size if self._op is ReduceOp.MEAN else 1)
+            self._end_signal.total = of_all.pop() * (self._group.size if self._op is ReduceOp.MEAN else 1)
         return transposed([_copied(grad, column) for grad, column in zip(of_all, transposed(grads), strict=True)])
 
 

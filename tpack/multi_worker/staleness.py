@@ -5,8 +5,8 @@ Each worker counts its steps in a variable on the first parameter server, and re
 
 import tensorflow.compat.v1 as tf
 
+from tpack.multi_worker.coordinated_stop import StopFlag
 from tpack.multi_worker.gradient_queues import FIRST_SERVER
-from tpack.multi_worker.stop_flag import StopFlag
 from tpack.reduction.sums import on_device
 
 _KEY = "multi_worker_progress"
@@ -51,7 +51,7 @@ class Progress:
             noted = [counts[self._rank].assign_add(1, read_value=False), word.assign_add(said, read_value=False)]
             with tf.control_dependencies(noted):
                 self.steps = tf.stack([count.read_value() for count in counts])
-                end_signal.told = word.read_value()
+                end_signal.total = word.read_value()
         self.now = tf.stack([count.read_value() for count in counts]), word.read_value()
         return tf.group(update, *noted, name="train_op")
 

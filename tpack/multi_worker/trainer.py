@@ -15,9 +15,9 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.callbacks.base import Callback
+from tpack.callbacks.base import LONG_WAIT_SECS, Callback
 from tpack.callbacks.monitors.base import MonitorBase
-from tpack.errors import ConfigError, StopTraining
+from tpack.errors import ConfigError, Interrupted, StopTraining
 from tpack.graph_builder.base import GradFn, GraphBuilder, OptimizerFn
 from tpack.graph_builder.compiled import Compile
 from tpack.graph_builder.precision import PrecisionPolicy
@@ -30,18 +30,17 @@ from tpack.multi_worker.cluster.consistency import check_consistency, program
 from tpack.multi_worker.cluster.cpu_share import share_of_cores
 from tpack.multi_worker.cluster.peers import Peers, connect_peers, ended_by_loss
 from tpack.multi_worker.cluster.resolver import resolve_cluster
-from tpack.multi_worker.coordinated_stop import LONG_SECS, CoordinatedStop
+from tpack.multi_worker.coordinated_stop import CoordinatedStop, StopFlag
 from tpack.multi_worker.optimizer_fingerprint import fingerprint_of_optimizer
 from tpack.multi_worker.replicated_builder import MultiWorkerReplicatedBuilder
 from tpack.multi_worker.servers import LOST_CONNECTION, WorkerSessionCreator, let_calls_to_lost_servers_fail
-from tpack.multi_worker.stop_flag import StopFlag
 from tpack.reduction.modes import ReductionMode, reducer_for_towers
 from tpack.step.step_seeds import differ_by_worker
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator
 from tpack.tfutils.sessinit import SessionInit
 from tpack.train.config import TrainConfig
-from tpack.train.interruption import Interrupted, Interruption
+from tpack.train.interruption import Interruption
 from tpack.train.multi_step import MultiStepRunner
 from tpack.train.single_cost import BuilderTrainer
 from tpack.utils.launch_env import ClusterRank, ClusterTask
@@ -122,7 +121,7 @@ class MultiWorkerTrainer(BuilderTrainer):
         self.is_chief = self.peers.rank == 0
         self.end_signal = StopFlag()
         self.arrivals = Arrivals()
-        self._ending = CoordinatedStop(self.peers, self.end_signal)
+        self._stop = CoordinatedStop(self.peers, self.end_signal)
         self._notes: StepHeartbeat | None = None
         self._has_differing_seed = False
         self._optimizer_settings: dict[str, Any] = {}
@@ -211,7 +210,7 @@ class MultiWorkerTrainer(BuilderTrainer):
 
     def _callbacks_of_several(self) -> list[Callback]:
         """Return the callbacks for each of several workers."""
-        self._notes = StepHeartbeat(self.peers, self.end_signal, self._ending)
+        self._notes = StepHeartbeat(self.peers, self.end_signal, self._stop)
         self._compare, self._copy_to_all = ReplicaCheck(self.peers), BroadcastFromChief()
         return [self._notes, self._compare, self._copy_to_all]
 
@@ -321,7 +320,7 @@ class MultiWorkerTrainer(BuilderTrainer):
             self.peers.close()
 
     def _meet_before(self, epoch_num: int) -> None:
-        self._ending.before_epoch(epoch_num)
+        self._stop.before_epoch(epoch_num)
 
     def _train(self, interruption: Interruption) -> None:
         try:
@@ -329,13 +328,13 @@ class MultiWorkerTrainer(BuilderTrainer):
         except (StopTraining, Interrupted) as request:
             # After the last step of an epoch, the others have no flag yet.
             if self.loop.epoch_finished and self.loop.epoch_num < self.loop.max_epoch:
-                self._ending.end_after_epoch(self.loop.epoch_num + 1, request)
+                self._stop.end_after_epoch(self.loop.epoch_num + 1, request)
             raise
 
     def _finish(self, *, has_failed: bool) -> None:
         if not has_failed:
             # Others may still read the last sums from this process's server.
-            self.peers.barrier("the end of training", timeout_secs=LONG_SECS)
+            self.peers.barrier("the end of training", timeout_secs=LONG_WAIT_SECS)
         super()._finish(has_failed=has_failed)
 
     # Failures, and requests to stop.
@@ -367,7 +366,7 @@ class MultiWorkerTrainer(BuilderTrainer):
             if self.is_alone:
                 raise
             request = error
-        self._ending.after_step(self.sess, request)
+        self._stop.after_step(self.sess, request)
 
     def _make_steps(self, calls: MultiStepRunner) -> int:
         num_made = super()._make_steps(calls)
@@ -379,7 +378,7 @@ class MultiWorkerTrainer(BuilderTrainer):
         if self._calls is None or self.is_alone:
             super()._ask_to_end()
         else:
-            self._ending.ask_at_once(self.sess)
+            self._stop.request_at_once(self.sess)
 
     def _may_be_interrupted(self, interruption: Interruption) -> bool:
         # A step that has not begun is made too, since the others wait in it.

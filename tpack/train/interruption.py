@@ -34,6 +34,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
+from tpack.errors import Interrupted
 from tpack.utils import logger
 from tpack.utils.process_exit import ExitTimer, exit_now
 
@@ -60,10 +61,6 @@ _TIMER_LATER_SECS = 0.4
 
 _OPEN: list["Interruption"] = []
 """The objects whose block runs in the main thread, the innermost last."""
-
-
-class Interrupted(BaseException):
-    """A signal asked training to end; `Interruption.end_process` turns it into the exit code."""
 
 
 class Interruption:

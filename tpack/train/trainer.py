@@ -19,7 +19,7 @@ from tpack.callbacks.monitors.group import Monitors
 from tpack.callbacks.monitors.history import History
 from tpack.callbacks.monitors.run_file import RunFile
 from tpack.callbacks.nan_checks import CheckCost
-from tpack.errors import CallbackError, ConfigError, GraphBuildError, StopTraining
+from tpack.errors import CallbackError, ConfigError, GraphBuildError, Interrupted, StopTraining
 from tpack.input_source.base import InputSource
 from tpack.step.compiled_copy import CompiledCopy
 from tpack.step.hooked_session import HookedSession
@@ -32,7 +32,7 @@ from tpack.tfutils.sessinit import JustCurrentSession, SessionInit, check_sessio
 from tpack.tower.devices import check_session_devices, local_devices
 from tpack.tower.per_graph import new_graph
 from tpack.train.config import DEFAULT_CALLBACKS, DEFAULT_MONITORS
-from tpack.train.interruption import Interrupted, Interruption, ended_by_signals
+from tpack.train.interruption import Interruption, ended_by_signals
 from tpack.train.loop import EpochEnd, StepCounter, TrainLoop
 from tpack.train.multi_step import MultiStepRunner
 from tpack.types import DataSource, Fetches, Peers, Session

@@ -2,20 +2,20 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.sessions import cpu_session
-from tpack.multi_worker.stop_flag import StopFlag
+from tpack.multi_worker.coordinated_stop import StopFlag
 
 
 @pytest.mark.parametrize("what", [StopFlag.STOP, StopFlag.SIGNAL])
 def test_what_is_said_is_there_in_the_next_step_and_is_kept(graph, what):
     end_signal = StopFlag()
     # Two workers that say the same.
-    end_signal.told = 2 * end_signal.build()
-    keep, goes_on = end_signal.keep()
+    end_signal.total = 2 * end_signal.build()
+    keep, goes_on = end_signal.store()
     with cpu_session(graph, num_cpus=1) as session:
         session.run(tf.local_variables_initializer())
         session.run(keep)
-        assert (session.run(goes_on), end_signal.kept(session)) == (True, 0)
-        end_signal.say(session, what)
-        assert session.run(end_signal.told) == 2 * what
+        assert (session.run(goes_on), end_signal.stored(session)) == (True, 0)
+        end_signal.set(session, what)
+        assert session.run(end_signal.total) == 2 * what
         session.run(keep)
-        assert (session.run(goes_on), end_signal.kept(session)) == (False, 2 * what)
+        assert (session.run(goes_on), end_signal.stored(session)) == (False, 2 * what)
