@@ -140,7 +140,10 @@ def launch_on_ray(
 
 def _job(options: RayOptions, machines: RayMachines) -> Job:
     environment = {name: value for name, value in os.environ.items() if name.startswith("TPACK_")}
-    environment |= {"PYTHONPATH": _path(), "PYTHONUNBUFFERED": "1", **options.environment}
+    # The directories of the caller's modules, without installed packages, which nodes have themselves.
+    entries = [entry or os.getcwd() for entry in sys.path if isinstance(entry, str)]
+    path = os.pathsep.join(entry for entry in entries if not entry.startswith((sys.prefix, sys.base_prefix)))
+    environment |= {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **options.environment}
     environment["TPACK_LAUNCH_ID"] = uuid.uuid4().hex
     # Authentication between workers on several nodes.
     environment.setdefault(SECRET_VARIABLE, secrets.token_hex(32))
@@ -150,23 +153,16 @@ def _job(options: RayOptions, machines: RayMachines) -> Job:
 
 def _run(job: Job, team: Team, directory: str) -> None:
     console = Console(directory)
-    attempts = Restarts(job, team, console)
+    restarts = Restarts(job, team, console)
     try:
-        code = attempts.run()
+        code = restarts.run()
     finally:
         console.close()
-    if attempts.last.signum is not None:
+    if restarts.last.signum is not None:
         # The signal was for this process.
-        signal.raise_signal(attempts.last.signum)
+        signal.raise_signal(restarts.last.signum)
     if code:
-        raise ClusterError(f"launch_on_ray: {attempts.failure_text()}")
-
-
-def _path() -> str:
-    """Return the directories of the caller's modules, without installed packages, which nodes have themselves."""
-    installed = (sys.prefix, sys.base_prefix)
-    entries = [entry or os.getcwd() for entry in sys.path if isinstance(entry, str)]
-    return os.pathsep.join(entry for entry in entries if not entry.startswith(installed))
+        raise ClusterError(f"launch_on_ray: {restarts.failure_text()}")
 
 
 def run_task() -> None:

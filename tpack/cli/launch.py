@@ -35,12 +35,12 @@ Each is told its place by RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT
 all ended well; 10 + r if rank r failed first (100 for ranks from 90 on); 1 if no process could be started; 2 if the
 arguments cannot work; 128 + n if the signal n ended the job."""
 
-# What is handed on to other machines, besides what --env names.
+# Variables that other machines get, besides those of --env.
 _HANDED_ON = ("TPACK_", "PYTHONPATH")
 _LAUNCH_VARIABLE = "TPACK_LAUNCH_ID"
 _RESOURCES = "CPU=1"
 _SWEEP_SECS = 2.0
-# Those that say what is started; others, such as --env, are often a script's own.
+# Options that describe the processes; others, such as --env, are often a script's own.
 _OF_THE_JOB = ("-n", "--workers", "--ps", "--evaluator", "--hosts", "--on", "--restarts", "--min-workers")
 
 
@@ -82,9 +82,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the job of the options.
 
-    Args:
-        options: those that `add_arguments` defines.
-
     Returns:
         The exit code, which identifies the rank that failed.
 
@@ -106,7 +103,7 @@ def run(options: argparse.Namespace) -> int:
         with _nothing_survives(job), _machines(options) as machines:
             return Restarts(replace(job, machines=machines), team, console).run()
     except KeyboardInterrupt:
-        # Nothing was started yet: later signals are the attempt's.
+        # Nothing was started yet: later signals are handled by the run.
         return 128 + signal.SIGINT
     finally:
         console.close()

@@ -1,19 +1,18 @@
 """All-reduce of gradients over workers, each of which has a graph of its own.
 
-Graphs meet in queues on the workers' servers. Small gradients are joined to buckets, large ones are one each
-(`tpack.multi_worker.gradient_buckets`), in the order of the backward pass, so that the first ones travel while it goes on. A
+Graphs meet in queues on the workers' servers. Small gradients are joined to buckets, large ones are buckets themselves
+(`tpack.multi_worker.gradient_buckets`), in the order of the backward pass, so that the first travel while it runs. A
 bucket takes one of two routes, by its size and the number W of workers. Directly: every worker sends it to all others,
-each adds the W of them, one hop. In parts: it is cut into W parts, every worker sends part o to worker o, which adds
-the W of them and sends the sum to all; two hops, in which each number travels twice, as in a ring.
+and each adds all W; one hop. In parts: it is cut into W parts, and worker o adds all parts o and sends the sum to all;
+two hops, in which each number travels twice, as in a ring.
 
 **Direction.** A worker fills queues on its own server only, and takes from those of the others: only requested data
-cross the network, as early as they exist. Each queue has one sender and one receiver, which use it once a step in turn,
-so no worker is more than one step ahead, and no queue is ever full.
+cross the network. Each queue has one sender and one receiver, which use it once a step in turn, so no worker is more
+than one step ahead, and no queue is ever full.
 
-**Equal bits.** A part is added by one worker, always in the same order, and all take that sum. Direct buckets are added
-by all in the order of the ranks.
+**Equal bits.** All buckets and parts are added in the order of the ranks.
 
-**Isolation.** The name of a queue contains that of the run, which no other run has.
+**Isolation.** The name of a queue contains that of the run.
 """
 
 import functools
@@ -71,10 +70,6 @@ class WorkerGroup:
     def of_member(member: ClusterMember, run: str) -> "WorkerGroup":
         """Return the group of all workers of a cluster.
 
-        Args:
-            member: a worker.
-            run: see the class.
-
         Raises:
             ConfigError: It is not a worker.
         """
@@ -100,10 +95,7 @@ class WorkerGroup:
     def put(self, name: str, receiver: int, tensors: Sequence[tf.Tensor]) -> tf.Operation:
         """Return an operation that sends tensors to another worker, through a queue on this one's server.
 
-        Args:
-            name: used once for each sender and receiver of a run.
-            receiver: its rank.
-            tensors: one or more; the receiver knows their dtypes.
+        The name is used once for each sender and receiver of a run.
         """
         with on_device(self.device()):
             return self._queue(name, self.rank, receiver, [tensor.dtype.base_dtype for tensor in tensors]).enqueue(
@@ -113,14 +105,7 @@ class WorkerGroup:
     def take(
         self, name: str, sender: int, dtypes: Sequence[tf.DType], shapes: Sequence[tf.TensorShape] | None = None
     ) -> list[tf.Tensor]:
-        """Return the tensors that another worker sends to this one.
-
-        Args:
-            name: that of `put`.
-            sender: its rank.
-            dtypes: those of the tensors.
-            shapes: the static shapes, as far as they are known.
-        """
+        """Return the tensors that another worker sends to this one by `put`, with shapes as far as they are known."""
         with on_device(self.device(sender)):
             taken = self._queue(name, sender, self.rank, dtypes).dequeue()
         tensors = list(taken) if len(dtypes) > 1 else [taken]
@@ -220,8 +205,8 @@ def all_reduce_between_workers(
 ) -> list[Gradient]:
     """Reduce N gradients of each worker over the workers, all of which call this alike.
 
-    Fetching one of the results exchanges the whole bucket, so all workers have to run the same of them in each of their
-    steps, and nothing of them besides: otherwise they wait for each other.
+    Fetching a result exchanges its whole bucket, so all workers have to run the same results in each step, or they wait
+    for each other.
 
     Args:
         group: the workers.
@@ -330,13 +315,7 @@ class _Bucket:
 
 @dataclass(frozen=True)
 class _Chunk:
-    """A part of a bucket that has been exchanged.
-
-    Attributes:
-        sums: its sum, in one or more pieces.
-        sends: the operations that send something.
-        summands: what this worker adds, by rank.
-    """
+    """A part of a bucket that has been exchanged."""
 
     sums: Sequence[tf.Tensor]
     sends: Sequence[tf.Operation]

@@ -29,22 +29,24 @@ class StepHeartbeat(Callback):
         peers: the workers.
         end_signal: the stop flag.
         stop: gets its value.
-        says_steps: whether all workers are in the same step, so that steps show which one is behind.
+        has_equal_steps: whether all workers are in the same step, so that steps show which one is behind.
     """
 
     _chief_only = False
 
-    def __init__(self, peers: Peers, end_signal: StopFlag, stop: CoordinatedStop, *, says_steps: bool = True) -> None:
+    def __init__(
+        self, peers: Peers, end_signal: StopFlag, stop: CoordinatedStop, *, has_equal_steps: bool = True
+    ) -> None:
         self._peers = peers
         self._end_signal = end_signal
         self._stop = stop
-        self._says_steps = says_steps
+        self._has_equal_steps = has_equal_steps
         self._request = None if end_signal.total is None else tf.train.SessionRunArgs(end_signal.total)
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         if ctx.original_args.fetches is not self.trainer.train_op:
             return None
-        if self._says_steps:
+        if self._has_equal_steps:
             self._peers.note_step(self.global_step + self.trainer.num_coming)
         return self._request
 
@@ -68,9 +70,8 @@ class StepHeartbeat(Callback):
 class BroadcastFromChief(Callback):
     """Copy variables from the chief to all workers, so that all train, evaluate and save one model.
 
-    Before an epoch these are all variables, which the chief's callbacks may have changed. After its steps they are the
-    untrained ones, such as statistics of batch normalisation, which each worker collects by itself: then all workers
-    evaluate the model that the chief saves.
+    Before an epoch it copies all variables, which the chief's callbacks may have changed; after its steps the untrained
+    ones, such as statistics of batch normalisation, which each worker collects by itself.
 
     Attributes:
         of_all: copies all variables; set when all are known.
@@ -92,12 +93,8 @@ class BroadcastFromChief(Callback):
 class ReplicaCheck(Callback):
     """Compare the trained variables of all workers after the steps of an epoch, before anything is saved.
 
-    They have equal bits, unless workers have applied the same gradients in different ways, as where a callback changes
-    variables or a learning rate on one of them: nothing else would show it. On GPUs, sums of repeated rows have no
-    fixed order, so there a difference is a warning.
-
-    Args:
-        peers: the workers.
+    They differ if a callback changes variables or a learning rate on one worker, which nothing else would show. On GPUs
+    a difference is a warning, since sums of repeated rows have no fixed order.
 
     Attributes:
         variables: the trained ones; set when all are known.
@@ -127,12 +124,6 @@ class ReplicaCheck(Callback):
 def compare_values(peers: Peers, session: Session, variables: Sequence[tf.Variable], what: str) -> None:
     """Raise an error in all workers if variables have different values in them.
 
-    Args:
-        peers: the workers.
-        session: this worker's.
-        variables: the same in all.
-        what: the name of the comparison, for the message.
-
     Raises:
         ClusterError: They differ; the message names the variables.
     """
@@ -142,11 +133,7 @@ def compare_values(peers: Peers, session: Session, variables: Sequence[tf.Variab
 
 
 class PushBeforeEpoch(Callback):
-    """Write the chief's variables, which callbacks may have changed, to the shadows.
-
-    Args:
-        op: does it.
-    """
+    """Write the chief's variables, which callbacks may have changed, to the shadows."""
 
     passes_changes_on = True
 
@@ -158,11 +145,7 @@ class PushBeforeEpoch(Callback):
 
 
 class EpochBarrier(Callback):
-    """Wait after the last step of an epoch for slower asynchronous workers, so that checkpoints have all steps.
-
-    Args:
-        peers: the workers.
-    """
+    """Wait after the last step of an epoch for slower asynchronous workers, so that checkpoints have all steps."""
 
     _chief_only = False
 
@@ -174,14 +157,7 @@ class EpochBarrier(Callback):
 
 
 class BoundedStaleness(Callback):
-    """Wait after a step while the slowest asynchronous worker is too far behind.
-
-    Args:
-        progress: the step counters of the workers.
-        max_staleness: the number of steps that this one may be ahead.
-        rank: this worker's.
-        timeout_secs: the limit for a step of the slowest worker.
-    """
+    """Wait after a step while the slowest asynchronous worker is too far behind."""
 
     _chief_only = False
 

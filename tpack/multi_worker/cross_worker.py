@@ -1,8 +1,7 @@
 """Statistics of several workers as one: merged by a rule for each name; and the worker that slows down the others.
 
 Each worker reports statistics of its own share. Before a merged statistic is read or written, the workers exchange
-theirs, and the monitors of all get the merged value: so the chief writes what holds for all, and callbacks that decide
-by it decide the same everywhere.
+theirs, and the monitors of all get the merged value: callbacks decide the same by it in all workers.
 """
 
 from __future__ import annotations
@@ -36,14 +35,11 @@ class MergeScalars(Callback):
     """Merge statistics of all workers: sum, mean, largest or least.
 
     When triggered, after all callbacks that report and before those that read, the last value of each worker is merged,
-    and monitors and callbacks get the result under the same name, in all workers. Earlier values are not reported. If
-    only some workers report a statistic, such as one of a callback for the chief only, their values count, and the log
-    says once which ones have none. A value that is not a number makes the result not a number.
+    and monitors and callbacks of all workers get the result under the same name. Workers without a value, such as one
+    of a callback for the chief only, do not count, and the log names them once. NaN makes the result NaN.
 
-    Only the chief has the summaries of a graph, with `MergeAllSummaries`; the other workers evaluate the scalars among
-    them in the last step of an epoch, for the names given here.
-
-    With one worker it does nothing.
+    Only the chief evaluates a graph's summaries, with `MergeAllSummaries`; the other workers evaluate the scalars among
+    them in the last step of an epoch. With one worker it does nothing.
 
     Args:
         how: {name of a statistic: ``"sum"``, ``"mean"``, ``"max"`` or ``"min"``}.
@@ -122,12 +118,10 @@ class MergeScalars(Callback):
 class SlowestWorker(Callback):
     """Report the time of a step in each worker, and name the slowest.
 
-    Workers that exchange gradients wait for each other, so a whole step takes equally long in all. What is measured is
-    the part before the exchange: from the beginning of a step to its costs, which is waiting for data and the forward
-    pass. After each epoch its mean over the steps is compared: ``step_secs/slowest`` and ``step_secs/median`` over the
-    workers, and ``step_secs/slowest_rank``.
-
-    With one worker it does nothing.
+    Workers that exchange gradients wait for each other, so a whole step takes equally long in all. So this measures a
+    step up to its costs: waiting for data and the forward pass. After each epoch it reports the slowest and the median
+    of the workers' means, ``step_secs/slowest`` and ``step_secs/median``, and ``step_secs/slowest_rank``. With one
+    worker it does nothing.
 
     Args:
         log_from: the log names the slowest worker from this multiple of the median.

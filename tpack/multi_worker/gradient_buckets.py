@@ -1,8 +1,7 @@
 """Buckets of small gradients, and pieces of large ones, for an exchange between workers.
 
-A message costs about as much as a megabyte, whatever its size, so small gradients are joined. Joining and splitting are
-passes over memory, which cost as much as the network does, so large gradients are buckets by themselves, and pieces of
-them share their memory, since they are cut where TensorFlow allows it.
+A message costs about as much as a megabyte, whatever its size, so small gradients are joined. Joining and splitting
+cost as much as the network, so large gradients are buckets by themselves, and pieces of them share their memory.
 """
 
 import math

@@ -30,7 +30,7 @@ def apply_once(
     then: Callable[[], Sequence[tf.Operation]] = tuple,
     after: Callable[[], Sequence[tf.Operation]] = tuple,
 ) -> tf.Operation:
-    """Average the gradients of all workers on the servers, apply them once, and release all workers.
+    """Average the gradients of all workers on the servers, apply them once, and release all; return a worker's step.
 
     Args:
         pairs: this worker's gradients, of variables on parameter servers.
@@ -39,9 +39,6 @@ def apply_once(
         end_signal: the stop flag, which the token distributes.
         then: builds worker 0's operations between the update and the release of the workers.
         after: builds a worker's operations between its release and the end of its step.
-
-    Returns:
-        One step of this worker.
 
     Shapes:
         N x 2 in each of W workers.
@@ -60,7 +57,10 @@ def apply_once(
             steps = [*updates, *(_scalar_queue("token", rank).enqueue(end_signal.total) for rank in others)]
     else:
         with tf.name_scope("send_gradients"):
-            sent = [_send(gradient, variable, member.rank) for gradient, variable in pairs]
+            sent = []
+            for gradient, variable in pairs:
+                with on_device(variable.device):
+                    sent.append(_gradient_queue(gradient, variable, member.rank).enqueue(_sent_parts(gradient)))
         with tf.name_scope("wait_for_update"), on_device(FIRST_SERVER):
             end_signal.total = _scalar_queue("token", member.rank).dequeue()
         with on_device(FIRST_SERVER):
@@ -76,11 +76,6 @@ def _mean(gradient: Gradient, variable: tf.Variable, others: Sequence[int]) -> G
         column = [gradient, *(_receive(gradient, variable, rank) for rank in others)]
         check_columns([[each] for each in column], ReduceOp.MEAN)
         return sum_column(column, ReduceOp.MEAN)
-
-
-def _send(gradient: Gradient, variable: tf.Variable, rank: int | None) -> tf.Operation:
-    with on_device(variable.device):
-        return _gradient_queue(gradient, variable, rank).enqueue(_sent_parts(gradient))
 
 
 def _receive(gradient: Gradient, variable: tf.Variable, rank: int) -> Gradient:

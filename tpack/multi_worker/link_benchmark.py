@@ -70,16 +70,7 @@ class LinkOptions:
 
 @dataclass(frozen=True)
 class LinkSpeed:
-    """Result of two workers.
-
-    Attributes:
-        first: the rank of one.
-        second: that of the other, which is higher.
-        latency_secs: of a number from one to the other.
-        there: bytes a second from the first to the second.
-        back: bytes a second from the second to the first.
-        all_reduce: bytes of gradients a second that both exchange.
-    """
+    """Result of two workers, the first of lower rank: latency of a number, bytes a second each way and reduced."""
 
     first: int
     second: int
@@ -91,12 +82,7 @@ class LinkSpeed:
 
 @dataclass(frozen=True)
 class ClusterSpeed:
-    """Result of a cluster.
-
-    Attributes:
-        pairs: one for each two workers.
-        all_reduce: bytes of gradients a second that all workers exchange.
-    """
+    """Result of a cluster: its pairs, and bytes a second of gradients that all workers reduce together."""
 
     pairs: tuple[LinkSpeed, ...]
     all_reduce: float
@@ -105,14 +91,6 @@ class ClusterSpeed:
 @check_arguments
 def measure_links(member: ClusterMember, peers: Peers, options: LinkOptions | None = None) -> ClusterSpeed:
     """Measure all pairs of workers, one after the other, and all together; all workers call it.
-
-    Args:
-        member: the place of this process.
-        peers: the workers.
-        options: None means ``LinkOptions()``.
-
-    Returns:
-        The same in all workers.
 
     Raises:
         ClusterError: There is one worker only, or a worker did not answer in time, or was lost; the message names it.

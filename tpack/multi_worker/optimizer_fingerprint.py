@@ -1,9 +1,8 @@
 """Fingerprint of an optimizer: its learning rate and other constants, to compare between workers.
 
-Workers apply the same gradients, each with an optimizer of its own. If one has another learning rate, its variables
-diverge, and nothing fails. The fingerprint has numbers, truth values, and tensors by the constants that they are
-computed from, of the optimizer, of those inside of it and of its gradient processors. Values of variables are left out:
-all workers take them from worker 0.
+Workers apply the same gradients, each with an optimizer of its own: with another learning rate, variables diverge and
+nothing fails. The fingerprint has numbers, truth values, and tensors by the constants that they are computed from, of
+the optimizer, of those inside of it and of its gradient processors. All workers take variables from worker 0.
 """
 
 import dataclasses
@@ -27,11 +26,7 @@ _LEFT_OUT_WORDS = ("rank", "worker", "replica", "task", "slots", "non_slot")
 def fingerprint_of_updates(graph: tf.Graph) -> dict[str, str]:
     """Return the settings of the optimizers of a graph, by the kind of update and the name of each setting.
 
-    Args:
-        graph: with operations that update variables.
-
-    Returns:
-        Texts that are equal where the settings are, whatever the number of variables and of towers.
+    The texts do not depend on the number of variables and towers.
 
     Example:
         ``{"ApplyMomentum.lr": "computed from 0.1", "ApplyMomentum.momentum": "computed from 0.9"}``
@@ -48,12 +43,6 @@ def fingerprint_of_updates(graph: tf.Graph) -> dict[str, str]:
 
 def fingerprint_of_optimizer(optimizer: tf.train.Optimizer) -> dict[str, Any]:
     """Return the settings of an optimizer, by the class and the name of each setting.
-
-    Args:
-        optimizer: any.
-
-    Returns:
-        Numbers and texts that are equal where the settings are.
 
     Example:
         ``{"MomentumOptimizer.learning_rate": 0.1, "MomentumOptimizer.momentum": 0.9, ...}``

@@ -85,22 +85,19 @@ class ServerPlacement:
         return self.load.devices[crc32((name or "").encode()) % len(self.load.devices)]
 
     def _create(self, creator: Callable[..., tf.Variable], **kwargs: Any) -> tf.Variable:
-        if not _will_be_global(kwargs):
+        if not will_be_global(kwargs):
             return creator(**kwargs)
         if "use_resource" in kwargs:
             # Only resource variables can be told apart by a container, and read in part.
             kwargs["use_resource"] = True
         with tf.device(self._choose(kwargs.get("name"))):
             variable = creator(**kwargs)
-        self._count(variable)
-        return variable
-
-    def _count(self, variable: tf.Variable) -> None:
-        """Add a variable to its server's size; an optimizer's is beside another one."""
+        # Its server may be another one: an optimizer's variable is beside the trained one.
         device = tf.DeviceSpec.from_string(variable.device).to_string()
         size = variable.shape.num_elements()
         if device in self.load.devices and size is not None:
             self.load.sizes[self.load.devices.index(device)] += size * variable.dtype.size
+        return variable
 
 
 @check_arguments
@@ -164,10 +161,6 @@ class ParameterServerBuilder(DataParallelBuilder):
 
     def build(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> BuildResult:
         """Build the towers of this worker and its part of the common update.
-
-        Args:
-            grad_fn: see `GraphBuilder.build`.
-            optimizer_fn: see `GraphBuilder.build`.
 
         Returns:
             The train op, which counts the global step where it is synchronous, and the K towers.
@@ -237,20 +230,14 @@ class ParameterServerBuilder(DataParallelBuilder):
         return lightest
 
 
-def _will_be_global(kwargs: dict[str, Any]) -> bool:
+def will_be_global(kwargs: dict[str, Any]) -> bool:
     """Tell whether a creator's arguments put the variable into GLOBAL_VARIABLES, TensorFlow's default."""
     collections = kwargs.get("collections")
     return collections is None or tf.GraphKeys.GLOBAL_VARIABLES in collections
 
 
 def average_in_worker(tower_grads: Sequence[GradsAndVars]) -> GradsAndVars:
-    """Average the gradients of a worker's towers on its CPU.
-
-    Args:
-        tower_grads: K lists of N (gradient, variable) pairs, of variables that the towers share.
-
-    Returns:
-        N pairs.
+    """Average the gradients of a worker's towers on its CPU, of variables that the towers share.
 
     Shapes:
         K x N x 2; returned: N x 2.

@@ -1,9 +1,8 @@
 """Restrict a socket that listens on all interfaces to some addresses.
 
-TensorFlow's servers listen on all interfaces, without authentication, whatever address they are given: without this, a
-training on the loopback address could be taken over from the network. There is no option against it, and the socket
-cannot be replaced once gRPC waits for it. But Linux lets a process attach a filter to its own socket, a few
-instructions that see each packet before the socket does: this one drops packets to other addresses.
+TensorFlow's servers listen on all interfaces, without authentication, whatever address they are given, and offer no
+option against it. Linux lets a process attach a filter to its own socket, instructions that see each packet first: this
+one drops packets to other addresses.
 """
 
 import ctypes
@@ -30,15 +29,8 @@ _ALL, _NOTHING = 0xFFFFFFFF, 0
 def own_addresses(host: str) -> tuple[Address, ...]:
     """Return the addresses of this machine that a name stands for.
 
-    A name may also stand for an address that a router translates, as in front of a service of Kubernetes; or for a
-    loopback address, where /etc/hosts gives one to the machine's own name. Then the others send to other addresses than
-    this machine finds.
-
-    Args:
-        host: a name or an IP address.
-
-    Returns:
-        The addresses; empty where the name does not tell what the others send to.
+    None are returned where the others may send to other addresses: the name may stand for one that a router translates,
+    as of a service of Kubernetes, or /etc/hosts may give the machine's own name a loopback address.
     """
     try:
         found = {info[4][0] for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
@@ -52,15 +44,7 @@ def own_addresses(host: str) -> tuple[Address, ...]:
 
 
 def listen_only_at(port: int, addresses: Iterable[Address]) -> bool:
-    """Restrict the sockets of this process that listen at a port to some addresses.
-
-    Args:
-        port: their port.
-        addresses: those at which they stay reachable.
-
-    Returns:
-        Whether it was done; False where the system cannot do that.
-    """
+    """Restrict the sockets of this process that listen at a port to some addresses; False if the system cannot."""
     if not sys.platform.startswith("linux"):
         return False
     program = _program(list(addresses))

@@ -2,10 +2,8 @@
 
 A worker's towers compute with variables of their own. Their averaged gradients go to the servers, worker 0's optimizer
 applies them to the master copies (shadows), and each worker copies these to its towers: variables cross the network
-once a step and worker, however many towers it has.
-
-The optimizer's state is on the servers as well. Worker 0 has a copy of it for checkpoints, under the names that it has
-on one machine: it is written to the servers when training begins, and read when an epoch is over.
+once a step and worker. Worker 0 has a copy of the optimizer's state, which is on the servers too, for checkpoints: it
+is written to the servers when training begins, and read when an epoch is over.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +18,7 @@ from tpack.graph_builder.towers import DataParallelBuilder
 from tpack.graph_copy.towers import TowerBuilding
 from tpack.multi_worker.coordinated_stop import StopFlag
 from tpack.multi_worker.gradient_queues import apply_once
-from tpack.multi_worker.parameter_server import ServerPlacement, average_in_worker
+from tpack.multi_worker.parameter_server import ServerPlacement, average_in_worker, will_be_global
 from tpack.reduction.sums import on_device
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.types import GradsAndVars
@@ -70,10 +68,6 @@ class ReplicatedParameterServerBuilder(DataParallelBuilder):
     def build(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> BuildResult:
         """Build the towers of this worker, the shadows, and its part of the common update.
 
-        Args:
-            grad_fn: see `GraphBuilder.build`.
-            optimizer_fn: see `GraphBuilder.build`.
-
         Returns:
             The train op, the towers, and ops that synchronise the towers of this worker and the copy of the optimizer's
             state.
@@ -115,7 +109,7 @@ class ReplicatedParameterServerBuilder(DataParallelBuilder):
         sync_ops = [SyncOp(copying.op)]
         if self._placement.member.is_chief:
             kept = [*zip(shadows, replicas[0], strict=True), *state.pairs]
-            self.push = _assign([(shadow, variable) for shadow, variable in kept], "push_to_shadows")
+            self.push = _assign(kept, "push_to_shadows")
             sync_ops.append(
                 SyncOp(_assign([(own, shadow) for shadow, own in state.pairs], "pull_state"), _ONLY_AT_ENDS)
             )
@@ -124,7 +118,17 @@ class ReplicatedParameterServerBuilder(DataParallelBuilder):
     def _shadow_of(self, variable: tf.Variable) -> tf.Variable:
         size = variable.shape.num_elements()
         device = self._placement.take((size or 0) * variable.dtype.size)
-        return _variable(f"{_PREFIX}{variable.op.name}", variable.shape, variable.dtype.base_dtype, device)
+        root = tf.VariableScope(reuse=tf.AUTO_REUSE, name="")
+        with tf.variable_scope(root, auxiliary_name_scope=False), on_device(device):
+            return tf.get_variable(
+                f"{_PREFIX}{variable.op.name}",
+                variable.shape,
+                variable.dtype.base_dtype,
+                tf.zeros_initializer(),
+                trainable=False,
+                collections=[_KEY],
+                use_resource=True,
+            )
 
 
 class _OptimizerState:
@@ -144,8 +148,7 @@ class _OptimizerState:
             yield
 
     def _create(self, creator: Callable[..., tf.Variable], **kwargs: Any) -> tf.Variable:
-        collections = kwargs.get("collections")
-        if collections is not None and tf.GraphKeys.GLOBAL_VARIABLES not in collections:
+        if not will_be_global(kwargs):
             return creator(**kwargs)
         if "use_resource" in kwargs:
             kwargs["use_resource"] = True
@@ -154,14 +157,6 @@ class _OptimizerState:
         with tf.get_default_graph().colocate_with(None, ignore_existing=True), tf.device(_HERE), tf.container(""):
             self.pairs.append((shadow, creator(**{**kwargs, "name": name})))
         return shadow
-
-
-def _variable(name: str, shape: tf.TensorShape, dtype: tf.DType, device: str) -> tf.Variable:
-    root = tf.VariableScope(reuse=tf.AUTO_REUSE, name="")
-    with tf.variable_scope(root, auxiliary_name_scope=False), on_device(device):
-        return tf.get_variable(
-            name, shape, dtype, tf.zeros_initializer(), trainable=False, collections=[_KEY], use_resource=True
-        )
 
 
 def _copy_back(shadows: Sequence[tf.Variable], replicas: Sequence[Sequence[tf.Variable]]) -> list[tf.Operation]:

@@ -24,7 +24,7 @@ from tpack.input_source.base import InputSource
 from tpack.multi_worker.all_reduce import WorkerGroup
 from tpack.multi_worker.callbacks import BoundedStaleness, EpochBarrier, PushBeforeEpoch, StepHeartbeat
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
-from tpack.multi_worker.cluster.peers import Peers, connect_peers
+from tpack.multi_worker.cluster.peers import connect_peers
 from tpack.multi_worker.cluster.resolver import resolve_cluster
 from tpack.multi_worker.parameter_server import ParameterServerBuilder, ServerPlacement, SharingOptions
 from tpack.multi_worker.ps_replicated import ReplicatedParameterServerBuilder
@@ -119,7 +119,7 @@ class DistributedTrainer(MultiWorkerTrainer):
         if self.server is None:
             start_server(self.member)
         logger.info(f"Serving as parameter server {self.member.index} at {self.member.address}.")
-        with _connected(self.member, self._waits) as peers:
+        with connect_peers(self.member, **vars(self._waits)) as peers:
             peers.serve_until_end()
         logger.info("The workers have ended: this parameter server does too.")
 
@@ -198,9 +198,9 @@ class DistributedTrainerParameterServer(DistributedTrainer):
     """Train K towers in each of W workers, which share variables on parameter servers.
 
     Asynchronously, each worker averages its towers' gradients and applies them by itself, so a gradient may be computed
-    from older values than those that it changes; with `max_staleness`, of at most so many steps before. Two runs
-    differ. Synchronously, worker 0 applies the average of all workers' gradients, and repeated runs are equal. In both,
-    a step is one of every worker and is counted once, and workers wait for each other after an epoch.
+    from older values than those that it changes, by at most `max_staleness` steps; two runs differ. Synchronously,
+    worker 0 applies the average of all workers' gradients, and repeated runs are equal. In both, a step is one of every
+    worker and is counted once, and workers wait for each other after an epoch.
 
     Args:
         gpus: the number of towers of each worker, or the numbers of their GPUs.
@@ -281,16 +281,16 @@ class DistributedTrainerParameterServer(DistributedTrainer):
         return [*tf.trainable_variables(), get_global_step_var()]
 
     def _callbacks_of_several(self) -> list[Callback]:
+        # Without synchronisation, different steps are normal.
+        is_synchronous = self._progress is None
+        self._heartbeat = StepHeartbeat(self.peers, self.end_signal, self._stop, has_equal_steps=is_synchronous)
+        callbacks: list[Callback] = [self._heartbeat]
         if self._progress is None:
-            self._notes = StepHeartbeat(self.peers, self.end_signal, self._stop)
-            return [self._notes]
-        # Different steps are normal.
-        self._notes = StepHeartbeat(self.peers, self.end_signal, self._stop, says_steps=False)
-        meeting = EpochBarrier(self.peers)
-        if self._max_staleness is None or self.peers.size == 1:
-            return [self._notes, meeting]
-        bound = BoundedStaleness(self._progress, self._max_staleness, self.peers.rank, self._waits.timeout_secs)
-        return [self._notes, bound, meeting]
+            return callbacks
+        if self._max_staleness is not None and self.peers.size > 1:
+            limit_secs = self._waits.timeout_secs
+            callbacks.append(BoundedStaleness(self._progress, self._max_staleness, self.peers.rank, limit_secs))
+        return [*callbacks, EpochBarrier(self.peers)]
 
     def register_callback(self, cb: Callback | Sequence[Callback]) -> bool:
         """Do as `Trainer.register_callback`; only the chief runs update operations of shared variables."""
@@ -394,15 +394,6 @@ def _listens(address: str) -> bool:
         return False
 
 
-def _connected(member: ClusterMember, waits: WaitLimits) -> Peers:
-    return connect_peers(
-        member,
-        heartbeat_secs=waits.heartbeat_secs,
-        straggler_secs=waits.straggler_secs,
-        timeout_secs=waits.timeout_secs,
-    )
-
-
 def _member(
     server: tf.train.Server | None, cluster: ClusterMember | ClusterTask | None, waits: WaitLimits
 ) -> ClusterMember:
@@ -410,6 +401,6 @@ def _member(
         return cluster
     if server is None or cluster is not None:
         return resolve_cluster(cluster, timeout_secs=waits.timeout_secs)
-    told = server.server_def
-    jobs = {job.name: [job.tasks[index] for index in sorted(job.tasks)] for job in told.cluster.job}
-    return resolve_cluster(ClusterTask(jobs, told.job_name, told.task_index), timeout_secs=waits.timeout_secs)
+    spec = server.server_def
+    jobs = {job.name: [job.tasks[index] for index in sorted(job.tasks)] for job in spec.cluster.job}
+    return resolve_cluster(ClusterTask(jobs, spec.job_name, spec.task_index), timeout_secs=waits.timeout_secs)

@@ -67,10 +67,6 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
     def build(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> BuildResult:
         """Build the towers, the reduction, the exchange, and one update for each tower.
 
-        Args:
-            grad_fn: see `GraphBuilder.build`.
-            optimizer_fn: see `GraphBuilder.build`.
-
         Returns:
             The train op, the towers, and ops that copy the main tower's state to the others of this worker: once, and
             before each epoch.

@@ -1,11 +1,9 @@
 """TensorFlow server of each process of a cluster, and sessions on it.
 
-A server runs the operations that the graphs of all processes place on its task. Each worker has a graph and a session
-of its own; they share objects on servers by name.
-
-A process has one server, from the first session until it ends, since TensorFlow cannot stop one. Two things differ from
-a session without a cluster: operations without a job may run in any task, so each is placed; and objects that a graph
-leaves on a server would be found by the next one under the same names, so each graph has a container.
+Each worker has a graph and a session of its own; graphs share objects on servers by name. A process has one server,
+from the first session until it ends, since TensorFlow cannot stop one. Two things differ from a session without a
+cluster: operations without a job may run in any task, so each is placed; and the next graph would find objects of this
+one under the same names, so each graph has a container.
 """
 
 import os
@@ -100,7 +98,7 @@ def start_server(
     """Start the TensorFlow server of this process, or return the running one.
 
     It can be reached at the member's address only, on Linux and where the address is known to be this machine's;
-    otherwise at all of the machine's, and the log says so. Nothing is encrypted, and whoever reaches the port can run
+    otherwise at all addresses, with a warning in the log. Nothing is encrypted, and whoever reaches the port can run
     operations.
 
     Args:
@@ -130,12 +128,7 @@ def start_server(
 
 
 def use_server(member: ClusterMember, server: tf.train.Server) -> WorkerServer:
-    """Register a server that a script has started as that of this process.
-
-    Args:
-        member: the place of this process.
-        server: runs at the member's address.
-    """
+    """Register a server that a script has started at the member's address as that of this process."""
     config = server.server_def.default_session_config
     key = (os.getpid(), str(member.address))
     _SERVERS[key] = WorkerServer(member, server, max(1, config.device_count.get("CPU", 1)))
@@ -145,8 +138,8 @@ def use_server(member: ClusterMember, server: tf.train.Server) -> WorkerServer:
 def let_calls_to_lost_servers_fail() -> None:
     """Make calls to servers that are gone fail in this process from now on.
 
-    By default TensorFlow retries without end, and even closing a session waits for the answer. Call it when all servers
-    run: one that has not started cannot be told from one that is gone.
+    By default TensorFlow retries forever, and even closing a session waits for the answer. Call it when all servers
+    run: those that have not started fail as well.
 
     Creates:
         The environment variable GRPC_FAIL_FAST, if it is not set; TensorFlow reads it at each call.

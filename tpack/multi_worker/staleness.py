@@ -15,10 +15,6 @@ _KEY = "multi_worker_progress"
 class Progress:
     """Step counters of the workers of a training, since it began here.
 
-    Args:
-        rank: this worker's.
-        num_workers: the number of workers.
-
     Attributes:
         steps: the steps of each worker, right after a step of this one.
         variables: the counters, for worker 0 to initialise first.
@@ -32,11 +28,7 @@ class Progress:
         self.variables: list[tf.Variable] = []
 
     def build(self, update: tf.Operation, end_signal: StopFlag) -> tf.Operation:
-        """Return a step that is counted, and adds this worker's stop flag.
-
-        Args:
-            update: the step.
-            end_signal: the stop flag.
+        """Return a step (an update) that is counted, and adds this worker's stop flag.
 
         Shapes:
             ``steps`` gets [W].

@@ -1,8 +1,7 @@
 """Trainers of several workers: each process builds a graph of its own, and they exchange gradients in each step.
 
 Each worker does what a trainer of one machine does. Together they compare what they are about to train, begin with the
-values of worker 0, which alone restores a checkpoint, and stop together: none is left waiting in a step for a worker
-that is lost, failed or has stopped.
+values of worker 0, which alone restores a checkpoint, and stop together.
 """
 
 import dataclasses
@@ -102,7 +101,7 @@ class MultiWorkerTrainer(BuilderTrainer):
         make_builder: Callable[[WorkerGroup], GraphBuilder],
         cluster: ClusterMember | ClusterTask | ClusterRank | None = None,
         *,
-        waits: "WaitLimits | None" = None,
+        waits: WaitLimits | None = None,
         precision: str | PrecisionPolicy = "float32",
         compile: Compile = None,
     ) -> None:
@@ -112,17 +111,12 @@ class MultiWorkerTrainer(BuilderTrainer):
         self.member = cluster if isinstance(cluster, ClusterMember) else resolve_cluster(cluster)
         if self.member.rank is None:
             raise ConfigError(f"{type(self).__name__} got {self.member}: expected a process that trains")
-        self.peers = connect_peers(
-            self.member,
-            heartbeat_secs=waits.heartbeat_secs,
-            straggler_secs=waits.straggler_secs,
-            timeout_secs=waits.timeout_secs,
-        )
+        self.peers = connect_peers(self.member, **vars(waits))
         self.is_chief = self.peers.rank == 0
         self.end_signal = StopFlag()
         self.arrivals = Arrivals()
         self._stop = CoordinatedStop(self.peers, self.end_signal)
-        self._notes: StepHeartbeat | None = None
+        self._heartbeat: StepHeartbeat | None = None
         self._has_differing_seed = False
         self._optimizer_settings: dict[str, Any] = {}
         with self._telling_others():
@@ -141,11 +135,7 @@ class MultiWorkerTrainer(BuilderTrainer):
         return self.peers.size == 1
 
     def follow_chief(self, config: TrainConfig) -> None:
-        """Begin where the chief does, which has looked for checkpoints, with other random numbers.
-
-        Args:
-            config: this worker's.
-        """
+        """Begin where the chief does, which has looked for checkpoints, with other random numbers."""
         with self._telling_others():
             start = self.peers.broadcast("where training begins", config.start())
             if not self.is_chief:
@@ -166,12 +156,6 @@ class MultiWorkerTrainer(BuilderTrainer):
         get_opt_fn: OptimizerFn,
     ) -> None:
         """Build the training graph of this worker, and compare it with those of the others.
-
-        Args:
-            input_signature: as for `SingleCostTrainer.setup_graph`.
-            input: this worker's source of data.
-            get_cost_fn: as for `SingleCostTrainer.setup_graph`.
-            get_opt_fn: as for `SingleCostTrainer.setup_graph`.
 
         Raises:
             ClusterError: Another worker has other variables or settings; all raise it.
@@ -210,9 +194,9 @@ class MultiWorkerTrainer(BuilderTrainer):
 
     def _callbacks_of_several(self) -> list[Callback]:
         """Return the callbacks for each of several workers."""
-        self._notes = StepHeartbeat(self.peers, self.end_signal, self._stop)
+        self._heartbeat = StepHeartbeat(self.peers, self.end_signal, self._stop)
         self._compare, self._copy_to_all = ReplicaCheck(self.peers), BroadcastFromChief()
-        return [self._notes, self._compare, self._copy_to_all]
+        return [self._heartbeat, self._compare, self._copy_to_all]
 
     def setup_callbacks(self, callbacks: Sequence[Callback], monitors: Sequence[MonitorBase]) -> None:
         """Do as `Trainer.setup_callbacks`, and share variables that callbacks have created on all workers."""
@@ -306,10 +290,6 @@ class MultiWorkerTrainer(BuilderTrainer):
     def train(self, *args: Any, **kwargs: Any) -> None:
         """Do as `Trainer.train`, on all workers together, and close the control channel.
 
-        Args:
-            *args: as for `Trainer.train`.
-            **kwargs: as for `Trainer.train`.
-
         Raises:
             ClusterError: Another worker was lost, or failed; the message names it.
         """
@@ -370,8 +350,8 @@ class MultiWorkerTrainer(BuilderTrainer):
 
     def _make_steps(self, calls: MultiStepRunner) -> int:
         num_made = super()._make_steps(calls)
-        if self._notes is not None and num_made < self.loop.num_coming:
-            self._notes.ended_early()
+        if self._heartbeat is not None and num_made < self.loop.num_coming:
+            self._heartbeat.ended_early()
         return num_made
 
     def _ask_to_end(self) -> None:

@@ -152,11 +152,7 @@ def spawn_child(
 
 
 def main(told: Mapping[str, Any]) -> NoReturn:
-    """Be a child in a new interpreter.
-
-    Args:
-        told: what `spawn_child` says.
-    """
+    """Be a child in a new interpreter."""
     sys.argv = told["argv"]
     if told["as_tensorpack"]:
         renames.install_as_tensorpack()
@@ -166,13 +162,7 @@ def main(told: Mapping[str, Any]) -> NoReturn:
 
 
 def fork_child(run: Callable[[], int], *, name: str, close: Sequence[int] = ()) -> Child:
-    """Start a fork of this process; see `check_fork` for when that is dangerous.
-
-    Args:
-        run: what it does; returns its exit code.
-        name: the name of the process.
-        close: descriptors that belong to this process and not to the fork.
-    """
+    """Start a fork of this process; see `check_fork` for when that is dangerous."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     with _lifeline() as (there, here), mask_sigint():
@@ -197,9 +187,6 @@ def _be_the_fork(run: Callable[[], int], name: str, lifeline: int, close: Sequen
 
 def check_fork(owner: str) -> None:
     """Look for what makes a fork of this process dangerous.
-
-    Args:
-        owner: what wants to fork, for the message.
 
     Raises:
         ConfigError: There are other threads.
@@ -239,11 +226,7 @@ def _begin(name: str, lifeline: int) -> None:
 
 
 def die_with_owner(lifeline: int) -> None:
-    """Let this process be killed when the other end of a pipe is closed; call it in the child, first.
-
-    Args:
-        lifeline: the reading end; it must stay open.
-    """
+    """Let this process be killed when the other end of a pipe is closed; call it in the child, first."""
     if hasattr(fcntl, "F_SETSIG"):
         fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
@@ -305,12 +288,7 @@ class Failure:
     pickled: bytes | None
 
     def error(self, kind: type[_Error], who: str) -> _Error:
-        """Return an error to be raised, whose cause is the exception itself, if that could be brought here.
-
-        Args:
-            kind: the class of the error.
-            who: how its message begins, before the exception in one line: who raised it.
-        """
+        """Return an error to be raised, whose cause is the exception itself, if that could be brought here."""
         error = kind(f"{who} {self.text}\n\nIn the worker:\n{self.traceback}")
         error.__cause__ = self._cause()
         return error

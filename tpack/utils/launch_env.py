@@ -199,9 +199,6 @@ def read_tf_config(environment: Mapping[str, str]) -> TFConfig:
     The addresses of a job are a list, or stand under their numbers. Numbers may be text. The task may be left out where
     the cluster has only one, and its index where its job has only one.
 
-    Args:
-        environment: the variables of the process.
-
     Raises:
         ConfigError: It cannot be read or contradicts itself; the message shows the entry.
     """
@@ -314,9 +311,6 @@ class LauncherInfo:
 def read_launch_env(environment: Mapping[str, str]) -> LauncherInfo:
     """Return the place that the environment gives to this process; nothing is connected to.
 
-    Args:
-        environment: the variables of the process.
-
     Raises:
         ConfigError: A variable cannot be read, or two contradict each other. The message shows them.
     """
@@ -341,9 +335,6 @@ def worker_place(environment: Mapping[str, str]) -> tuple[int, int]:
 
     A parameter server and an evaluator are not workers, and count as alone.
 
-    Args:
-        environment: the variables of the process.
-
     Raises:
         ConfigError: As `read_launch_env`.
     """
@@ -359,9 +350,6 @@ def log_suffix(environment: Mapping[str, str]) -> str:
     """Return a suffix that tells the log directory of this process from those of the others of its job.
 
     The first worker has none, and so has a process whose variables cannot be read: `read_launch_env` reports them.
-
-    Args:
-        environment: the variables of the process.
     """
     try:
         task = read_tf_config(environment).task
@@ -404,11 +392,7 @@ def check_only_process(owner: str) -> None:
 
 
 def launch_token(environment: Mapping[str, str]) -> str:
-    """Return a name of this attempt of ``tpack launch``, different for each; "" if another launcher was used.
-
-    Args:
-        environment: the variables of the process.
-    """
+    """Return a name of this attempt of ``tpack launch``, different for each; "" if another launcher was used."""
     launch = environment.get("TPACK_LAUNCH_ID", "")
     return f"tpack launch {launch}, attempt {environment.get('TPACK_RESTART_COUNT', '0')}" if launch else ""
 

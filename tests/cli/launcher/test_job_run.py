@@ -127,7 +127,7 @@ OTHER_WORDS = "ERR Rank 0 ends with code 75, since it has lost ranks 1, 2."
     ids=["stopped", "stopped and not told", "failed late", "each lost the others"],
 )
 def test_who_was_lost_is_named_and_not_who_survived(console, monkeypatch, culprit, words, text, code, lost):
-    monkeypatch.setattr("tpack.cli.launcher.job_run._UNTOLD_SECS", 1.0)
+    monkeypatch.setattr("tpack.cli.launcher.job_run._UNNAMED_SECS", 1.0)
     script = SURVIVORS.format(culprit=culprit, words=words)
     job = Job([sys.executable, "-u", "-S", "-c", script], console.directory, {})
     done = JobRun(job, make_plan((Host(),) * 3, 0, False), console)

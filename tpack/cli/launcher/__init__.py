@@ -1,4 +1,4 @@
-"""What ``tpack launch`` is made of: a plan of processes, an agent on each machine that runs them, and their output."""
+"""Parts of ``tpack launch``: a plan of processes, an agent on each machine that runs them, and their output."""
 
 from tpack.utils.lazy import attach
 

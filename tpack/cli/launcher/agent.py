@@ -44,12 +44,7 @@ _MOST_READS = 64
 
 
 class Agent:
-    """Loop that runs processes until all of them have ended; used once.
-
-    Args:
-        orders: the descriptor of the orders.
-        reports: the descriptor of the reports.
-    """
+    """Loop that runs processes until all of them have ended; used once."""
 
     def __init__(self, orders: int, reports: int) -> None:
         self._orders = orders

@@ -1,7 +1,4 @@
-"""Client of an agent: starts it, here or by ``ssh``, and exchanges orders and reports.
-
-`Link` is the interface to an agent, wherever it runs; `Machines` opens links.
-"""
+"""Client of an agent: starts it, here or by ``ssh``, and exchanges orders and reports."""
 
 import json
 import os
@@ -11,7 +8,7 @@ import subprocess
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +25,6 @@ _DRAIN_SECS = 1.0
 
 class Link(ABC):
     """Connection of the launcher to a running agent.
-
-    Args:
-        host: its machine.
 
     Attributes:
         host: its machine.
@@ -76,32 +70,29 @@ class Link(ABC):
 
     @abstractmethod
     def close(self, timeout_secs: float) -> int | None:
-        """Close the connection, at which an agent ends everything. Return its exit code, if it is known.
-
-        Args:
-            timeout_secs: for its end.
-        """
+        """Close the connection, at which an agent ends everything. Return its exit code, if it is known."""
 
     def receive(self) -> list[dict[str, Any]]:
-        """Return the reports that have arrived; none and `is_gone` at their end."""
+        """Return the reports that have arrived; none and `is_gone` at their end.
+
+        Other lines, such as a greeting of a machine's shell, go to `last_lines`.
+        """
         try:
             data = os.read(self.reports, 1 << 18)
         except BlockingIOError:
             return []
         self.is_gone = not data
         *lines, self._unread = (self._unread + data).split(b"\n")
-        return [report for line in lines if (report := self._read_report(line)) is not None]
-
-    def _read_report(self, line: bytes) -> dict[str, Any] | None:
-        """Return the report in a line; other lines, such as a greeting of a machine's shell, go to `last_lines`."""
-        try:
-            report = json.loads(line)
-        except ValueError:
+        reports = []
+        for line in lines:
             report = None
-        if isinstance(report, dict):
-            return report
-        self.last_lines.append(line.decode("utf-8", "replace"))
-        return None
+            with suppress(ValueError):
+                report = json.loads(line)
+            if isinstance(report, dict):
+                reports.append(report)
+            else:
+                self.last_lines.append(line.decode("utf-8", "replace"))
+        return reports
 
     def read_errors(self) -> bool:
         """Keep lines of its standard error; return whether more may come."""
@@ -121,23 +112,12 @@ class Link(ABC):
 
 
 class AgentLink(Link):
-    """Agent that is a child of this process, or of an ``ssh`` that is one.
-
-    Args:
-        host: its machine.
-        ssh: the command that starts it on another machine, without the machine.
-    """
+    """Agent that is a child of this process, or of an ``ssh`` that is one."""
 
     def __init__(self, host: Host, ssh: str = SSH) -> None:
         super().__init__(host)
-        # A session of its own: only the launcher handles a Ctrl-C on the terminal.
-        self._process = subprocess.Popen(
-            _command(host, ssh),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        remote = () if host.login is None else (*shlex.split(ssh), host.login)
+        self._process = start_agent(remote)
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             os.set_blocking(_descriptor(pipe), False)
         self._unsent = bytearray()
@@ -176,13 +156,7 @@ class AgentLink(Link):
 
     def close(self, timeout_secs: float) -> int:
         """Close the connection, and kill the agent if it does not end; return its exit code."""
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        try:
-            code = self._process.wait(timeout_secs)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            code = self._process.wait()
+        code = end_agent(self._process, timeout_secs)
         self.read_errors()
         for pipe in (self._process.stdout, self._process.stderr):
             if pipe is not None:
@@ -195,18 +169,11 @@ class Machines(ABC):
 
     @abstractmethod
     def take(self, workers: Sequence[Host]) -> AbstractContextManager[Sequence[Host]]:
-        """Return a context with a place for each worker; its value are their machines.
-
-        Args:
-            workers: the intended machine of each.
-        """
+        """Return a context with a place for each worker; its value are their machines."""
 
     @abstractmethod
     def connect(self, host: Host) -> Link:
         """Start an agent.
-
-        Args:
-            host: one of those taken.
 
         Raises:
             OSError: It cannot be started.
@@ -214,11 +181,7 @@ class Machines(ABC):
 
 
 class ReachedMachines(Machines):
-    """This machine, and others by ``ssh``.
-
-    Args:
-        ssh: the command that reaches them.
-    """
+    """This machine, and others by ``ssh``."""
 
     def __init__(self, ssh: str = SSH) -> None:
         self._ssh = ssh
@@ -237,16 +200,32 @@ def as_line(do: str, arguments: Mapping[str, Any]) -> bytes:
     return json.dumps({"do": do, **arguments}).encode() + b"\n"
 
 
-def agent_command() -> list[str]:
-    """Return the command of an agent on this machine."""
-    return python_command("tpack.cli.launcher.agent", "main", path=[str(_ROOT)])
+def start_agent(remote: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> "subprocess.Popen[bytes]":
+    """Start an agent, with pipes, here or by a command that runs another on a remote machine.
+
+    It has a session of its own: only the launcher handles a Ctrl-C on the terminal.
+    """
+    command = python_command("tpack.cli.launcher.agent", "main", path=[str(_ROOT)])
+    return subprocess.Popen(
+        [*remote, f"exec {shlex.join(command)}"] if remote else command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        env=environment,
+        start_new_session=True,
+    )
 
 
-def _command(host: Host, ssh: str) -> list[str]:
-    python = agent_command()
-    if host.login is None:
-        return python
-    return [*shlex.split(ssh), host.login, f"exec {shlex.join(python)}"]
+def end_agent(process: "subprocess.Popen[bytes]", timeout_secs: float) -> int:
+    """Close the input of an agent, at which it ends everything, and kill it after a timeout; return its exit code."""
+    if process.stdin is not None:
+        process.stdin.close()
+    try:
+        return process.wait(timeout_secs)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
 
 
 def _descriptor(pipe: Any) -> int:

@@ -69,12 +69,7 @@ class Console:
         self._waiting.put((stream, f"[{process.label}] {shown}\n"))
 
     def take_progress(self, process: Process, text: str) -> None:
-        """Show the progress of the job, and write the bar of a process to its file.
-
-        Args:
-            process: the sender.
-            text: the message of its `tpack.utils.progress.LauncherLine`.
-        """
+        """Show the progress of the job, and write the bar of a process to its file."""
         told = json.loads(text)
         if "bar" in told:
             self._file_of(process).write(told["bar"].encode() + b"\n")
@@ -132,12 +127,7 @@ _BAR = 0
 
 
 class _Screen:
-    """Two streams that may be one terminal, with a bar below the lines.
-
-    Args:
-        output: standard output.
-        errors: standard error, which the bar is on.
-    """
+    """Two streams that may be one terminal, with a bar below the lines."""
 
     def __init__(self, output: TextIO, errors: TextIO) -> None:
         self._streams = output, errors
@@ -200,11 +190,7 @@ def _num_columns(terminal: TextIO) -> int:
 
 
 def _job_progress(told: dict[int, dict[str, Any]]) -> tuple[dict[str, Any], str]:
-    """Return the progress of the job, that of its last worker, and a label that names a straggler.
-
-    Args:
-        told: {rank: its progress}; the values of the first are shown.
-    """
+    """Return the progress of the job, that of its last worker, and a label that names a straggler."""
 
     def steps(rank: int) -> float:
         return float((told[rank]["epoch"] - 1) * told[rank]["steps"] + told[rank]["step"])

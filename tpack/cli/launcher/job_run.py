@@ -1,4 +1,4 @@
-"""One attempt at a job: start its processes everywhere, watch them, and end all of them when one fails.
+"""One run of a job: start its processes everywhere, watch them, and end all of them when one fails.
 
 agents start, reserve ports --> processes start --> all workers and the evaluator end with 0 --> ps are ended
              |                       |
@@ -41,8 +41,8 @@ _AGENT_SECS = 20.0
 # The same for an agent that has started nothing.
 _UNSTARTED_SECS = 2.0
 # The time that a worker which others have lost has to end by itself, if they have named it, and if not.
-_TOLD_SECS = 3.0
-_UNTOLD_SECS = 15.0
+_NAMED_SECS = 3.0
+_UNNAMED_SECS = 15.0
 
 
 @dataclass(frozen=True)
@@ -85,11 +85,6 @@ class JobFailure:
 
 class JobRun:
     """One run of the processes of a plan.
-
-    Args:
-        job: its settings.
-        plan: the processes.
-        console: gets their output.
 
     Attributes:
         failure: the first failure, or None.
@@ -214,25 +209,22 @@ class JobRun:
 
     def _start(self) -> None:
         self._was_started = True
-        ports: dict[int, int] = {}
+        job, ports = self._job, dict[int, int]()
         for link in self._links:
             ports |= zip([process.rank for process in self._of(link.host)], link.ports or (), strict=False)
         master_port = (self._links[0].ports or [0])[-1]
         for link in self._links:
-            told = [
+            processes = [
                 {
                     "rank": process.rank,
-                    "command": list(self._job.command),
-                    "environment": {
-                        **self._job.environment,
-                        **environment_of(process, self._plan, ports, master_port),
-                    },
+                    "command": list(job.command),
+                    "environment": {**job.environment, **environment_of(process, self._plan, ports, master_port)},
                 }
                 for process in self._of(link.host)
             ]
             link.running = {process.rank for process in self._of(link.host)}
             shows_progress = self._console.shows_progress
-            link.order("start", processes=told, directory=self._job.directory, shows_progress=shows_progress)
+            link.order("start", processes=processes, directory=job.directory, shows_progress=shows_progress)
 
     def _receive(self, link: Link) -> None:
         for report in link.receive():
@@ -264,7 +256,7 @@ class JobRun:
         if code == EXIT_PEER_LOST:
             self._survivors.add(process.rank)
             known = process.rank in self._accused
-            self._blame_at = min(self._blame_at, time.monotonic() + (_TOLD_SECS if known else _UNTOLD_SECS))
+            self._blame_at = min(self._blame_at, time.monotonic() + (_NAMED_SECS if known else _UNNAMED_SECS))
             return
         if code is not None and code < 0 and process.is_worker:
             self.lost.add(process.rank)

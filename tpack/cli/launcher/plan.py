@@ -102,11 +102,6 @@ def make_plan(workers: Sequence[Host], num_ps: int, has_evaluator: bool) -> tupl
     """Return the processes of a job: workers, then parameter servers, spread over the machines, then the evaluator.
 
     The first worker is a chief where there are other jobs, as TensorFlow's estimators expect it.
-
-    Args:
-        workers: the machine of each worker.
-        num_ps: the number of parameter servers.
-        has_evaluator: whether there is one.
     """
     hosts = list(dict.fromkeys(workers))
     has_chief = bool(num_ps or has_evaluator)
@@ -127,14 +122,7 @@ def make_plan(workers: Sequence[Host], num_ps: int, has_evaluator: bool) -> tupl
 def environment_of(
     process: Process, plan: Sequence[Process], ports: Mapping[int, int], master_port: int
 ) -> dict[str, str]:
-    """Return the variables with the place of a process.
-
-    Args:
-        process: one of the plan.
-        plan: all of them.
-        ports: {rank: port} of all but the evaluator, which has no server.
-        master_port: a port of the machine of rank 0.
-    """
+    """Return the variables with the place of a process."""
     cluster: dict[str, tuple[str, ...]] = {}
     for each in plan:
         if each.job != "evaluator":

@@ -30,22 +30,14 @@ def adopt_orphans() -> bool:
 
 
 def die_with_parent(parent: int) -> None:
-    """Get this process killed when its parent ends; called in a child between fork and exec.
-
-    Args:
-        parent: its parent, which may have ended already.
-    """
+    """Get this process killed when its parent ends; called in a child between fork and exec."""
     enable_death_signal(signal.SIGKILL)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def descendants(is_wanted: Callable[[psutil.Process], bool] = lambda process: True) -> list[psutil.Process]:
-    """Return the running processes below this one.
-
-    Args:
-        is_wanted: a filter.
-    """
+    """Return the running processes below this one."""
     found = []
     for pid in _below(os.getpid(), _parents()):
         try:

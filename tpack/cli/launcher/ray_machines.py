@@ -1,20 +1,19 @@
 """Machines of a Ray cluster: an actor in a placement group for each worker, which runs the worker's agent.
 
     the caller                              a node of Ray
-    Attempt, with a RayLink for each        actor (has the resources) -- pipes -- agent -- the worker's processes
+    JobRun, with a RayLink for each         actor (has the resources) -- pipes -- agent -- the worker's processes
        orders ----- calls of the actor ---->
               <---- calls that wait -------- reports
 
 Ray places the actors, reserves their resources and ends them when the caller is gone; an agent whose actor is gone ends
-everything. The worker is a process of its own and not the actor's: TensorFlow reads its environment once, at its
-import, and the end of the process can be reported.
+everything. The worker is a process of its own: TensorFlow reads its environment once, at its import, and the end of the
+process can be reported.
 """
 
 import math
 import os
 import re
 import select
-import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +21,7 @@ from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any
 
-from tpack.cli.launcher.agent_client import Link, Machines, agent_command, as_line
+from tpack.cli.launcher.agent_client import Link, Machines, as_line, end_agent, start_agent
 from tpack.cli.launcher.plan import Host
 from tpack.errors import ClusterError, ConfigError
 from tpack.utils.launch_env import OWN_GPUS_VARIABLE
@@ -30,12 +29,12 @@ from tpack.utils.optional import import_optional
 from tpack.utils.validation import is_number
 
 TASK_VARIABLE = "TPACK_RAY_TASK"
-"""The file that has what a process is to call; what it returned is to be in a file of that name with ``.result``."""
+"""The file with the function that a process calls; the result goes to a file of that name with ``.result``."""
 
 STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
-"""How a placement group may lie on the nodes of a cluster."""
+"""The placements of a group on the nodes of a cluster."""
 
-# Each is a thread of the actor, so that what waits for reports keeps no order waiting; orders come in their order.
+# Each is a thread of the actor, so that waiting for reports delays no order; orders stay in sequence.
 _ORDERS, _REPORTS = "orders", "reports"
 _RESOURCE = re.compile(r"([A-Za-z][\w:.-]*)=(\d+(?:\.\d+)?)", re.ASCII)
 _JOIN_SECS = 10.0
@@ -60,8 +59,8 @@ def parse_resources(text: str) -> dict[str, float]:
 def ray_connected() -> Iterator[ModuleType]:
     """Connect to a Ray cluster.
 
-    It is the one that this process is connected to; else that of ``RAY_ADDRESS``, or the one that runs on this machine;
-    else a new one that lives for as long as the context.
+    It is the one that this process is connected to; else that of ``RAY_ADDRESS``, or one that runs on this machine;
+    else a new one, shut down after the block.
 
     Raises:
         DependencyError: Ray is not installed.
@@ -139,11 +138,13 @@ class RayMachines(Machines):
 
     def _no_room(self, num_workers: int) -> str:
         total = self._ray.cluster_resources()
-        told = ", ".join(f"{name} {total.get(name, 0):g}" for name in self._resources)
+        wanted, available = (
+            ", ".join(f"{name} {numbers.get(name, 0):g}" for name in self._resources)
+            for numbers in (self._resources, total)
+        )
         return (
-            f"Ray has had no room for {num_workers} workers of {_shown(self._resources)} each within "
-            f"{self._start_secs:g} s ({self._strategy}): all of its nodes together have {told}, and some of that may "
-            "be in use"
+            f"Ray has had no room for {num_workers} workers of {wanted} each within {self._start_secs:g} s "
+            f"({self._strategy}): all of its nodes together have {available}, and some of that may be in use"
         )
 
     def _start(self, group: Any, bundle: int) -> Any:
@@ -174,21 +175,13 @@ class RayMachines(Machines):
         try:
             result: bytes | None = self._ray.get(actor.result.remote(), timeout=self._start_secs)
         except self._ray.exceptions.RayError:
-            # Whose actor is gone has left nothing; that it has gone was the end of the attempt.
+            # The actor is gone, which has ended the run.
             return None
         return result
 
 
 class RayLink(Link):
-    """The agent of an actor.
-
-    What it reports comes through pipes, which a thread fills, so that it can be waited for together with all else.
-
-    Args:
-        host: where it is.
-        ray: the module, connected.
-        actor: the handle of an `AgentActor`.
-    """
+    """Agent of a Ray actor; a thread writes its reports into pipes, so that a selector can wait for them."""
 
     def __init__(self, host: Host, ray: ModuleType, actor: Any) -> None:
         super().__init__(host)
@@ -203,21 +196,21 @@ class RayLink(Link):
 
     @property
     def reports(self) -> int:
-        """The descriptor that its reports come from."""
+        """The descriptor of its reports."""
         return self._reports
 
     @property
     def errors(self) -> int:
-        """The descriptor that what it complains about comes from."""
+        """The descriptor of its standard error."""
         return self._errors
 
     def order(self, do: str, **arguments: Any) -> None:
-        """Send an order; one that is gone is told nothing, which is seen where its reports end."""
+        """Send an order."""
         if not self.is_gone:
             self._actor.write.options(concurrency_group=_ORDERS).remote(as_line(do, arguments))
 
     def flush(self) -> bool:
-        """Do nothing: Ray keeps orders until they are taken."""
+        """Do nothing: Ray queues orders."""
         return True
 
     def give_up(self) -> None:
@@ -226,7 +219,7 @@ class RayLink(Link):
         self.is_gone = True
 
     def close(self, timeout_secs: float) -> None:
-        """Let the agent go."""
+        """Close the connection."""
         with suppress(self._ray.exceptions.RayError):
             closing = self._actor.close.options(concurrency_group=_ORDERS).remote(timeout_secs)
             self._ray.get(closing, timeout=timeout_secs + _JOIN_SECS)
@@ -235,10 +228,10 @@ class RayLink(Link):
         self._pump.join(_JOIN_SECS)
 
     def _fill(self, reports: int, errors: int) -> None:
-        """Write what the agent says into the pipes until it says nothing more, or nobody reads."""
+        """Write the agent's output into the pipes until its end, or until the pipes are closed."""
         try:
-            while any(said := self._ray.get(self._actor.read.options(concurrency_group=_REPORTS).remote())):
-                for descriptor, data in zip((reports, errors), said, strict=True):
+            while any(output := self._ray.get(self._actor.read.options(concurrency_group=_REPORTS).remote())):
+                for descriptor, data in zip((reports, errors), output, strict=True):
                     _write(descriptor, data)
         except self._ray.exceptions.RayError as error:
             with suppress(BrokenPipeError):
@@ -251,48 +244,44 @@ class RayLink(Link):
 
 
 class AgentActor:
-    """Runs an agent on a node of Ray, and passes on what it is told and what it says. Made an actor by `RayMachines`.
-
-    Args:
-        task: what goes into the file that `TASK_VARIABLE` names; None for no such file.
-    """
+    """Agent and its pipes on a node of Ray, as an actor of `RayMachines`."""
 
     def __init__(self, task: bytes | None) -> None:
-        self._task = None if task is None else _file_of(task)
-        # An agent has its own session: what ends the actor is not to end it before it has ended everything.
-        self._process = subprocess.Popen(
-            agent_command(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            env={**os.environ, TASK_VARIABLE: self._task or "", **_told_of_gpus()},
-            start_new_session=True,
-        )
-        self._open = [_descriptor(self._process.stdout), _descriptor(self._process.stderr)]
+        self._task = ""
+        if task is not None:
+            descriptor, self._task = tempfile.mkstemp(prefix="tpack-ray-")
+            with open(descriptor, "wb") as file:
+                file.write(task)
+        variables = {TASK_VARIABLE: self._task}
+        if _ray().get_gpu_ids():
+            variables[OWN_GPUS_VARIABLE] = "1"
+        # A session of its own: a signal to the actor does not end the agent before it has ended everything.
+        self._process = start_agent(environment={**os.environ, **variables})
+        self._pipes = [_descriptor(self._process.stdout), _descriptor(self._process.stderr)]
+        self._open = list(self._pipes)
 
     def address(self) -> str:
-        """Return the address by which the other nodes find this one."""
+        """Return the address of this node for the others."""
         return str(_ray().util.get_node_ip_address())
 
     def write(self, data: bytes) -> None:
-        """Give the agent orders."""
+        """Send orders to the agent."""
         with suppress(BrokenPipeError):
             _write(_descriptor(self._process.stdin), data)
 
     def read(self) -> tuple[bytes, bytes]:
-        """Wait until the agent says something; return its reports and its complaints, both empty at its end."""
-        said = {descriptor: b"" for descriptor in self._descriptors()}
-        while self._open and not any(said.values()):
+        """Wait for output of the agent; return that and its standard error, both empty at its end."""
+        output = dict.fromkeys(self._pipes, b"")
+        while self._open and not any(output.values()):
             for descriptor in select.select(self._open, [], [])[0]:
-                said[descriptor] = os.read(descriptor, 1 << 18)
-                if not said[descriptor]:
+                output[descriptor] = os.read(descriptor, 1 << 18)
+                if not output[descriptor]:
                     self._open.remove(descriptor)
-        reports, errors = said.values()
+        reports, errors = output.values()
         return reports, errors
 
     def result(self) -> bytes | None:
-        """Return what the worker has left, once."""
+        """Return the worker's result, once."""
         with suppress(FileNotFoundError), open(f"{self._task}.result", "rb") as file:
             result = file.read()
             os.remove(file.name)
@@ -300,35 +289,15 @@ class AgentActor:
         return None
 
     def close(self, timeout_secs: float) -> None:
-        """Let the agent end everything, and kill it if it does not end."""
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        try:
-            self._process.wait(timeout_secs)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-        if self._task is not None:
+        """Close the agent's input, at which it ends everything, and kill it if it does not end."""
+        end_agent(self._process, timeout_secs)
+        if self._task:
             with suppress(FileNotFoundError):
                 os.remove(self._task)
-
-    def _descriptors(self) -> tuple[int, int]:
-        return _descriptor(self._process.stdout), _descriptor(self._process.stderr)
-
-
-def _told_of_gpus() -> dict[str, str]:
-    """Return what tells a process of an actor that it sees only GPUs of its own, if Ray has given it any."""
-    return {OWN_GPUS_VARIABLE: "1"} if _ray().get_gpu_ids() else {}
 
 
 def _ray() -> ModuleType:
     return import_optional("ray", "ray")
-
-
-def _file_of(data: bytes) -> str:
-    descriptor, path = tempfile.mkstemp(prefix="tpack-ray-")
-    with open(descriptor, "wb") as file:
-        file.write(data)
-    return path
 
 
 def _write(descriptor: int, data: bytes) -> None:
@@ -340,15 +309,11 @@ def _descriptor(pipe: Any) -> int:
     return int(pipe.fileno())
 
 
-def _shown(resources: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {number:g}" for name, number in resources.items())
-
-
 def check_resources(owner: str, resources: Mapping[str, float]) -> dict[str, float]:
-    """Return what a worker needs, checked: {name: number}, at least something.
+    """Check the resources of a worker.
 
     Raises:
-        ConfigError: A name or a number is none, or nothing is needed at all.
+        ConfigError: A name or number is malformed, or there is no resource.
     """
     for name, number in resources.items():
         if not isinstance(name, str) or not name or not is_number(number) or not 0 <= number < math.inf:

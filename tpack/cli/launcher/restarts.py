@@ -1,6 +1,6 @@
-"""Restart policy of a job: attempts until one succeeds, with the workers that are left.
+"""Restart policy of a job: runs until one succeeds, with the workers that are left.
 
-The result of each attempt is logged, and written to ``result.json`` beside the ranks' output.
+The result of each run is logged, and written to ``result.json`` beside the ranks' output.
 """
 
 import json
@@ -39,15 +39,10 @@ class Team:
 
 
 class Restarts:
-    """Attempts at a job until one succeeds, or too many have failed.
-
-    Args:
-        job: its settings.
-        team: its processes and restarts.
-        console: gets the output.
+    """Runs of a job until one succeeds, or too many have failed.
 
     Attributes:
-        last: the last attempt, after `run`.
+        last: the last run, after `run`.
     """
 
     def __init__(self, job: Job, team: Team, console: Console) -> None:
@@ -76,7 +71,7 @@ class Restarts:
         return code
 
     def failure_text(self) -> str:
-        """Return the failure of the last attempt, with the last lines of that process."""
+        """Return the failure of the last run, with the last lines of that process."""
         failure = self.last.failure or JobFailure("nothing failed")
         if failure.process is None:
             return failure.text
@@ -99,7 +94,7 @@ class Restarts:
             self.last.failure = JobFailure(str(error))
 
     def _without_lost(self, workers: Sequence[Host]) -> tuple[Host, ...]:
-        """Return the machines for another attempt; none if too many workers were lost."""
+        """Return the machines for another run; none if too many workers were lost."""
         wanted = self._team.min_workers
         if wanted is None:
             return tuple(workers)
@@ -132,11 +127,11 @@ class Restarts:
             self._console.say(f"exit code {code}; all output is in {self._console.directory}")
 
 
-def _exit_code(attempt: JobRun) -> int:
-    if attempt.signum is not None:
-        return 128 + attempt.signum
-    if attempt.failure is None:
+def _exit_code(job_run: JobRun) -> int:
+    if job_run.signum is not None:
+        return 128 + job_run.signum
+    if job_run.failure is None:
         return 0
-    if attempt.failure.process is None:
+    if job_run.failure.process is None:
         return EXIT_NO_PROCESS
-    return min(EXIT_OF_RANK_0 + attempt.failure.process.rank, EXIT_OF_LATE_RANKS)
+    return min(EXIT_OF_RANK_0 + job_run.failure.process.rank, EXIT_OF_LATE_RANKS)

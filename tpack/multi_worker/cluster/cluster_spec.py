@@ -1,8 +1,7 @@
 """Place of a process in its cluster, and the addresses of the others.
 
-A cluster has workers, which train; optionally parameter servers, which keep variables, and an evaluator. The names of
-jobs are TensorFlow's: ``chief`` (also ``master``), ``worker``, ``ps`` and ``evaluator``. The first worker has the
-duties of a chief, whether or not the cluster has a job of that name.
+Jobs have TensorFlow's names: ``chief`` (also ``master``) and ``worker`` train, ``ps`` keeps variables, and there may be
+an ``evaluator``. The first worker has the duties of a chief, whether or not the cluster has a job of that name.
 """
 
 import json
@@ -76,13 +75,9 @@ class ClusterMember:
         return addresses[self.index] if self.index < len(addresses) else None
 
     def gpus(self, num_visible: int) -> tuple[int, ...]:
-        """Return the GPUs for this process, of those that the processes of its machine share.
+        """Return this process's share of the ``num_visible`` GPUs that the processes of its machine see.
 
-        Args:
-            num_visible: the number of GPUs that this process sees.
-
-        Returns:
-            Their numbers: all of them if it is the only process of its machine, or if its launcher has assigned GPUs.
+        It is all of them for a single process of its machine, or if the launcher has assigned GPUs.
 
         Raises:
             ConfigError: They cannot be shared evenly.

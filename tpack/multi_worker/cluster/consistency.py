@@ -1,7 +1,7 @@
 """Consistency check of the workers before the first step: code, variables, settings.
 
-Workers that differ in their code, their variables or the length of an epoch train something wrong, or wait for each
-other without end. So all exchange what they have, and where two differ, all raise an error that lists it.
+Workers that differ in their code, variables or steps per epoch train something wrong, or wait for each other forever.
+So all exchange these facts, and any difference is an error in all of them.
 """
 
 import hashlib
@@ -22,7 +22,6 @@ from tpack.version import __version__
 
 _MOST_LINES = 20
 _LONGEST_VALUE = 80
-_NOTHING = object()
 
 
 @check_arguments
@@ -99,16 +98,13 @@ def _entries(prefix: str, fields: Mapping[str, Any]) -> Iterator[tuple[str, str]
 
 def _difference(name: str, told: list[dict[str, str]]) -> str:
     """Return a line with the values and their workers; "" if all have the same."""
-    ranks: defaultdict[Any, list[int]] = defaultdict(list)
+    ranks: defaultdict[str, list[int]] = defaultdict(list)
     for rank, fields in enumerate(told):
-        ranks[fields.get(name, _NOTHING)].append(rank)
+        ranks[fields.get(name, "nothing")].append(rank)
     if len(ranks) == 1:
         return ""
-    having = [f"{_short(value)} in {workers(those)}" for value, those in ranks.items()]
-    return f"{name}: {', '.join(having)}"
-
-
-def _short(value: Any) -> str:
-    if value is _NOTHING:
-        return "nothing"
-    return value if len(value) <= _LONGEST_VALUE else f"{value[: _LONGEST_VALUE - 3]}..."
+    shown = [
+        f"{value if len(value) <= _LONGEST_VALUE else f'{value[: _LONGEST_VALUE - 3]}...'} in {workers(those)}"
+        for value, those in ranks.items()
+    ]
+    return f"{name}: {', '.join(shown)}"

@@ -22,34 +22,20 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 def share_of_cores(peers: Peers) -> int:
     """Return the number of cores for this worker, if each is shared by the workers that may run on it; all call it.
 
-    Args:
-        peers: the workers.
-
-    Returns:
-        At least 1.
-
     Raises:
         PeerLostError: A worker was lost, or is missing.
         ClusterError: The workers are in different calls.
     """
-    of_all = peers.gather("the cores of workers", [_machine(), f"{_own_cores():x}"])
-    machine, own = of_all[peers.rank]
+    machine = _BOOT_ID.read_text(encoding="ascii").strip() if _BOOT_ID.is_file() else gethostname()
+    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    # A bit mask is short on machines with many cores.
+    of_all = peers.gather("the cores of workers", [machine, f"{sum(1 << core for core in cores):x}"])
+    own = of_all[peers.rank][1]
     users = Counter(core for other, cores in of_all if other == machine for core in _numbers(cores))
     share = max(1, int(sum(Fraction(1, users[core]) for core in _numbers(own))))
     if share < len(_numbers(own)):
         logger.info(f"Other workers run on this machine, too: this one uses {share} of the {len(_numbers(own))} cores.")
     return share
-
-
-def _machine() -> str:
-    return _BOOT_ID.read_text(encoding="ascii").strip() if _BOOT_ID.is_file() else gethostname()
-
-
-def _own_cores() -> int:
-    """Return the cores of this process as a bit mask, which is short on machines with many of them."""
-    has_affinity = hasattr(os, "sched_getaffinity")
-    cores = os.sched_getaffinity(0) if has_affinity else range(os.cpu_count() or 1)
-    return sum(1 << core for core in cores)
 
 
 def _numbers(cores: str) -> list[int]:

@@ -1,8 +1,8 @@
-"""End of a process whose peers were lost: in time, and with an exit code that launchers can tell from a failure's.
+"""End of a process whose peers were lost: in time, and with an exit code of its own.
 
 A step that waits for a lost worker waits in TensorFlow, where no Python exception reaches it. So its session is closed,
-which lets the step return; a process whose step does not return even then is ended. An uncaught error ends a process
-with code 1, whatever it is, so the code is set when the interpreter exits.
+which lets the step return; a process whose step does not return even then is ended. Since an uncaught error ends a
+process with code 1, the code is set when the interpreter exits.
 """
 
 import atexit
@@ -27,24 +27,12 @@ _LAST_SECS, _TIMER_SECS = 10.0, 5.0
 
 
 def exit_code(error: BaseException, rank: int) -> int:
-    """Return the exit code of a worker after an error: that of failures if it caused the error itself.
-
-    Args:
-        error: the exception.
-        rank: that of the worker.
-    """
+    """Return the exit code of worker ``rank`` after an error: that of failures if it caused the error itself."""
     return EXIT_PEER_LOST if isinstance(error, PeerLostError) and rank not in error.ranks else _EXIT_FAILED
 
 
 def last_words(error: BaseException, rank: int) -> str:
-    """Return a worker's last line of the log, in which launchers find the ranks that it has lost.
-
-    Launchers number all processes, parameter servers after the workers, as ranks do here.
-
-    Args:
-        error: the exception.
-        rank: that of the worker.
-    """
+    """Return a worker's last line of the log, in which launchers find the ranks that it has lost."""
     code = exit_code(error, rank)
     ends = f"Rank {rank} ends with code {code}"
     if code != EXIT_PEER_LOST or not isinstance(error, PeerLostError):
@@ -54,21 +42,13 @@ def last_words(error: BaseException, rank: int) -> str:
 
 
 def lost_by(line: str) -> tuple[int, ...]:
-    """Return the ranks that a worker has lost, from a line of its log; () for other lines.
-
-    Args:
-        line: the line.
-    """
+    """Return the ranks that a worker has lost, from a line of its log; () for other lines."""
     found = _LAST_WORDS.search(line)
     return tuple(map(int, found[1].split(", "))) if found else ()
 
 
 def set_exit_code_of_uncaught(rank: int) -> None:
-    """Set the exit code of this process if it ends by an uncaught `PeerLostError`.
-
-    Args:
-        rank: that of this worker.
-    """
+    """Set the exit code of this process if it ends by an uncaught `PeerLostError`."""
 
     def exit_if_uncaught() -> None:
         error: BaseException | None = getattr(sys, "last_value", None)
@@ -81,12 +61,7 @@ def set_exit_code_of_uncaught(rank: int) -> None:
 
 
 def end_soon_after_main_thread(error: ClusterError, rank: int) -> None:
-    """End this process soon after its main thread, even if another thread never ends.
-
-    Args:
-        error: the first error.
-        rank: that of this worker.
-    """
+    """End this process soon after its main thread, even if another thread never ends."""
 
     def end() -> None:
         threading.main_thread().join()

@@ -123,10 +123,6 @@ class Peers:
     def barrier(self, topic: str, *, timeout_secs: float | None = None) -> None:
         """Wait until all workers have called it.
 
-        Args:
-            topic: see `gather`.
-            timeout_secs: see `gather`.
-
         Raises:
             ClusterError, ConfigError, DataPointError, PeerLostError: As `gather` does.
         """

@@ -1,9 +1,8 @@
 """Reservation of ports for processes that are started later.
 
 A port that the system has given out is free only until another program asks for one. So a socket stays bound to it and
-never listens. The system does not give such a port out again, and lets a process bind exactly this port with
-SO_REUSEADDR, as gRPC and most servers do. It is bound on all interfaces: gRPC binds all, and would fail if the same
-port were in use on one of them.
+never listens: the system does not give the port out again, and lets a process bind it with SO_REUSEADDR, as gRPC and
+most servers do. It is bound on all interfaces, as gRPC binds all.
 """
 
 import socket

@@ -30,9 +30,9 @@ def resolve_cluster(
 ) -> ClusterMember:
     """Return the place of this process in its cluster, and log it.
 
-    An argument comes before the environment; there `TF_CONFIG` comes first, then ``RANK`` and ``WORLD_SIZE`` of
-    torchrun, Slurm, Open MPI, other MPIs; otherwise the process is alone. Where only ranks are known, the processes
-    meet at ``MASTER_ADDR`` and ``MASTER_PORT``, and the first distributes the addresses: all have to call this, once.
+    It comes from the argument; else from the environment: ``TF_CONFIG``, ``RANK`` and ``WORLD_SIZE`` of torchrun,
+    Slurm, Open MPI, other MPIs; else the process is alone. Where only ranks are known, the processes meet at
+    ``MASTER_ADDR`` and ``MASTER_PORT``: all have to call this, once.
 
     Args:
         given: the place of this process, if it is known.
