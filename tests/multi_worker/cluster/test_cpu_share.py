@@ -32,7 +32,7 @@ def test_each_core_is_shared_by_the_workers_that_may_use_it(monkeypatch, of_work
 
 
 def test_workers_of_other_machines_have_their_own(monkeypatch):
-    monkeypatch.setattr(cpu_share, "_own_cores", lambda: 0b1111)
+    monkeypatch.setattr(cpu_share.os, "sched_getaffinity", lambda pid: range(4))
     with joined(3) as peers:
         gather = type(peers[0]).gather
         names = ["a", "b", "a"]
@@ -43,7 +43,7 @@ def test_workers_of_other_machines_have_their_own(monkeypatch):
 
 
 def test_workers_of_one_machine_are_told_by_what_it_calls_itself(monkeypatch, tmp_path):
-    monkeypatch.setattr(cpu_share, "_own_cores", lambda: 0b1111)
+    monkeypatch.setattr(cpu_share.os, "sched_getaffinity", lambda pid: range(4))
     with joined(2) as peers:
         assert together(peers, share_of_cores) == [2, 2]
         monkeypatch.setattr(cpu_share, "_BOOT_ID", tmp_path / "none")

@@ -26,11 +26,11 @@ def share_of_cores(peers: Peers) -> int:
         PeerLostError: A worker was lost, or is missing.
         ClusterError: The workers are in different calls.
     """
-    machine = _BOOT_ID.read_text(encoding="ascii").strip() if _BOOT_ID.is_file() else gethostname()
+    here = _BOOT_ID.read_text(encoding="ascii").strip() if _BOOT_ID.is_file() else gethostname()
     cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
     # A bit mask is short on machines with many cores.
-    of_all = peers.gather("the cores of workers", [machine, f"{sum(1 << core for core in cores):x}"])
-    own = of_all[peers.rank][1]
+    of_all = peers.gather("the cores of workers", [here, f"{sum(1 << core for core in cores):x}"])
+    machine, own = of_all[peers.rank]
     users = Counter(core for other, cores in of_all if other == machine for core in _numbers(cores))
     share = max(1, int(sum(Fraction(1, users[core]) for core in _numbers(own))))
     if share < len(_numbers(own)):

@@ -258,7 +258,12 @@ def close_in_children(connection: socket.socket) -> None:
 @functools.cache
 def _close_after_fork() -> None:
     """Register once: a function that is called after a fork cannot be removed."""
-    os.register_at_fork(after_in_child=lambda: [connection.close() for connection in list(_OPEN)])
+    os.register_at_fork(after_in_child=_close_all)
+
+
+def _close_all() -> None:
+    for connection in list(_OPEN):
+        connection.close()
 
 
 def lost_connection(name: str, error: Exception) -> str:
