@@ -1,8 +1,4 @@
-"""Training on a Ray cluster: a function is called in several workers, as under any launcher.
-
-It corresponds to ``tpack launch --on ray`` for a script, and returns the workers' results and the training's
-statistics.
-"""
+"""Training on a Ray cluster by a function that several workers call; for a script, use ``tpack launch --on ray``."""
 
 import json
 import os
@@ -92,11 +88,10 @@ def launch_on_ray(
     """Call a function in several workers on a Ray cluster, and wait for all.
 
     Each worker is a process beside an actor of its own; the actors are in one placement group. It has the variables of
-    `tpack launch`, so that ``MultiWorkerTrainerReplicated`` and others find their place. Its output is shown with its
-    rank before each line. When a worker fails or is lost, all are ended, and restarted up to ``restarts`` times: a
-    function that resumes from its last checkpoint needs nothing more.
-
-    The process is connected to Ray if it was not: to ``RAY_ADDRESS``, to the cluster of this machine, or to a new one.
+    `tpack launch`, for trainers such as ``MultiWorkerTrainerReplicated``, and its output is shown with its rank before
+    each line. When a worker fails or is lost, all are ended, and restarted up to ``restarts`` times; the function
+    should resume from its last checkpoint. This connects to Ray if necessary: to ``RAY_ADDRESS``, to the cluster of this
+    machine, or to a new one.
 
     Args:
         train_fn: the function, pickled by ``cloudpickle``. Pass arguments by ``functools.partial``.

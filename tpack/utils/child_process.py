@@ -1,16 +1,13 @@
-"""A child process, new or forked: how it starts, how its owner watches and ends it, how its exceptions come over.
+"""Child processes, new or forked: their start, supervision and end, and the exceptions that they pass to their owner.
 
-All workers of tpack stand on this: those that prepare data (``tpack.dataflow.parallel.worker``) and those that call a
-function (``tpack.utils.process_map``). What they do and how they talk is theirs. Here is what they have in common:
+Workers that prepare data (``tpack.dataflow.parallel.worker``) or call a function (``tpack.utils.process_map``) share:
 
-- A child never outlives its owner, however that ends and whatever the child is doing. The owner holds the writing end
-  of a pipe, the lifeline, and never writes to it. When the owner is gone, the kernel closes that end; on Linux it then
-  sends the child SIGKILL, also while it computes in C and lets no Python thread run. Unlike the kernel's parent-death
-  signal, which watches the thread that made the process, this watches the process: the thread may end.
+- A child never outlives its owner. The owner holds the writing end of a pipe, the lifeline, and never writes to it.
+  When the owner is gone, the kernel closes that end, and on Linux sends the child SIGKILL, also while it computes in C.
+  The kernel's parent-death signal would watch the thread that made the process, which may end earlier.
 - A Ctrl-C on the terminal does not reach a child. The owner alone decides when it ends.
-- A new interpreter shares nothing with its owner, so that threads, locks and TensorFlow there do no harm here. The
-  script is not run again in it, so no ``if __name__ == "__main__"`` is needed. A fork begins at once, but a lock that
-  another thread holds at that moment stays locked in it for ever.
+- A new interpreter shares no thread, lock or TensorFlow with its owner. It does not run the script again, so no ``if
+  __name__ == "__main__"`` is needed. A fork starts at once, but a lock that another thread holds then stays locked.
 """
 
 import contextlib
@@ -44,16 +41,15 @@ _Error = TypeVar("_Error", bound=WorkerError)
 
 
 class Child:
-    """A process that this process has started, and that it has to wait for.
+    """Child of this process, which has to wait for it.
 
     Args:
-        pid: its id; it runs.
+        pid: its id.
         lifeline: the end of its lifeline that belongs to this process.
         spawned: the process, if it is a new interpreter.
 
     Attributes:
-        pid: its id.
-        sentinel: a descriptor that is readable when the process has ended. Old kernels and other systems have none.
+        sentinel: a descriptor that is readable when the process has ended; None on old kernels and other systems.
     """
 
     def __init__(self, pid: int, lifeline: int, spawned: "subprocess.Popen[bytes] | None" = None) -> None:
@@ -69,23 +65,20 @@ class Child:
 
     @property
     def descriptors(self) -> list[int]:
-        """What this process has open for the child; a fork that is another child must not have it."""
+        """Descriptors that this process has open for the child; a fork that is another child must not have them."""
         return [each for each in (self.sentinel, self._lifeline) if each is not None]
 
     def signal(self, signum: int) -> None:
-        """Send a signal to the process, if it was not waited for; in a fork of the owner, do nothing."""
+        """Send a signal to a process that has not been waited for; in a fork of the owner, do nothing."""
         if self._code is None and os.getpid() == self._owner_pid:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signum)
 
     def exit_code(self, timeout_secs: float) -> int | None:
-        """Wait for the end of the process.
-
-        Args:
-            timeout_secs: how long; for a fork on a system that cannot say when a process ends, any time.
+        """Wait for the end of the process, without a limit for a fork that has no sentinel.
 
         Returns:
-            The exit code, or the negative number of the signal that ended it; None if it goes on.
+            The exit code, or the negative number of the signal that ended it; None if it runs on.
         """
         if self._code is None and (self.sentinel is None or _is_readable(self.sentinel, timeout_secs)):
             if self._spawned is None:
@@ -96,10 +89,7 @@ class Child:
         return self._code
 
     def end(self, timeout_secs: float = _TERMINATE_SECS) -> None:
-        """Wait for the end of a process that was asked to end, and kill it if it does not.
-
-        In a fork of the owner the process goes on, and only the fork has nothing to do with it any more.
-        """
+        """Wait for the end of a process, and kill it after a timeout; in a fork of its owner, only close files."""
         if os.getpid() == self._owner_pid and self.exit_code(timeout_secs) is None:
             self.signal(signal.SIGKILL)
             self.exit_code(math.inf)
@@ -108,7 +98,7 @@ class Child:
         self.sentinel = self._lifeline = None
 
     def terminate(self, timeout_secs: float = _TERMINATE_SECS) -> None:
-        """Ask the process to end, and see to it that it does."""
+        """End the process by SIGTERM, and after a timeout by SIGKILL."""
         self.signal(signal.SIGTERM)
         self.end(timeout_secs)
 
@@ -125,9 +115,9 @@ def spawn_child(
 
     Args:
         run: a function at the top of a module; returns the exit code.
-        arguments: its arguments by their names; what JSON can say.
+        arguments: its keyword arguments, as JSON can hold them.
         name: the name of the process.
-        descriptors: what the child gets of the open files of this process, under the same numbers.
+        descriptors: open files of this process that the child inherits, under the same numbers.
         environment: its environment variables; None are those of this process.
     """
     executable = os.fsdecode(spawn.get_executable() or sys.executable)
@@ -152,7 +142,7 @@ def spawn_child(
 
 
 def main(told: Mapping[str, Any]) -> NoReturn:
-    """Be a child in a new interpreter."""
+    """Run as a child in a new interpreter, with the values of `spawn_child`."""
     sys.argv = told["argv"]
     if told["as_tensorpack"]:
         renames.install_as_tensorpack()
@@ -162,7 +152,10 @@ def main(told: Mapping[str, Any]) -> NoReturn:
 
 
 def fork_child(run: Callable[[], int], *, name: str, close: Sequence[int] = ()) -> Child:
-    """Start a fork of this process; see `check_fork` for when that is dangerous."""
+    """Start a fork of this process that runs a function and exits with its result; see `check_fork` for the dangers.
+
+    It closes the descriptors in ``close``, which belong to this process.
+    """
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     with _lifeline() as (there, here), mask_sigint():
@@ -173,7 +166,7 @@ def fork_child(run: Callable[[], int], *, name: str, close: Sequence[int] = ()) 
 
 
 def _be_the_fork(run: Callable[[], int], name: str, lifeline: int, close: Sequence[int]) -> NoReturn:
-    """Run and end, without anything that the process it was forked from has prepared for its own end."""
+    """Run and exit, without the exit functions of the process that was forked."""
     code = 1
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -186,7 +179,7 @@ def _be_the_fork(run: Callable[[], int], name: str, lifeline: int, close: Sequen
 
 
 def check_fork(owner: str) -> None:
-    """Look for what makes a fork of this process dangerous.
+    """Warn of a loaded TensorFlow before a fork of this process, and refuse other threads.
 
     Raises:
         ConfigError: There are other threads.
@@ -220,13 +213,13 @@ def _lifeline() -> Iterator[tuple[int, int]]:
 
 
 def _begin(name: str, lifeline: int) -> None:
-    """Do what every child does first."""
+    """Set up a child."""
     die_with_owner(lifeline)
     multiprocessing.current_process().name = name
 
 
 def die_with_owner(lifeline: int) -> None:
-    """Let this process be killed when the other end of a pipe is closed; call it in the child, first."""
+    """Get this process killed when the other end of a pipe is closed; its reading end must stay open."""
     if hasattr(fcntl, "F_SETSIG"):
         fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
@@ -253,13 +246,9 @@ def _is_readable(descriptor: int, timeout_secs: float) -> bool:
 
 @contextmanager
 def anonymous_file(size_bytes: int) -> Iterator[int]:
-    """Open a file without a name that children can read, in memory where the system can.
+    """Open a file without a name that children can read, in memory if possible, and return its descriptor to a block.
 
-    Args:
-        size_bytes: its size.
-
-    Returns:
-        A context manager whose value is the descriptor; the file lives for as long as a process has it open or mapped.
+    The file exists as long as a process has it open or mapped.
     """
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("tpack-payload")
@@ -275,20 +264,14 @@ def anonymous_file(size_bytes: int) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class Failure:
-    """An exception of a child, with the traceback that it had there, to be raised by its owner.
-
-    Attributes:
-        text: the exception in one line.
-        traceback: its traceback, as Python prints it.
-        pickled: the exception itself, or None if it cannot be pickled.
-    """
+    """Exception of a child for its owner: in one line, with its traceback, and pickled if that is possible."""
 
     text: str
     traceback: str
     pickled: bytes | None
 
     def error(self, kind: type[_Error], who: str) -> _Error:
-        """Return an error to be raised, whose cause is the exception itself, if that could be brought here."""
+        """Return an error whose message begins with ``who``, whose cause is the exception if it can be unpickled."""
         error = kind(f"{who} {self.text}\n\nIn the worker:\n{self.traceback}")
         error.__cause__ = self._cause()
         return error
@@ -299,7 +282,7 @@ class Failure:
         try:
             error = pickle.loads(self.pickled)
         except Exception as why:
-            # Its class wants other arguments, or is not known here; the text says what it was.
+            # Its class takes other arguments, or is not known here; the text has the exception.
             return why
         return error if isinstance(error, BaseException) else None
 
@@ -310,17 +293,13 @@ def failure_of(error: BaseException) -> Failure:
     try:
         pickled = cloudpickle.dumps(error)
     except Exception:
-        # Not everything that is raised can be sent; its text and traceback always can.
+        # The text and traceback of the exception can always be sent.
         pickled = None
     return Failure(text, "".join(traceback.format_exception(type(error), error, error.__traceback__)), pickled)
 
 
 def cause_of_death(code: int | None) -> str:
-    """Say in words how a process ended.
-
-    Args:
-        code: its exit code; the negative number of a signal; None if it is not known.
-    """
+    """Return in words how a process ended: by an exit code, the negative number of a signal, or None for unknown."""
     if code is None:
         return "has closed its connection"
     if code < 0:
@@ -333,12 +312,9 @@ def cause_of_death(code: int | None) -> str:
 
 @contextlib.contextmanager
 def mask_sigint() -> Iterator[bool]:
-    """Block SIGINT in this thread for the time of a ``with`` block; children started there have it blocked for good.
+    """Block SIGINT in this thread during a block, which gets whether the system can do that.
 
-    A Ctrl-C in that time is not lost: it arrives when the block ends.
-
-    Returns:
-        A context manager whose value tells whether the signal is blocked, which only POSIX systems can do.
+    Children started there have it blocked for good. A Ctrl-C in that time arrives when the block ends.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield False

@@ -1,10 +1,8 @@
 """Environment variables of launchers, parsed in one place: the rank of this process and the number of processes.
 
-They are read in this order: ``TF_CONFIG``, the variables that torchrun has made common (``RANK``, ``WORLD_SIZE``),
-Slurm's, Open MPI's and those of other MPIs. The first that is set counts. Later ones may describe an outer launcher,
-such as a step of Slurm in which ``tpack launch`` was started; but two that describe the same processes must agree.
-
-No MPI library is needed: ``mpirun`` starts processes, and only its variables are read.
+The order is ``TF_CONFIG``, the variables of torchrun (``RANK``, ``WORLD_SIZE``), Slurm, Open MPI and other MPIs; the
+first that is set counts. Later ones may describe an outer launcher, such as a step of Slurm in which ``tpack launch``
+was started; but two that describe the same processes must agree. No MPI library is needed.
 """
 
 import importlib
@@ -369,11 +367,7 @@ def log_suffix(environment: Mapping[str, str]) -> str:
 def check_only_process(owner: str) -> None:
     """Raise an error in one of several processes that a launcher started to train together.
 
-    For trainers of one machine: each process would train a whole model, and overwrite the others' files. Trainers of
-    several processes get their place from `tpack.multi_worker.cluster.resolve_cluster` instead.
-
-    Args:
-        owner: the trainer, for the message.
+    ``owner`` is a trainer of one machine: each process would train a whole model, and overwrite the others' files.
 
     Raises:
         ConfigError: There are several processes, or a variable cannot be read.
@@ -398,12 +392,9 @@ def launch_token(environment: Mapping[str, str]) -> str:
 
 
 def control_address(environment: Mapping[str, str], workers: Sequence[str]) -> str:
-    """Return the address of worker 0's control channel in a cluster whose addresses are all known.
+    """Return the address of worker 0's control channel in a cluster of workers whose addresses are all known.
 
-    Args:
-        environment: ``MASTER_ADDR`` and ``MASTER_PORT`` come first. Otherwise it is the host of worker 0, at a port
-            that is derived from the addresses.
-        workers: the addresses of the workers.
+    ``MASTER_ADDR`` and ``MASTER_PORT`` come first; then the host of worker 0, at a port derived from the addresses.
     """
     parsed = [parse_address("ClusterTask", "an address of a worker", address) for address in workers]
     taken = {port for _, port in parsed}

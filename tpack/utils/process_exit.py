@@ -1,13 +1,11 @@
-"""End this process at a certain moment, whatever its threads are doing.
+"""End of this process at a given time, whatever its threads are doing.
 
-An orderly end needs the main thread, and one that waits in C, for data or for a disk, never comes to it. `exit_now`
-ends the process from any thread; `ExitTimer` from none at all: the C library calls its own ``_exit`` when the time has
-come, also while a thread holds Python's lock and lets no other one run.
+An orderly end needs the main thread, which may wait in C for data or a disk. `exit_now` ends the process from any
+thread. `ExitTimer` needs none: the C library calls its own ``_exit``, also while a thread holds Python's lock.
 
-Neither runs what was registered for the end of the interpreter. So `exit_now` does what must not be left out: what was
-logged and printed is written, and processes that `multiprocessing` has made are killed. Those that tpack itself has
-made notice the end of their owner (`tpack.utils.child_process`), and named shared memory is removed by Python's tracker
-of resources, which notices it too.
+Neither runs functions registered for the end of the interpreter. So `exit_now` flushes logs and streams, and kills
+processes of `multiprocessing`. tpack's own children detect the end of their owner (`tpack.utils.child_process`), and
+Python's resource tracker removes named shared memory.
 """
 
 import ctypes
@@ -28,14 +26,9 @@ _NANOSECS = 1_000_000_000
 
 
 def exit_now(code: int, reason: str) -> NoReturn:
-    """End the process; may be called from any thread.
-
-    Args:
-        code: its exit code.
-        reason: what to log.
-    """
-    # A thread that hangs may hold the lock of a stream or a handler, so that nobody waits for long.
-    flushing = threading.Thread(target=_say_and_flush, args=(reason,), name="last words", daemon=True)
+    """Log a reason, and end the process with an exit code; from any thread."""
+    # A thread that hangs may hold the lock of a stream or a handler, so the wait is short.
+    flushing = threading.Thread(target=_log_and_flush, args=(reason,), name="last words", daemon=True)
     flushing.start()
     for child in multiprocessing.active_children():
         child.kill()
@@ -43,7 +36,7 @@ def exit_now(code: int, reason: str) -> NoReturn:
     os._exit(code)
 
 
-def _say_and_flush(reason: str) -> None:
+def _log_and_flush(reason: str) -> None:
     logger.critical(reason)
     for handler in logging.getLogger("tpack").handlers:
         handler.flush()
@@ -52,16 +45,10 @@ def _say_and_flush(reason: str) -> None:
 
 
 class ExitTimer:
-    """Ends this process after some time, unless it is cancelled, without the help of Python.
-
-    On systems other than Linux it does nothing.
-
-    Args:
-        secs: after how long.
-        code: the exit code.
+    """Timer that ends this process with an exit code, unless it is cancelled, without Python; on Linux only.
 
     Raises:
-        OSError: The system gives no timer.
+        OSError: The system has no timer left.
     """
 
     def __init__(self, secs: float, code: int) -> None:
@@ -81,7 +68,7 @@ class ExitTimer:
         self._libc.timer_settime(self._timer, 0, ctypes.byref(_TimerSpec(0, 0, whole, nanosecs)), None)
 
     def cancel(self) -> None:
-        """Let the process live. Only the first call does anything."""
+        """Cancel the timer; further calls do nothing."""
         if self._libc is not None:
             self._libc.timer_delete(self._timer)
         self._libc = None

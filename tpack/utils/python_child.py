@@ -1,7 +1,7 @@
-"""Python functions in new interpreters: the command that calls one, and JSON in and out of one that ends by itself.
+"""Python functions in new interpreters: the command, and JSON in and out of a child that ends by itself.
 
-It imports only the standard library, for commands that run where an installation is broken. Children that live longer,
-with a lifeline to their owner, are `tpack.utils.child_process`'s.
+It imports only the standard library, for commands that run where an installation is broken. Longer-lived children, with
+a lifeline to their owner, are in `tpack.utils.child_process`.
 """
 
 import json
@@ -52,9 +52,7 @@ def python_child(
     timeout_secs: float,
     environment: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Run a command that reads JSON from standard input and prints its answer, and return the answer.
-
-    The answer is the last line of standard output that is a JSON object, so that other output does no harm.
+    """Run a command that reads JSON from standard input, and return the last line of its output that is a JSON object.
 
     Args:
         command: such as `python_command` returns.

@@ -1,15 +1,14 @@
 """Agent of ``tpack launch``: runs the processes of a job on one machine; none of them survives it.
 
-It is a process of its own on each machine, reached by ``ssh`` on others. It reads orders from its standard input, a
-line of JSON each, and writes reports to its standard output:
+It reads orders from its standard input, a line of JSON each, and writes reports to its standard output:
 
     reserve ports      -> the ports, which stay reserved while the agent lives
-    start processes    -> lines of their output, and how each of them ended; at last, that all is over
-    send a signal to all or some, or end them all: by a signal, and after a time by SIGKILL
+    start processes    -> lines of their output, and the end of each; at last, the end of all
+    send a signal to all or some, or end them all: by a signal, and after a grace period by SIGKILL
     watch for silence: from now on there is another order within a timeout
 
 When the input ends or its timeout expires, the launcher or the connection to it is gone, and the agent ends everything.
-It has one thread and one loop; a launcher that does not read stops the processes' output and nothing else.
+It has one thread; a launcher that does not read stops only the processes' output.
 """
 
 import contextlib
@@ -119,12 +118,12 @@ class Agent:
 
     def _do_start(self, processes: list[dict[str, Any]], directory: str, shows_progress: bool = False) -> None:
         self._was_started = True
-        for told in processes:
+        for each in processes:
             try:
-                with self._line_of(told["rank"], shows_progress) as (descriptors, line):
-                    self._start({**told, "environment": {**told["environment"], **line}}, directory, descriptors)
+                with self._line_of(each["rank"], shows_progress) as (descriptors, line):
+                    self._start({**each, "environment": {**each["environment"], **line}}, directory, descriptors)
             except OSError as error:
-                self._report(rank=told["rank"], failed=f"cannot be started in {directory}: {error}")
+                self._report(rank=each["rank"], failed=f"cannot be started in {directory}: {error}")
 
     def _do_signal(self, signum: int, ranks: Sequence[int] | None = None) -> None:
         for rank in self._running if ranks is None else self._running.intersection(ranks):
@@ -162,23 +161,24 @@ class Agent:
         finally:
             os.close(write_end)
 
-    def _start(self, told: Mapping[str, Any], directory: str, descriptors: tuple[int, ...]) -> None:
+    def _start(self, order: Mapping[str, Any], directory: str, descriptors: tuple[int, ...]) -> None:
+        rank = order["rank"]
         process = subprocess.Popen(
-            told["command"],
+            order["command"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=directory,
-            env={**os.environ, **told["environment"]},
+            env={**os.environ, **order["environment"]},
             start_new_session=True,
             pass_fds=descriptors,
             # There is one thread only, so that nothing can be locked in the child.
             preexec_fn=functools.partial(die_with_parent, os.getpid()),
         )
-        self._processes[told["rank"]] = process
-        self._running.add(told["rank"])
+        self._processes[rank] = process
+        self._running.add(rank)
         for number, pipe in ((1, process.stdout), (2, process.stderr)):
-            self._listen(pipe.fileno() if pipe is not None else -1, _Stream(told["rank"], number))
+            self._listen(pipe.fileno() if pipe is not None else -1, _Stream(rank, number))
 
     def _listen(self, descriptor: int, stream: "_Stream") -> None:
         os.set_blocking(descriptor, False)

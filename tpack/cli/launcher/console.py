@@ -1,10 +1,8 @@
 """Output of the processes of a job: on the terminal with the rank before each line, and in a file for each rank.
 
-A thread of its own writes to the terminal, which may be stopped or read through a pager, while the launcher handles
-signals and ends of processes. The amount of waiting output is limited: beyond that the launcher reads none, and the
-processes wait too.
-
-A terminal has one progress bar for the whole job, below all lines. The bars of the processes go to their files.
+A thread of its own writes to the terminal, which may be stopped or read through a pager. Waiting output is limited:
+beyond that the launcher reads none, and the processes wait too. A terminal has one progress bar for the whole
+job, below all lines; the bars of the processes go to their files.
 """
 
 import json
@@ -55,13 +53,7 @@ class Console:
         return self._waiting.qsize() > _MOST_WAITING
 
     def put(self, process: Process, stream: int, text: str) -> None:
-        """Show a line of a process, and write it to its file.
-
-        Args:
-            process: its source.
-            stream: 1 for standard output, 2 for standard error.
-            text: the line; other bytes than text as `surrogateescape` has them.
-        """
+        """Show a line of a process on stream 1 (output) or 2 (error), and write it to the file of the process."""
         line = text.encode("utf-8", "surrogateescape")
         self._file_of(process).write(line + b"\n")
         shown = line.decode("utf-8", "replace")
@@ -70,11 +62,11 @@ class Console:
 
     def take_progress(self, process: Process, text: str) -> None:
         """Show the progress of the job, and write the bar of a process to its file."""
-        told = json.loads(text)
-        if "bar" in told:
-            self._file_of(process).write(told["bar"].encode() + b"\n")
+        message = json.loads(text)
+        if "bar" in message:
+            self._file_of(process).write(message["bar"].encode() + b"\n")
         elif process.is_worker:
-            self._progress[process.rank] = told["progress"]
+            self._progress[process.rank] = message["progress"]
             self._waiting.put((_BAR, _job_progress(self._progress)))
 
     def say(self, text: str) -> None:
@@ -102,7 +94,7 @@ class Console:
     def _file_of(self, process: Process) -> IO[bytes]:
         if process.rank not in self._files:
             name = f"rank{process.rank}.log"
-            # Line by line would be slow; what a reader sees late is on the terminal at once.
+            # Unbuffered, so that a reader of the file sees each line at once.
             self._files[process.rank] = open(os.path.join(self.directory, name), "ab", buffering=0)  # noqa: SIM115
         return self._files[process.rank]
 

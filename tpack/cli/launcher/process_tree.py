@@ -1,7 +1,6 @@
-"""Process tree below a process: how to keep it together and end it.
+"""Process tree below a process, which keeps it together and ends it.
 
-On Linux a process can become the parent of every descendant whose own parent ends. Then no descendant escapes, not even
-a background process, and when all have ended it has no child left.
+On Linux a process can become the parent of every descendant whose own parent ends, so that none escapes.
 """
 
 import ctypes
@@ -83,15 +82,7 @@ def _below(root: int, parents: dict[int, int]) -> list[int]:
 
 
 def end_all(find: Callable[[], Iterable[psutil.Process]], grace_secs: float) -> list[int]:
-    """End processes and their descendants: by SIGTERM, and after a grace period by SIGKILL; wait for their end.
-
-    Args:
-        find: returns the running ones.
-        grace_secs: the time between the two signals.
-
-    Returns:
-        The numbers of those that were there.
-    """
+    """End the processes that ``find`` returns, by SIGTERM and after a grace period by SIGKILL; return their ids."""
     deadline = time.monotonic() + grace_secs
     seen: list[int] = []
     while (running := list(find())) and time.monotonic() < deadline + _GIVE_UP_SECS:
@@ -106,11 +97,7 @@ def end_all(find: Callable[[], Iterable[psutil.Process]], grace_secs: float) -> 
 
 
 def reap_orphans(own: Collection[int] = ()) -> None:
-    """Reap adopted processes that have ended: until then each keeps its number.
-
-    Args:
-        own: children that are waited for elsewhere. If one of them has ended, the rest is left for the next call.
-    """
+    """Reap adopted processes that have ended, up to the first child of ``own``, which is waited for elsewhere."""
     if not hasattr(os, "waitid"):
         # Such a system does not let a process adopt others either.
         return
