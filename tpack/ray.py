@@ -90,7 +90,7 @@ def launch_on_ray(
     Each worker is a process beside an actor of its own; the actors are in one placement group. It has the variables of
     `tpack launch`, for trainers such as ``MultiWorkerTrainerReplicated``, and its output is shown with its rank before
     each line. When a worker fails or is lost, all are ended, and restarted up to ``restarts`` times; the function
-    should resume from its last checkpoint. This connects to Ray if necessary: to ``RAY_ADDRESS``, to the cluster of this
+    should resume from its last checkpoint. It connects to Ray if necessary: to ``RAY_ADDRESS``, the cluster of this
     machine, or to a new one.
 
     Args:
