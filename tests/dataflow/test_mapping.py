@@ -63,7 +63,7 @@ def test_components_come_in_the_order_given():
 
 @pytest.mark.parametrize("idxs", [[], 1, None])
 def test_what_is_no_list_of_places_is_refused(idxs):
-    with pytest.raises(ConfigError, match="SelectComponent got idxs=.*: (wanted|expected) a list of"):
+    with pytest.raises(ConfigError, match="SelectComponent got idxs=.*: expected a list of"):
         SelectComponent(Counting(), idxs)
 
 

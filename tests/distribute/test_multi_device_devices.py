@@ -27,7 +27,7 @@ def test_a_gpu_beside_the_cpu_is_another_device() -> None:
 
 @pytest.mark.parametrize("devices", ["/cpu:0", 5, ["/cpu:0", "/device:CPU:0"], ["/gpu:0", "/device:GPU:0"]])
 def test_devices_are_different_ones(devices: Any) -> None:
-    with pytest.raises(ConfigError, match="(wanted|expected) a list of one or more different devices"):
+    with pytest.raises(ConfigError, match="expected a list of one or more different devices"):
         different_devices(devices)
 
 

@@ -70,7 +70,7 @@ def test_a_step_is_abstract_and_knows_its_strategy(graph):
         (
             (numbers, loss_fn, sgd, lambda: 3),
             WrongTypeError,
-            "got distribution=3: (wanted|expected) a DistributionStrategy",
+            "got distribution=3: expected a DistributionStrategy",
         ),
         ((None, loss_fn, sgd, mirrored), WrongTypeError, "got dataset_fn=None: expected a function"),
         ((numbers, loss_fn, sgd, mirrored, 0), ConfigError, "got iterations_per_step=0"),

@@ -145,7 +145,7 @@ def test_predictors_use_the_weights_of_their_device(graph: Any) -> None:
 
 
 def test_other_things_are_refused() -> None:
-    with pytest.raises(ConfigError, match="(wanted|expected) a DistributionStrategy"):
+    with pytest.raises(ConfigError, match="expected a DistributionStrategy"):
         StrategyTrainer("mirrored")
     with pytest.raises(ConfigError, match="precision got .fp8.: expected one of"):
         StrategyTrainer(STRATEGIES["mirrored"](), precision="fp8")

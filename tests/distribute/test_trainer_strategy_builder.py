@@ -152,12 +152,12 @@ def test_another_strategy_around_is_an_error(graph: Any) -> None:
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (3, "StrategyBuilder got strategy=3: (wanted|expected) a DistributionStrategy"),
-        (None, "StrategyBuilder got strategy=None: (wanted|expected) a DistributionStrategy"),
+        (3, "StrategyBuilder got strategy=3: expected a DistributionStrategy"),
+        (None, "StrategyBuilder got strategy=None: expected a DistributionStrategy"),
         (DEFAULT_STRATEGY, "got strategy=<DefaultStrategy>: expected one with devices"),
         (
             MirroredStrategy,
-            "StrategyBuilder got strategy=the class MirroredStrategy: (wanted|expected) a DistributionStrategy",
+            "StrategyBuilder got strategy=the class MirroredStrategy: expected a DistributionStrategy",
         ),
     ],
     ids=["a number", "nothing", "the default one", "a class"],

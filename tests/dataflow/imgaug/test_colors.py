@@ -60,7 +60,7 @@ def test_contrast_may_have_one_mean(rgb, rng):
 
 @pytest.mark.parametrize("make", [lambda: Brightness(-1), lambda: BrightnessScale((2, 1)), lambda: Contrast((-1, 1))])
 def test_what_is_no_amount_is_refused(make):
-    with pytest.raises(ConfigError, match="got .*: (wanted|expected)"):
+    with pytest.raises(ConfigError, match="got .*: expected"):
         make()
 
 
@@ -123,7 +123,7 @@ def test_other_eigenvectors_are_refused(eigval, eigvec, message):
     "make", [lambda: Hue((0, 181)), lambda: Saturation(1.5), lambda: Lighting(-1, [1] * 3, np.eye(3))]
 )
 def test_what_is_no_amount_of_colour_is_refused(make):
-    with pytest.raises(ConfigError, match="got .*: (wanted|expected)"):
+    with pytest.raises(ConfigError, match="got .*: expected"):
         make()
 
 

@@ -55,7 +55,7 @@ def test_max_size_is_the_end_of_the_range():
 
 @pytest.mark.parametrize("sizes", [(2, 2), (0.5, 1.5), (-1, 2), 3])
 def test_what_is_no_size_is_refused(sizes):
-    with pytest.raises(ConfigError, match=r"GaussianBlur got size_range(\[\d\])?=.*: (wanted|expected)"):
+    with pytest.raises(ConfigError, match=r"GaussianBlur got size_range(\[\d\])?=.*: expected"):
         GaussianBlur(sizes)
 
 
@@ -115,7 +115,7 @@ def test_jpeg_has_one_channel_or_three():
 
 @pytest.mark.parametrize("limits", [(40, 40), (0.1, 0.9), (40, 200), 40])
 def test_what_is_no_quality_is_refused(limits):
-    with pytest.raises(ConfigError, match=r"JpegNoise got quality_range(\[\d\])?=.*: (wanted|expected)"):
+    with pytest.raises(ConfigError, match=r"JpegNoise got quality_range(\[\d\])?=.*: expected"):
         JpegNoise(limits)
 
 

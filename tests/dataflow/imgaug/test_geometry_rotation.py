@@ -97,5 +97,5 @@ def test_quarter_turn_of_an_oblong_is_all_of_it_and_exact(rng):
     ],
 )
 def test_what_is_no_angle_is_refused(kind, options, name):
-    with pytest.raises(ConfigError, match=f"{kind.__name__} got {name}=.*: (wanted|expected)"):
+    with pytest.raises(ConfigError, match=f"{kind.__name__} got {name}=.*: expected"):
         kind(**options)
