@@ -10,7 +10,7 @@ import pytest
 import tpack
 from tpack import errors
 from tpack.tower.context import current_tower_context
-from tpack.utils.optional import import_optional
+from tpack.utils.lazy import import_optional
 
 CLASSES = [member for _, member in inspect.getmembers(errors, inspect.isclass) if member.__module__ == errors.__name__]
 ERRORS = [member for member in CLASSES if member not in (errors.Interrupted, errors.StopTraining)]

@@ -38,7 +38,7 @@ LIMITS = {
     "modules with one importer": Limit(55, pending=100),
     "modules loaded by import tpack.train.trainers": Limit(120, pending=215),
     "modules loaded by import tpack.graph_builder.replicated": Limit(60),
-    "modules loaded by import tpack.dataflow.parallel.process_runner": Limit(25, pending=41),
+    "modules loaded by import tpack.dataflow.parallel.process_runner": Limit(25),
 }
 
 FILE_LINES = (450, 700)

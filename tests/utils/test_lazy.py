@@ -1,14 +1,15 @@
 """Lazy packages: names come on first use, and a bad table is refused."""
 
 import importlib
+import json
 import sys
 
 import pytest
 
 import tpack
 from tests.helpers.source import assert_none, modules_under
-from tpack.errors import ConfigError
-from tpack.utils.lazy import LazyModule, attach
+from tpack.errors import ConfigError, DependencyError
+from tpack.utils.lazy import LazyModule, attach, import_optional
 
 
 @pytest.fixture
@@ -184,3 +185,17 @@ def test_lazy_module_is_imported_with_its_first_attribute(lazy_package):
     assert module.is_loaded()
     with pytest.raises(AttributeError, match="other"):
         assert module.other
+
+
+def test_an_optional_module_that_is_there_is_returned():
+    assert import_optional("json", "test") is json
+
+
+def test_a_missing_optional_module_names_itself_and_the_extra():
+    with pytest.raises(DependencyError, match=r"no_such_module_of_ours.*pip install 'tpack\[vision\]'"):
+        import_optional("no_such_module_of_ours", "vision")
+
+
+def test_a_missing_optional_module_is_an_import_error_too():
+    with pytest.raises(ImportError):
+        import_optional("no_such_module_of_ours", "vision")

@@ -13,7 +13,7 @@ from typing import Any
 from tabulate import tabulate
 
 from tpack.cli.plot import FAINT, INK, check_format, save_figure
-from tpack.utils.optional import import_optional
+from tpack.utils.lazy import import_optional
 
 _GIGA, _MICRO = 1e9, 1e-6
 _CELL_INCHES, _MIN_INCHES, _MAX_INCHES = 0.62, 2.6, 9.0

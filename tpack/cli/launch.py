@@ -27,7 +27,7 @@ from tpack.cli.launcher.ray_machines import RayMachines, check_resources, parse_
 from tpack.cli.launcher.restarts import Restarts, Team
 from tpack.errors import ConfigError
 from tpack.multi_worker.cluster.rendezvous import SECRET_VARIABLE
-from tpack.utils.optional import import_optional
+from tpack.utils.lazy import import_optional
 
 _DESCRIPTION = """Run a script in several processes that train together.
 

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 from tpack.errors import ConfigError
 from tpack.utils.fs import atomic_path
-from tpack.utils.optional import import_optional
+from tpack.utils.lazy import import_optional
 
 _SKIPPED = ("__pycache__", "node_modules", "site-packages")
 

@@ -18,7 +18,7 @@ from tpack.cli.runs.remote import RunDirectories, is_shown, run_directories
 from tpack.errors import ConfigError
 from tpack.schedules import Schedule, parse_schedule
 from tpack.utils.fs import atomic_write
-from tpack.utils.optional import import_optional
+from tpack.utils.lazy import import_optional
 
 _FORMATS = (".png", ".svg", ".pdf")
 _DOTS_PER_INCH = 110

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tpack.errors import DataPointError
-from tpack.utils.optional import import_optional
+from tpack.utils.lazy import import_optional
 
 MAX_CHANNELS = 4
 

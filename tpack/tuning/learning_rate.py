@@ -16,7 +16,7 @@ from tpack.train.single_cost import SingleCostTrainer
 from tpack.tuning.short_training import only_with
 from tpack.utils import logger
 from tpack.utils.fs import atomic_path
-from tpack.utils.optional import import_optional
+from tpack.utils.lazy import import_optional
 from tpack.utils.validation import check_arguments, check_count, check_number
 
 _SMOOTHING = 0.9

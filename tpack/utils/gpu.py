@@ -12,7 +12,7 @@ from types import ModuleType, TracebackType
 
 from tpack.errors import DependencyError, DeviceError
 from tpack.utils.env import change_env
-from tpack.utils.optional import import_optional
+from tpack.utils.lazy import import_optional
 
 __all__ = ["NVMLContext", "NvidiaDevice", "change_gpu", "get_nr_gpu", "get_num_gpu", "visible_gpu_names"]
 

@@ -13,7 +13,7 @@ from functools import reduce
 from types import ModuleType
 from typing import Any
 
-from tpack.errors import ConfigError
+from tpack.errors import ConfigError, DependencyError
 from tpack.utils import renames
 
 _ABSOLUTE = ("tpack.", "tensorflow.")
@@ -94,6 +94,21 @@ class LazyModule:
     def is_loaded(self) -> bool:
         """Tell whether the module was imported, by whatever code."""
         return self._name in sys.modules
+
+
+def import_optional(module: str, extra: str) -> ModuleType:
+    """Return a module, such as ``"cv2"``, of an optional dependency, which an extra of tpack installs.
+
+    Raises:
+        DependencyError: It cannot be imported; the message names the extra.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise DependencyError(
+            f"this needs the package {module!r}, which cannot be imported ({error}): "
+            f"install it with \"pip install 'tpack[{extra}]'\""
+        ) from error
 
 
 class _Package(ModuleType):

@@ -26,7 +26,6 @@ from collections.abc import Callable
 from typing import Any
 
 from tpack.errors import ConfigError
-from tpack.utils.launch_env import log_suffix
 from tpack.utils.lazy import LazyModule
 from tpack.utils.validation import check_local_path, is_remote
 
@@ -62,8 +61,9 @@ _LEVELS = {
     "error": logging.ERROR,
     "critical": logging.CRITICAL,
 }
-# Loaded when a directory of the run is set, and of these the second only for a URL.
+# Loaded when a directory of the run is set, and of these the last only for a URL.
 _claims = LazyModule("tpack.utils.dir_lock")
+_launch_env = LazyModule("tpack.utils.launch_env")
 _remote = LazyModule("tpack.utils.remote.directories")
 
 
@@ -176,9 +176,9 @@ def set_logger_dir(dirname: str | os.PathLike[str], action: str | None = None) -
     """
     _check_action(action)
     if is_remote(dirname):
-        _set_remote_dir(f"{dirname}".rstrip("/") + log_suffix(os.environ), action)
+        _set_remote_dir(f"{dirname}".rstrip("/") + _launch_env.log_suffix(os.environ), action)
         return
-    path = os.path.abspath(check_local_path("set_logger_dir", "dirname", dirname)) + log_suffix(os.environ)
+    path = os.path.abspath(check_local_path("set_logger_dir", "dirname", dirname)) + _launch_env.log_suffix(os.environ)
     with _LOCK:
         if action is None and path == _directory.path and os.path.isdir(path) and not _claims.was_claimed(path):
             return

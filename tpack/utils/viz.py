@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from tpack.errors import ConfigError, DependencyError
 from tpack.utils.argtools import shape2d
 from tpack.utils.fs import atomic_write
-from tpack.utils.optional import import_optional
+from tpack.utils.lazy import import_optional
 from tpack.utils.validation import check_function
 
 __all__ = [

@@ -26,7 +26,7 @@ from tpack.callbacks.monitors.base import MonitorBase
 from tpack.errors import CallbackError
 from tpack.utils import logger
 from tpack.utils.fs import atomic_write
-from tpack.utils.optional import import_optional
+from tpack.utils.lazy import import_optional
 
 Result = TypeVar("Result")
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tpack.callbacks.monitors.stats_file import Entry
-from tpack.utils.optional import import_optional
+from tpack.utils.lazy import import_optional
 
 MOST_ROWS_SHOWN = 60
 """Longer histories are shown by their first and last rows."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tpack.callbacks.monitors.experiment_tracker import Row, Tracker
-from tpack.utils.optional import import_optional
+from tpack.utils.lazy import import_optional
 from tpack.utils.validation import check_arguments
 
 _MOST_IN_BATCH = {"metrics": 1000, "params": 100}

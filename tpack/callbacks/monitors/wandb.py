@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tpack.callbacks.monitors.experiment_tracker import Histogram, Row, Tracker
-from tpack.utils.optional import import_optional
+from tpack.utils.lazy import import_optional
 from tpack.utils.validation import check_arguments
 
 _EXIT_CODES = {"finished": 0, "failed": 1, "interrupted": 143}

@@ -25,7 +25,7 @@ from tpack.cli.launcher.agent_client import Link, Machines, as_line, end_agent, 
 from tpack.cli.launcher.plan import Host
 from tpack.errors import ClusterError, ConfigError
 from tpack.utils.launch_env import OWN_GPUS_VARIABLE
-from tpack.utils.optional import import_optional
+from tpack.utils.lazy import import_optional
 from tpack.utils.validation import is_number
 
 TASK_VARIABLE = "TPACK_RAY_TASK"

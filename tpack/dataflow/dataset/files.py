@@ -8,7 +8,7 @@ from typing import Any
 
 from tpack.errors import ConfigError, InputError
 from tpack.utils.fs import get_dataset_path
-from tpack.utils.optional import import_optional
+from tpack.utils.lazy import import_optional
 from tpack.utils.validation import shown
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from tpack.dataflow.dataset.files import check_name, check_same_length, data_dir, find_file, read_bytes
 from tpack.dataflow.dataset.image_lists import UnitImages
 from tpack.errors import InputError
-from tpack.utils.optional import import_optional
+from tpack.utils.lazy import import_optional
 from tpack.utils.validation import check_arguments
 
 _PREFIXES = {"train": "train", "test": "t10k"}

@@ -17,7 +17,7 @@ from tpack.dataflow.remote.sockets import Endpoint, drain_events, open_sockets, 
 from tpack.dataflow.repeat import RepeatedData
 from tpack.errors import ConfigError, DataPointError, InputError
 from tpack.utils import logger, serialize
-from tpack.utils.optional import import_optional
+from tpack.utils.lazy import import_optional
 from tpack.utils.validation import check_arguments, check_count
 
 # The longest time until a waiting flow notices an interruption.

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tpack.errors import ConfigError
-from tpack.utils.optional import import_optional
+from tpack.utils.lazy import import_optional
 from tpack.utils.validation import check_arguments, check_count, check_instance, check_number, shown
 
 # Addresses that only processes on this machine can reach.

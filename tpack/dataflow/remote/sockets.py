@@ -9,7 +9,7 @@ from typing import Any
 
 from tpack.dataflow.remote.options import CurveKeys, RemoteOptions
 from tpack.errors import InputError
-from tpack.utils.optional import import_optional
+from tpack.utils.lazy import import_optional
 
 _ZAP_DOMAIN = "tpack"
 

@@ -15,7 +15,7 @@ from tpack.dataflow.sources import IndexedDataFlow
 from tpack.errors import ConfigError, DataPointError, InputError
 from tpack.utils import logger
 from tpack.utils.fs import atomic_path
-from tpack.utils.optional import import_optional
+from tpack.utils.lazy import import_optional
 from tpack.utils.progress import get_tqdm
 from tpack.utils.validation import check_arguments, check_instances, check_local_path
 

@@ -26,7 +26,7 @@ from tpack.dataflow.storage.lmdb_pages import check_pages
 from tpack.errors import ConfigError, InputError
 from tpack.utils import logger, serialize
 from tpack.utils.fs import atomic_path
-from tpack.utils.optional import import_optional
+from tpack.utils.lazy import import_optional
 from tpack.utils.progress import get_tqdm
 from tpack.utils.validation import check_arguments, check_count, check_local_path
 

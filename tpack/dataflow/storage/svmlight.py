@@ -5,7 +5,7 @@ from typing import Any
 
 from tpack.dataflow.sources import IndexedDataFlow
 from tpack.errors import InputError
-from tpack.utils.optional import import_optional
+from tpack.utils.lazy import import_optional
 from tpack.utils.validation import check_arguments, check_local_path
 
 

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from tpack.errors import ConfigError, DependencyError, RemoteError
-from tpack.utils.optional import import_optional
+from tpack.utils.lazy import import_optional
 from tpack.utils.validation import check_path, shown
 
 Result = TypeVar("Result")
