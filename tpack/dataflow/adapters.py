@@ -1,9 +1,8 @@
 """Adapters of other libraries' iterables, without importing any of them.
 
 An object is known by its methods: iteration, a length, a position. That fits a PyTorch ``DataLoader`` or data set,
-torchdata's ``StatefulDataLoader``, a grain data set or loader, and a Hugging Face data set. To continue, an object is
-read by index, by its own position, or by dropping points. Their positions consist of dicts, lists, tuples, numbers,
-strings and sometimes a PyTorch tensor; they are kept as bytes without pickling, and each part gets its type back.
+torchdata's ``StatefulDataLoader``, a grain data set or loader, and a Hugging Face data set. Positions consist of dicts,
+lists, tuples, numbers, strings and sometimes a PyTorch tensor; they are kept as bytes without pickling.
 """
 
 import copy
@@ -26,14 +25,7 @@ _DICT, _LIST, _TUPLE, _TENSOR, _PLAIN = "dict", "list", "tuple", "tensor", "plai
 
 @check_arguments
 def as_dataflow(obj: Iterable[Any] | Callable[[], Iterable[Any]]) -> DataFlow:
-    """Return an object as a flow.
-
-    Args:
-        obj: a DataFlow, which is returned itself, a generator function, or an object that `AdaptedData` takes.
-
-    Raises:
-        ConfigError: It is another object.
-    """
+    """Return a DataFlow itself, a generator function or what `AdaptedData` takes as a flow; refuse others."""
     if isinstance(obj, (FunctionType, MethodType)):
         return DataFromGenerator(obj)
     if isinstance(obj, DataFlow):
@@ -51,9 +43,9 @@ class AdaptedData(DataFlow):
     list of one component.
 
     The position is the object's own: the iterator's by ``get_state`` and ``set_state`` (grain), or the iterable's by
-    ``state_dict`` and ``load_state_dict`` (torchdata, Hugging Face); the order of later passes after an interruption is
-    then up to the object. Otherwise it is the number of points taken. Indexed objects go to it at once; of others
-    points are taken and dropped, so they must yield the same again.
+    ``state_dict`` and ``load_state_dict`` (torchdata, Hugging Face); later passes are then up to the object. Otherwise
+    it is the number of points taken. Indexed objects go to it at once; of others points are dropped, so they must yield
+    the same again.
 
     Args:
         iterable: iterated again on each pass. Its length, if any, is the flow's.
@@ -76,11 +68,7 @@ class AdaptedData(DataFlow):
         return {**self.__dict__, "_reader": None}
 
     def __len__(self) -> int:
-        """Return the length of the iterable.
-
-        Raises:
-            UnknownLengthError: It has none, or does not know it.
-        """
+        """Return the length of the iterable; raise UnknownLengthError without one."""
         kind = type(self._iterable).__name__
         if not isinstance(self._iterable, Sized):
             raise UnknownLengthError(f"the {kind} in AdaptedData has no length")
@@ -121,12 +109,7 @@ class AdaptedData(DataFlow):
         return make_state(self, index=self._passes.value, own=own, has_ended=self._has_ended)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to a position.
-
-        Raises:
-            InputError: The state is of another kind of flow; nothing was changed. The next pass raises it if points are
-                dropped and there are too few.
-        """
+        """Go to a position. The next pass raises InputError if points are dropped and there are too few."""
         saved = StateReader(self, state, "index", "own", "has_ended")
         index, own, has_ended = saved.count("index"), saved["own"], saved.flag("has_ended")
         if own is not None:
@@ -204,17 +187,7 @@ class _LoaderReader(_Reader):
 
 
 def _open_reader(owner: DataFlow, iterable: Any, start: int, own: bytes | None) -> _Reader:
-    """Begin a pass over a foreign iterable.
-
-    Args:
-        owner: the flow that reads, for messages.
-        iterable: the object.
-        start: the number of points taken before.
-        own: the object's own position there, if it has one.
-
-    Raises:
-        InputError: Points are dropped and there are too few, or ``own`` is invalid.
-    """
+    """Begin a pass at the position `own` or after `start` points; raise InputError for a bad one or too few points."""
     if hasattr(iterable, "state_dict") and hasattr(iterable, "load_state_dict"):
         return _LoaderReader(iterable, own)
     if _is_indexed(iterable):
@@ -235,11 +208,7 @@ def _is_indexed(obj: object) -> bool:
 
 
 def _freeze_state(owner: object, state: object) -> bytes:
-    """Turn a foreign position into bytes.
-
-    Raises:
-        StatelessError: It has parts of other types.
-    """
+    """Turn a foreign position into bytes; raise StatelessError for parts of other types."""
     try:
         return serialize.dumps(_freeze(state))
     except DataPointError as error:
@@ -247,11 +216,7 @@ def _freeze_state(owner: object, state: object) -> bytes:
 
 
 def _thaw_state(owner: object, frozen: object) -> Any:
-    """Turn bytes from ``_freeze_state`` back into a position.
-
-    Raises:
-        InputError: They are others, or hold a tensor and PyTorch is not imported.
-    """
+    """Turn such bytes into a position; raise InputError for others, or a tensor if PyTorch is not imported."""
     message = f"the saved position of a {type(owner).__name__} is invalid"
     if not isinstance(frozen, bytes):
         raise InputError(f"{message}: expected bytes, not a {type(frozen).__name__}")

@@ -30,12 +30,10 @@ def is_array(value: object) -> bool:
 class DataFromArrays(IndexedDataFlow):
     """Yield the rows of arrays, in a new random order on each pass or in their own.
 
-    The arrays may be in a file, as those of ``np.memmap`` and h5py: a row is read when it is yielded. A row of an array
-    in memory is a view.
+    Arrays may be in a file, as ``np.memmap`` and h5py have them: a row is read when yielded; one in memory is a view.
 
     Args:
         arrays: one array, several in a list or tuple, or several by name in a dict: then each data point is a dict.
-        shuffle: whether each pass has a new order.
 
     Shapes:
         [N, ...] each to N data points with components of [...].

@@ -1,8 +1,7 @@
 """The base of all flows: objects that can be iterated any number of times and yield data points.
 
 A data point is a list or tuple of components (arrays, numbers, strings), or a dict of them. Flows are combined by
-wrapping: ``BatchData(MapData(source, func), 32)`` is a DataFlow again. All flows have the same methods, and
-``reset_state`` is called once before the first iteration, in the process that iterates.
+wrapping: ``BatchData(MapData(source, func), 32)`` is a DataFlow again.
 """
 
 import threading
@@ -27,15 +26,14 @@ class DataFlowTerminated(InputError):
 class UnknownLengthError(InputError, NotImplementedError, TypeError):
     """The length of a flow was asked for and is not known.
 
-    A NotImplementedError, as scripts expect. Also a TypeError, since ``list(flow)`` asks for the length as a hint, and
-    takes only this exception for "no hint".
+    Scripts expect NotImplementedError; ``list(flow)``, which asks for a hint, ignores only TypeError.
     """
 
 
 class DataFlow(ABC):
     """The base of all flows; a subclass has ``__iter__`` and, if it can, ``__len__``.
 
-    What the attributes declare is true of subclasses too, unless they declare it otherwise.
+    Subclasses inherit the declarations in the attributes.
 
     Attributes:
         keeps_each_point: whether each data point is one of the wrapped flow ``ds``, unchanged, so that the size of a
@@ -60,11 +58,7 @@ class DataFlow(ABC):
         """Begin a pass over the data and yield its data points."""
 
     def __len__(self) -> int:
-        """Return the number of data points of a pass.
-
-        Raises:
-            UnknownLengthError: It is not known, as in flows that do not override this.
-        """
+        """Return the number of data points of a pass; raise UnknownLengthError where it is not known."""
         raise UnknownLengthError(f"{type(self).__name__} does not know its length")
 
     def __bool__(self) -> bool:
@@ -83,10 +77,8 @@ class DataFlow(ABC):
         """Return the position right after the last data point that was taken from the newest iteration.
 
         Before the first iteration and after the end of a pass it is the beginning of the next pass. Callable after
-        ``reset_state``, in the thread that iterates or while nothing iterates.
-
-        Returns:
-            Numbers, strings, arrays, lists and dicts (see ``tpack.dataflow.iterator_state``), never changed later.
+        ``reset_state``, in the thread that iterates or while nothing iterates. The values are plain (see
+        ``tpack.dataflow.iterator_state``) and never changed later.
 
         Raises:
             StatelessError: The flow has no position, as flows that do not override this.
@@ -94,13 +86,9 @@ class DataFlow(ABC):
         raise StatelessError(f"{type(self).__name__} cannot tell its position: it has no state_dict()")
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Make the next iteration yield the rest of an interrupted pass.
+        """Make the next iteration yield the rest of an interrupted pass, and later ones follow as without interruption.
 
-        Called after ``reset_state``, on a flow built as the one that gave the state. Later passes are those that would
-        have followed without the interruption.
-
-        Args:
-            state: what ``state_dict`` returned.
+        Called after ``reset_state``, on a flow built as the one that gave the state.
 
         Raises:
             StatelessError: The flow cannot go to a position.
@@ -111,9 +99,8 @@ class DataFlow(ABC):
     def end_pass(self) -> None:
         """Give up the rest of the newest pass: the position becomes the beginning of the next one.
 
-        Without this call an interrupted pass can still be continued from ``state_dict()``. A flow that ends its pass
-        before those of wrapped flows, as ``JoinData`` does, calls it on them; each flow with a position has it. The
-        next iteration yields the same with and without the call.
+        Otherwise an interrupted pass can be continued from ``state_dict()``; the next iteration yields the same in any
+        case. A flow that ends its pass before those of wrapped flows, as ``JoinData`` does, calls it on them.
         """
         if self._passes is not None:
             self._passes.reset()
@@ -126,11 +113,7 @@ class RNGDataFlow(DataFlow):
 
     @property
     def rng(self) -> np.random.RandomState:
-        """The generator, an ``np.random.RandomState`` that no other flow uses.
-
-        Raises:
-            InputError: ``reset_state`` was not called.
-        """
+        """The flow's own ``np.random.RandomState``; raise InputError before ``reset_state``."""
         if self._rng is None:
             raise InputError(f"{type(self).__name__} needs random numbers: call reset_state() once before iterating it")
         return self._rng
@@ -149,14 +132,8 @@ class RNGDataFlow(DataFlow):
 class ProxyDataFlow(DataFlow):
     """A flow that wraps another, ``self.ds``, and yields the same; subclasses override what differs.
 
-    Its position is that of the wrapped flow. A subclass that reads ahead, or holds points back, overrides
-    ``state_dict``, ``load_state_dict`` and ``end_pass`` too.
-
-    Args:
-        ds: the flow.
-
-    Raises:
-        WrongTypeError: ``ds`` is not a DataFlow.
+    A subclass that reads ahead, or holds points back, overrides ``state_dict``, ``load_state_dict`` and ``end_pass``
+    too. The constructor raises WrongTypeError if ``ds`` is not a DataFlow.
     """
 
     def __init__(self, ds: DataFlow) -> None:
@@ -226,12 +203,9 @@ def close_flow(ds: DataFlow) -> bool:
 
 
 class DataFlowReentrantGuard:
-    """A ``with`` block that only one iteration can be in; it pickles as a free one.
+    """A ``with`` block that only one iteration of its owner, a flow's name, can be in; it pickles as a free one.
 
     For flows that keep their position between iterations: two iterations would take each other's data.
-
-    Args:
-        owner: the name of the flow, for the message.
     """
 
     def __init__(self, owner: str) -> None:

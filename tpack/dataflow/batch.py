@@ -1,11 +1,10 @@
 """Data points put together into batches, all alike or by their shape.
 
-The points of a batch must be alike: the same components, each of one dtype and one shape. Others are refused by name
-and never cast or broadcast, since a batch of other numbers than the data is found late.
+The points of a batch must have the same components, each of one dtype and shape; they are never cast or broadcast.
 
-Points that wait for their batch each hold memory: the next is made in memory that the system provides page by page,
-which costs more than copying, and all have left the processor's cache when they are put together. So large arrays are
-copied to their row of the batch as they come. Small arrays are kept and copied at once, which is faster.
+Waiting points each hold memory that the system provides page by page, which costs more than copying, and have left the
+processor's cache when put together. So large arrays are copied to their row of the batch as they come; small arrays are
+kept and copied at once, which is faster.
 """
 
 import copy
@@ -33,14 +32,12 @@ _MAX_ARRAY_BYTES = 1 << 30
 class BatchData(ProxyDataFlow):
     """Yield batches: data points like those of ``ds``, whose components have one more dimension, the first.
 
-    See `aggregate` for the batch of each type. Unlike tensorpack, which takes the dtype of the first and cuts digits
-    off, components of different dtypes are refused.
+    See `aggregate` for the batch of each type. Components of different dtypes are refused; tensorpack casts them to the
+    first.
 
     Args:
-        ds: a flow of lists, tuples or dicts.
-        batch_size: the number of data points of a batch.
-        remainder: whether the last batch of a pass, which may be smaller, is yielded; otherwise it is dropped.
-        use_list: whether components of a batch are lists and not arrays, so that their shapes may differ.
+        remainder: yield the last, maybe smaller, batch of a pass.
+        use_list: make components lists and not arrays, so that shapes may differ.
 
     Raises:
         ConfigError: The batch size is less than 1; or, without ``remainder``, more than the length of ``ds``.
@@ -76,12 +73,7 @@ class BatchData(ProxyDataFlow):
             yield batches.pop()
 
     def groups(self, begin: Callable[[Any, int], list[Any]] | None = None) -> Iterator[tuple[list[Any], int]]:
-        """Begin a pass, and yield the data points of each batch and the index of the first.
-
-        Args:
-            begin: called with the first point and the batch size to get the list for the points; a plain one by
-                default.
-        """
+        """Begin a pass; yield each batch's points, in the list from ``begin(first, size)``, and its first index."""
         one = self._passes.begin()
         points: list[Any] = []
         first_index = 0
@@ -99,13 +91,9 @@ class BatchData(ProxyDataFlow):
         self._passes.end(one)
 
     def made_in(self, empty: Callable[..., np.ndarray]) -> Iterator[Any] | None:
-        """Begin a pass whose batches are made in given memory, such as that from which they are sent.
+        """Begin a pass of batches whose arrays are in memory from ``empty(shape, dtype)``.
 
-        Args:
-            empty: called with a shape and a dtype to get the memory of an array.
-
-        Returns:
-            The batches; None if they are lists, or if a subclass may make its own.
+        Return None if the batches are lists, or if a subclass may make its own.
         """
         if type(self) is not BatchData or self.use_list:
             return None
@@ -130,10 +118,7 @@ class BatchData(ProxyDataFlow):
             self.batch_size = size
 
     def in_saved_batches(self) -> "BatchData":
-        """Return a copy that makes batches of the size in its loaded state, but has this size in its own states.
-
-        It repeats batches that were counted.
-        """
+        """Return a copy that makes, and repeats, batches of the size in its loaded state, but saves this size."""
         alike = copy.copy(self)
         alike._size_to_tell = self.batch_size
         return alike
@@ -146,7 +131,7 @@ class BatchData(ProxyDataFlow):
 
 @check_arguments
 class BatchDataByShape(ProxyDataFlow):
-    """Yield batches of data points in which one component has the same shape.
+    """Yield batches of data points in which one component has the same shape; raise ConfigError for an empty batch.
 
     Points wait for others of their shape, also from one pass to the next; those of a rare shape may wait for ever. One
     pass at a time is allowed. The position includes the waiting points.
@@ -155,9 +140,6 @@ class BatchDataByShape(ProxyDataFlow):
         ds: a flow of lists, tuples or dicts.
         batch_size: the number of data points of a batch.
         idx: the component whose shape matters: its place, or its key in a dict.
-
-    Raises:
-        ConfigError: The batch size is less than 1.
     """
 
     def __init__(self, ds: DataFlow, batch_size: int, idx: int | str) -> None:
@@ -221,10 +203,9 @@ def aggregate(
     """Make a batch of data points.
 
     Args:
-        points: at least one data point: all lists or tuples, or all dicts. In a `PreallocatedPoints` the arrays are
-            filled already.
-        use_list: whether a component of the batch is a list, so that any types and shapes are allowed, and not an
-            array.
+        points: at least one data point: all lists or tuples, or all dicts. Arrays of a `PreallocatedPoints` are filled
+            already.
+        use_list: make components lists of any types and shapes.
         first_index: the index of the first point in its pass, for messages.
         empty: called with a shape and a dtype to get the memory of an array; not for single numbers or objects.
 
@@ -258,16 +239,12 @@ def aggregate(
 
 
 def begin_batch(first: object, size: int, empty: Callable[..., np.ndarray] = np.empty) -> list[Any]:
-    """Return an empty list to gather the data points of a batch in.
+    """Return an empty list to gather the data points of a batch in, a `PreallocatedPoints` if they have large arrays.
 
     Args:
-        first: the first of them, which is not put into the list. Anything else than a data point is refused when the
-            batch is made.
+        first: the first of them, not added yet. Anything else than a data point is refused when the batch is made.
         size: the maximum number of points of the batch.
         empty: called with a shape and a dtype to get the memory of an array.
-
-    Returns:
-        A `PreallocatedPoints` if the point has large arrays of numbers, else a plain list.
     """
     items: Iterable[tuple[Any, Any]] = enumerate(first) if isinstance(first, (list, tuple)) else ()
     if isinstance(first, Mapping):
@@ -285,13 +262,9 @@ def begin_batch(first: object, size: int, empty: Callable[..., np.ndarray] = np.
 
 
 class PreallocatedPoints(list[Any]):
-    """A list of data points for `aggregate`, whose large arrays are rows of ``arrays``.
+    """A list of data points for `aggregate`, whose large arrays are rows of ``arrays``, by place or key.
 
-    Points unlike the first are kept as they came, so that they are refused as in any other list.
-
-    Args:
-        arrays: for the place or key of a component, an array with a row for each point to come.
-        are_dicts: whether the points are dicts, and not lists or tuples.
+    Points unlike the first, of which ``are_dicts`` says whether all should be dicts, are kept so that they are refused.
     """
 
     def __init__(self, arrays: dict[Any, np.ndarray], *, are_dicts: bool) -> None:

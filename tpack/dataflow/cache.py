@@ -16,14 +16,9 @@ from tpack.utils.validation import check_arguments
 class CacheData(ProxyDataFlow, RNGDataFlow):
     """Keep all data points of the first whole pass in memory, and yield the same objects in later passes.
 
-    A pass that was broken off keeps nothing. (In tensorpack its points counted as the whole data.)
-
-    A position does not hold the points. The wrapped flow is sent to where the pass that filled the memory began, and
-    the memory is filled again before the first point is yielded.
-
-    Args:
-        ds: the flow.
-        shuffle: whether each pass after the first has a new order.
+    An unfinished pass keeps nothing. (In tensorpack its points counted as the whole data.) A position does not hold the
+    points: the wrapped flow returns to where the filling pass began, and the memory is filled again before the first
+    point is yielded. With ``shuffle`` each pass after the first has a new order.
     """
 
     keeps_each_point = True
@@ -59,11 +54,7 @@ class CacheData(ProxyDataFlow, RNGDataFlow):
         self._passes.end(one)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the memory is filled from, whether it is full, and the number of points taken of the pass.
-
-        Raises:
-            StatelessError: The wrapped flow has no position.
-        """
+        """Return where memory is filled from, whether it is full, and the points taken; refuse without a position."""
         is_filled = self._points is not None or self._must_refill
         is_begun = is_filled or self._passes.has_newest
         start = self._filled_from if is_begun else self.ds.state_dict()
@@ -73,12 +64,7 @@ class CacheData(ProxyDataFlow, RNGDataFlow):
         return make_state(self, is_filled=is_filled, index=self._passes.value, start=copy.deepcopy(start), rng=rng)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to a position; the next pass first fills the memory again.
-
-        Raises:
-            InputError: The state is of another kind of flow or of another order; nothing was changed. The next pass
-                raises it if there is less data.
-        """
+        """Go to a position; the next pass fills the memory again. Both may raise InputError: data may lack."""
         saved = StateReader(self, state, "start", "is_filled", "index", "rng")
         is_filled, index = saved.flag("is_filled"), saved.count("index")
         rng = saved.generator_of_order("rng", shuffle=self.shuffle)

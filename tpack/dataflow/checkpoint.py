@@ -1,9 +1,8 @@
 """The position of a flow's consumer: a state that the flow had, and the number of data points taken since.
 
 Workers, threads and queues take data points before they are used, so the flow is ahead of what a checkpoint must say,
-and its state may be slow to make. `StateSampler` therefore asks for it now and then, at a hundredth of the time at
-most; `StateLog` keeps the states until the points after them are used. Going to a position is loading a state and
-skipping points; it is as exact as the state is. States themselves are in `tpack.dataflow.iterator_state`.
+and its state may be slow to make. `StateSampler` therefore asks for it at a hundredth of the time at most; `StateLog`
+keeps the states until the points after them are used. States are in `tpack.dataflow.iterator_state`.
 """
 
 import copy
@@ -44,24 +43,13 @@ class Position:
 
     @classmethod
     def from_state(cls, owner: DataFlow, state: dict[str, Any]) -> "Position":
-        """Return the position in a state made by ``state_of``.
-
-        Raises:
-            InputError: It is the state of another kind of flow.
-        """
+        """Return the position in a state made by ``state_of``; raise InputError for one of another kind of flow."""
         saved = StateReader(owner, state, "ds", "skipped", "is_over")
         return cls(saved["ds"], saved.count("skipped"), saved.flag("is_over"))
 
 
 def go_to(ds: DataFlow, position: Position) -> Iterator[Any]:
-    """Send a flow to a position.
-
-    Args:
-        ds: the flow, after its ``reset_state``.
-        position: the position.
-
-    Returns:
-        The rest of the pass; a new pass if the position is the end of one.
+    """Send a flow, after its ``reset_state``, to a position; return the rest of the pass, or a new one at the end.
 
     Raises:
         InputError: The state is not one of this flow, or the flow has become shorter.
@@ -137,13 +125,7 @@ class StateLog:
                 self._entries.append((0, start))
 
     def add(self, num_read: int, position: Position, num_used: int) -> None:
-        """Record a position of the flow.
-
-        Args:
-            num_read: the number of points of the pass read so far.
-            position: the position.
-            num_used: the number surely used; older entries are forgotten.
-        """
+        """Record the position after `num_read` points of the pass; forget entries not needed after `num_used`."""
         with self._lock:
             self._entries.append((num_read, position))
             while len(self._entries) > 1 and self._entries[1][0] < num_used:
@@ -152,8 +134,7 @@ class StateLog:
     def after(self, num_used: int) -> Position | None:
         """Return the position after a number of points of the pass; None if it is not known.
 
-        It is based on a state before the last of these points: a flow that has yielded nothing since its state was
-        loaded cannot give up the pass, which for that flow has not begun.
+        It is based on a state before the last of them: a flow cannot give up a pass right after its state was loaded.
         """
         with self._lock:
             older = [entry for entry in self._entries if entry[0] < max(1, num_used)]
@@ -197,11 +178,7 @@ class PassTracker:
         return replace(position, is_over=True) if position is not None and self._is_over else position
 
     def known_position(self) -> Position:
-        """Return the position.
-
-        Raises:
-            StatelessError: It is not known.
-        """
+        """Return the position; raise StatelessError if it is not known."""
         position = self.position
         if position is None:
             raise StatelessError(f"{self._what} has no position: {self.reason}")

@@ -17,8 +17,7 @@ _EXPECTED = "a list of DataFlows; use as_dataflow to make one of a list, an arra
 class FlowList(DataFlow):
     """The base of flows that wrap several flows, ``self.df_lists``, with the positions of all of them.
 
-    Args:
-        df_lists: the flows, at least one. A flow in it more than once is reset once.
+    A flow that is in the list several times is reset once.
 
     Raises:
         ConfigError: It is not a list of DataFlows, or an empty one.
@@ -47,9 +46,7 @@ class FlowList(DataFlow):
     def _iterators(self, *, is_resumed: bool) -> Iterator[list[Iterator[Any]]]:
         """Return an iterator over each flow; those that can be closed are closed at the end.
 
-        Args:
-            is_resumed: whether the flows were sent to positions. Otherwise the rest of broken passes is given up now,
-                since the last flow may be asked for its first point much later.
+        Unless resumed, the rest of broken passes is given up now: the last flow may be asked for a point much later.
         """
         if not is_resumed:
             self._end_flow_passes()
@@ -61,11 +58,7 @@ class FlowList(DataFlow):
                 close_iterator(points)
 
     def _flow_states(self) -> list[dict[str, Any]]:
-        """Return the positions of the flows.
-
-        Raises:
-            StatelessError: A flow has no position, or is in the list twice, by itself or inside others.
-        """
+        """Return the flows' positions; raise StatelessError if one has none, or is there twice, maybe in others."""
         seen: set[int] = set()
         for ds in self.df_lists:
             inside = {id(part) for part in flows_in(ds)}
@@ -78,11 +71,7 @@ class FlowList(DataFlow):
         return [ds.state_dict() for ds in self.df_lists]
 
     def _load_flow_states(self, states: object) -> None:
-        """Send the flows to positions, all of them or none.
-
-        Raises:
-            InputError: A state is of another kind of flow, or their number is not that of the flows.
-        """
+        """Send all flows or none to positions; raise InputError if a state or their number does not fit."""
         if not isinstance(states, (list, tuple)) or len(states) != len(self.df_lists):
             name = type(self).__name__
             raise InputError(f"{name} got the states of another number of flows: expected {len(self.df_lists)}")
@@ -104,14 +93,7 @@ class FlowList(DataFlow):
 
 @check_arguments
 class ConcatData(FlowList):
-    """Yield all data points of the first flow, then all of the second, and so on.
-
-    Args:
-        df_lists: the flows.
-
-    Raises:
-        ConfigError: It is not a list of DataFlows, or an empty one.
-    """
+    """Yield all data points of the first flow, then all of the second, and so on; refuse an empty list."""
 
     def __init__(self, df_lists: Sequence[DataFlow]) -> None:
         super().__init__(df_lists)
@@ -146,13 +128,7 @@ class ConcatData(FlowList):
 class JoinData(FlowList):
     """Yield data points with the components of one data point of each flow; end with the shortest flow.
 
-    Lists and tuples become one list, in the order of the flows; dicts become one dict.
-
-    Args:
-        df_lists: the flows.
-
-    Raises:
-        ConfigError: It is not a list of DataFlows, or an empty one.
+    Lists and tuples become one list, in the order of the flows; dicts become one dict. An empty list is refused.
     """
 
     def __init__(self, df_lists: Sequence[DataFlow]) -> None:
@@ -188,9 +164,9 @@ class JoinData(FlowList):
 
 @check_arguments
 class RandomChooseData(FlowList, RNGDataFlow):
-    """Draw a flow for each data point, and end when a drawn flow has ended.
+    """Draw a flow for each data point, and end when a drawn flow has ended; the length is not known.
 
-    The length is not known. Wrap flows in ``RepeatedData(ds, -1)`` for a pass without end.
+    Wrap flows in ``RepeatedData(ds, -1)`` for a pass without end.
 
     Args:
         df_lists: the flows, which are equally likely; or pairs of a flow and its probability.
@@ -247,9 +223,6 @@ class RandomMixData(FlowList, RNGDataFlow):
 
     All such orders are equally likely, so a flow of twice the length comes up twice as often from the first data point
     to the last. Each flow must have as many data points as its length says.
-
-    Args:
-        df_lists: the flows, each of known length.
 
     Raises:
         ConfigError: It is not a list of DataFlows, or an empty one.

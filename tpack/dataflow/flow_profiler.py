@@ -71,15 +71,12 @@ class Stage:
 def measure_stages(ds: DataFlow, seconds: float = 2.0, clock: Callable[[], float] = time.perf_counter) -> list[Stage]:
     """Run each flow in a flow by itself and measure it.
 
-    Flows are reset, and passes that end are begun again. Nothing stays open.
+    Flows are reset, and passes that end are begun again. Nothing stays open. The stages come from the sources outwards.
 
     Args:
         ds: the flow.
         seconds: the time to measure each stage; more if a point takes longer or a buffer is emptied first.
         clock: returns the time in seconds.
-
-    Returns:
-        The stages, each after those that it takes points from; the last one is the flow itself.
 
     Raises:
         DataExhaustedError: A flow has no data point.

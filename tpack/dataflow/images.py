@@ -1,7 +1,6 @@
 """Images in data points: read from files, and augmented.
 
-The position of a flow that augments is that of the wrapped flow with the generators of the augmentors, so that a run
-that continues sees the very images it would have seen.
+A position includes the generators of the augmentors, so a continued run sees the images that it would have seen.
 """
 
 import os
@@ -38,15 +37,11 @@ _LOGGED_EVERY = 100
 
 @check_arguments
 class ImageFromFile(IndexedDataFlow):
-    """Yield ``[image]`` for each of a list of files.
-
-    An image is uint8 of shape (H, W, 3), with the channels blue, green and red, or (H, W, 1).
+    """Yield ``[image]`` for each of a list of files: uint8 of shape (H, W, 3), in blue, green and red, or (H, W, 1).
 
     Args:
-        files: their paths.
         channel: 3 for colour, 1 for grey.
         resize: height and width of the images after resizing, or one number for both; None leaves them as they are.
-        shuffle: whether each pass has a new order.
 
     Raises:
         ConfigError: There is no file, or another number of channels.
@@ -132,12 +127,10 @@ class AugmentImageComponent(_AugmentingDataFlow):
     """Augment the image in each data point.
 
     Args:
-        ds: a flow of lists, tuples or dicts.
         augmentors: the augmentors, one after the other.
         index: the component with the image: its place, or its key in a dict.
-        copy: whether the augmentors get a copy of the image. Those of tpack do not change their argument; without
-            copies, which take time, yours must not either.
-        catch_exceptions: whether a data point is dropped and logged if an augmentor raises.
+        copy: copy the image first, which takes time; only needed if an augmentor of yours changes its argument.
+        catch_exceptions: drop and log a data point if an augmentor raises.
     """
 
     def __init__(
@@ -159,13 +152,11 @@ class AugmentImageComponent(_AugmentingDataFlow):
 class AugmentImageCoordinates(_AugmentingDataFlow):
     """Augment the image in each data point, and move its coordinates alike.
 
+    See `AugmentImageComponent` for the other arguments; coordinates are copied in any case.
+
     Args:
-        ds: a flow of lists, tuples or dicts.
-        augmentors: the augmentors, one after the other.
         img_index: the component with the image: its place, or its key in a dict.
         coords_index: the component with coordinates: floats of shape (N, 2), as `imgaug.Transform` takes them.
-        copy: see `AugmentImageComponent`; coordinates are copied in any case.
-        catch_exceptions: whether a data point is dropped and logged if an augmentor raises.
     """
 
     def __init__(
@@ -191,15 +182,12 @@ class AugmentImageCoordinates(_AugmentingDataFlow):
 class AugmentImageComponents(_AugmentingDataFlow):
     """Augment several images of each data point alike, such as an image and its mask, and move coordinates with them.
 
-    Random decisions are made on the first image; the others must have its height and width wherever that matters.
+    Random decisions are made on the first image; the others must have its height and width wherever that matters. See
+    `AugmentImageComponent` for the other arguments; coordinates are copied in any case.
 
     Args:
-        ds: a flow of lists, tuples or dicts.
-        augmentors: the augmentors, one after the other.
         index: the components with images; at least one.
         coords_index: the components with coordinates.
-        copy: see `AugmentImageComponent`; coordinates are copied in any case.
-        catch_exceptions: whether a data point is dropped and logged if an augmentor raises.
 
     Raises:
         ConfigError: No component is an image.
@@ -230,11 +218,7 @@ class AugmentImageComponents(_AugmentingDataFlow):
 
 
 def read_image(path: str, channel: int = 3) -> np.ndarray:
-    """Return the image in a file.
-
-    Args:
-        path: the file, in any format that OpenCV reads.
-        channel: 3 for the channels blue, green and red; 1 for one, with the shape (H, W, 1).
+    """Return the image in a file, with the channels blue, green and red, or of shape (H, W, 1) if ``channel`` is 1.
 
     Raises:
         InputError: The file is missing, or is not an image that OpenCV reads.

@@ -22,8 +22,6 @@ class PrintData(ProxyDataFlow):
     """Log the first data points after ``reset_state`` as text, and yield all of them unchanged.
 
     Args:
-        ds: the flow.
-        num: the number of data points to log.
         name: the name of the flow in the log; by default the type of ``ds``.
         max_depth: the depth to which lists and dicts are shown.
         max_list: the number of elements of each that are shown.
@@ -61,10 +59,7 @@ class PrintData(ProxyDataFlow):
 def describe_point(value: object, max_depth: int = 3, max_list: int = 3) -> str:
     """Return a line for each component of a data point, nested ones included: its type, shape and range.
 
-    Args:
-        value: the data point, or anything else.
-        max_depth: the depth to which lists, tuples and dicts are shown; the point itself is the first level.
-        max_list: the number of elements of each that are shown.
+    Lists, tuples and dicts are shown to ``max_depth``, the point itself being 1, with ``max_list`` elements of each.
     """
     return "\n".join(_lines("", value, max_depth, max_list))
 
@@ -108,7 +103,6 @@ class TestDataSpeed(ProxyDataFlow):
     """Measure the speed of a flow: on ``start()``, or once before its first pass if other flows are above it.
 
     Args:
-        ds: the flow to measure.
         size: the number of data points to time; fewer if the flow ends before.
         warmup: the number of data points taken before the clock starts.
 
@@ -144,10 +138,7 @@ class TestDataSpeed(ProxyDataFlow):
         self._is_measured = is_measured
 
     def start(self) -> float:
-        """Reset the flow, measure it with a progress bar, log and return the speed.
-
-        Returns:
-            Data points per second.
+        """Reset the flow, measure it with a progress bar, log and return the speed in data points per second.
 
         Raises:
             DataExhaustedError: The flow ended before the clock started.

@@ -20,15 +20,13 @@ _HEIGHT, _WIDTH = 321, 481
 class BSDS500(IndexedDataFlow):
     """Yield ``[image, edges]``: uint8 of shape (321, 481, 3) in blue, green and red, and float32 of shape (321, 481).
 
-    A value of the edges is the fraction of people who drew an edge through that pixel. Upright images, and their edges,
-    are transposed, so that all have one shape. The files are the published ones, below ``BSR/BSDS500/data``, read when
-    they are yielded; reading the edges needs SciPy.
+    Edges are the fraction of people who drew one through that pixel. Upright images and edges are transposed. The files
+    are the published ones, below ``BSR/BSDS500/data``; the edges need SciPy.
 
     Args:
         name: ``"train"``, ``"val"`` or ``"test"``.
         data_dir: the directory with ``BSR``, or that with ``images`` and ``groundTruth``; None is this data set's own
             below `get_dataset_path()`.
-        shuffle: whether each pass has a new order.
 
     Raises:
         InputError: There are no files, or an image has no edges.

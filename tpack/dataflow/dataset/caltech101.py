@@ -24,7 +24,6 @@ class Caltech101Silhouettes(UnitImages):
 
     Args:
         name: ``"train"``, ``"val"`` or ``"test"``.
-        shuffle: whether each pass has a new order.
         dir: the directory of the file; None is this data set's own below `get_dataset_path()`.
 
     Raises:

@@ -1,9 +1,8 @@
 """Small photographs: 32 x 32 pixels in colour, ten or a hundred classes, from either of the two published versions.
 
-The binary version is preferred: it holds only images and labels. The Python version is made of pickles, and loading a
-pickle runs its author's code; so they are read by an unpickler that knows only the few names used for arrays and bytes,
-each replaced by a class or function of this file that keeps its arguments: no other code is called before everything is
-checked.
+The binary version is preferred. The Python version is made of pickles, and loading a pickle runs its author's code;
+they are read by an unpickler that knows only the names used for arrays and bytes, each replaced by a class or function
+of this file that keeps its arguments: no other code is called before everything is checked.
 """
 
 from __future__ import annotations
@@ -36,8 +35,7 @@ _MAX_ERROR_CHARS = 200
 class CifarBase(LabelledImages):
     """Yield ``[image, label]``: uint8 of shape (32, 32, 3) in red, green and blue, and the number of the class.
 
-    The files are the published ones, in the binary or the Python version. The classes of CIFAR-100 are the hundred fine
-    ones.
+    The files are the published ones, in the binary or the Python version; CIFAR-100 has its hundred fine classes.
 
     Args:
         train_or_test: ``"train"`` or ``"test"``.
@@ -156,11 +154,6 @@ _FORMATS = {10: CIFAR10, 100: CIFAR100}
 def read_part(form: CifarFormat, folder: str, part: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the images, uint8 of shape (N, 32, 32, 3) in red, green and blue, and the labels of a part.
 
-    Args:
-        form: the data set.
-        folder: the directory with one of the two versions, or that version.
-        part: ``"train"`` or ``"test"``.
-
     Raises:
         InputError: A file is missing, or differs from the published one.
     """
@@ -178,11 +171,7 @@ def read_part(form: CifarFormat, folder: str, part: str) -> tuple[np.ndarray, np
 
 
 def read_label_names(form: CifarFormat, folder: str) -> list[str]:
-    """Return the names of the classes.
-
-    Raises:
-        InputError: The file is missing, or has another number of names.
-    """
+    """Return the names of the classes; raise InputError if the file is missing or has another number of them."""
     path = find_file(folder, _paths(form, *form.names_files), form.source)
     names = read_lines(path) if path.endswith(".txt") else load_arrays(path).get(form.names_key)
     if not isinstance(names, list) or len(names) != form.num_classes:
@@ -218,10 +207,7 @@ def _read_pickle(form: CifarFormat, path: str, count: int) -> tuple[np.ndarray, 
 
 
 def load_arrays(path: str) -> dict[str, Any]:
-    """Return the dict in a pickle, with text as str and arrays of unsigned bytes as arrays.
-
-    Args:
-        path: the file, of Python 2, or of Python 3 with any protocol.
+    """Return the dict in a pickle of Python 2 or 3, with text as str and arrays of unsigned bytes as arrays.
 
     Raises:
         InputError: The file has another content, or is damaged.

@@ -18,15 +18,10 @@ def data_dir(given: str | os.PathLike[str] | None, default_name: str) -> str:
 
 
 def find_file(folder: str, names: Sequence[str], source: str) -> str:
-    """Return the path of the first existing file.
-
-    Args:
-        folder: the directory.
-        names: paths in it, the best one first.
-        source: where to get the files, for the message.
+    """Return the path of the first of some names, the best one first, that exists in a folder.
 
     Raises:
-        InputError: None of them exists.
+        InputError: None of them exists; the message names the ``source`` of the files.
     """
     for name in names:
         path = os.path.join(folder, name)
@@ -44,14 +39,10 @@ def check_name(owner: object, name: str, allowed: Sequence[str], argument: str =
 
 
 def read_bytes(path: str, size: int | None = None) -> bytes:
-    """Return the content of a file, decompressed if its name ends in ``.gz``.
-
-    Args:
-        path: the file.
-        size: the expected number of bytes, the most that is held in memory; None is any number.
+    """Return the content of a file, decompressed if its name ends in ``.gz``; at most `size` bytes are held in memory.
 
     Raises:
-        InputError: The number differs, or the file cannot be read or decompressed.
+        InputError: The size differs from a given one, or the file cannot be read or decompressed.
     """
     try:
         with gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb") as file:
@@ -81,11 +72,7 @@ def check_same_length(images_path: str, images: Sized, labels_path: str, labels:
 
 
 def load_mat(path: str, *names: str) -> list[Any]:
-    """Return variables of a MATLAB file, version 5, which SciPy reads.
-
-    Raises:
-        InputError: The file cannot be read, or lacks a variable.
-    """
+    """Return variables of a MATLAB file, version 5, which SciPy reads; raise InputError if one is missing."""
     scipy_io = import_optional("scipy.io", "examples")
     try:
         found = scipy_io.loadmat(path, variable_names=list(names))

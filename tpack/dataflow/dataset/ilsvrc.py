@@ -1,7 +1,6 @@
-"""The photographs of ILSVRC 2012, usually called "ImageNet": a thousand classes.
+"""The photographs of ILSVRC 2012, usually called "ImageNet", in a thousand classes numbered by Caffe's lists.
 
-The classes are numbered by Caffe's lists, and the mean image is Caffe's: a message of protocol buffers, of which four
-fields are read.
+The mean image is Caffe's: a message of protocol buffers, of which four fields are read.
 """
 
 import os
@@ -42,8 +41,8 @@ class ILSVRC12Files(LabelledFiles):
         dir: the directory with ``train`` and ``val``.
         name: ``"train"``, ``"val"`` or ``"test"``.
         meta_dir: the directory of the lists, see `ILSVRCMeta`. Without the list of this part the images in directories
-            of synsets are listed, with classes numbered by ``synsets.txt``. Without that too, they are the synsets of
-            ``train`` in alphabetical order, which for all thousand is the order of the lists.
+            of synsets are listed, with classes by ``synsets.txt``, else by the alphabetical order of ``train``, the
+            same for all thousand.
         shuffle: whether each pass has a new order; None is True for training only.
         dir_structure: ``"original"`` or ``"train"``, of this part; None looks at the directory.
 
@@ -109,7 +108,7 @@ class ILSVRC12(ILSVRC12Files):
             bbox_dir: the directory of the annotations, with a directory for each synset.
             imglist: paths of images and their classes, from ``get_image_list("train")``.
 
-        Returns:
+        Shapes:
             Boxes (xmin, ymin, xmax, ymax), float32 of shape (4,).
 
         Raises:
@@ -123,8 +122,7 @@ class ILSVRC12(ILSVRC12Files):
 class ILSVRCMeta:
     """The content of ``caffe_ilsvrc12.tar.gz``: synsets.txt, synset_words.txt, train.txt, val.txt, test.txt.
 
-    Args:
-        dir: the directory; None is ``ilsvrc_metadata`` below `get_dataset_path()`.
+    By default the directory is ``ilsvrc_metadata`` below `get_dataset_path()`.
     """
 
     def __init__(self, dir: str | os.PathLike[str] | None = None) -> None:
@@ -141,9 +139,8 @@ class ILSVRCMeta:
     def get_image_list(self, name: str, dir_structure: str = "original") -> list[tuple[str, int]]:
         """Return the files of a part, as paths in its directory, and their classes.
 
-        Args:
-            name: ``"train"``, ``"val"`` or ``"test"``.
-            dir_structure: ``"original"``, or ``"train"`` if the images of this part too are in directories of synsets.
+        With ``dir_structure="train"`` the images of each part are in directories of synsets, with ``"original"`` of
+        ``train``.
 
         Raises:
             ConfigError: There is no such part or structure.
@@ -168,10 +165,7 @@ class ILSVRCMeta:
         return os.path.isfile(os.path.join(self.dir, file))
 
     def get_per_pixel_mean(self, size: tuple[int, int] | None = None) -> np.ndarray:
-        """Return the mean image, float32 of shape (256, 256, 3) in blue, green and red.
-
-        Args:
-            size: height and width after resizing, if given.
+        """Return the mean image, float32 of shape (256, 256, 3), or resized to ``size``, in blue, green and red.
 
         Raises:
             InputError: ``imagenet_mean.binaryproto`` is missing or damaged.
@@ -182,11 +176,7 @@ class ILSVRCMeta:
 
     @staticmethod
     def guess_dir_structure(dir: str | os.PathLike[str]) -> str:
-        """Return ``"train"`` if a directory has directories, else ``"original"``.
-
-        Raises:
-            InputError: It does not exist, or is empty.
-        """
+        """Return "train" if a directory has directories, else "original"; raise InputError for none or an empty one."""
         folder = os.fspath(dir)
         try:
             with os.scandir(folder) as entries:
@@ -246,11 +236,7 @@ def _parse(path: str, number: int, line: str) -> tuple[str, int]:
 
 
 def _decode_mean_blob(path: str, content: bytes) -> np.ndarray:
-    """Return the values, float32 of shape (channels, height, width).
-
-    Raises:
-        InputError: The bytes are another message, or the number of values is not that of the sizes.
-    """
+    """Return the values, float32 of shape (channels, height, width); raise InputError for another message or number."""
     sizes = {_CHANNELS: 0, _HEIGHT: 0, _WIDTH: 0}
     values: list[bytes] = []
     try:

@@ -20,12 +20,7 @@ _TINY_IMAGENET_SOURCE = "http://cs231n.stanford.edu/tiny-imagenet-200.zip"
 
 
 class LabelledFiles(IndexedDataFlow):
-    """Yield ``[path, label]``.
-
-    Args:
-        files: paths and labels.
-        shuffle: whether each pass has a new order.
-    """
+    """Yield ``[path, label]`` of a list of them."""
 
     def __init__(self, files: Sequence[tuple[str, int]], shuffle: bool) -> None:
         super().__init__(bool(shuffle))
@@ -47,13 +42,7 @@ class LabelledImageFiles(LabelledFiles):
 
 
 class LabelledImages(IndexedDataFlow):
-    """Yield ``[image, label]``: a copy of an image and an integer, from ``images`` and ``labels``.
-
-    Args:
-        images: of shape (N, ...).
-        labels: of shape (N,).
-        shuffle: whether each pass has a new order.
-    """
+    """Yield ``[image, label]``: a copy of an image from an array of shape (N, ...), and an integer from one of (N,)."""
 
     def __init__(self, images: np.ndarray, labels: np.ndarray, shuffle: bool) -> None:
         super().__init__(bool(shuffle))
@@ -90,7 +79,7 @@ class Places365Standard(LabelledImageFiles):
     Args:
         dir: the directory.
         name: ``"train"`` or ``"val"``.
-        shuffle: whether each pass has a new order; None is True for training only.
+        shuffle: None is True for training only.
 
     Raises:
         InputError: There are no images, or no directories that number the classes.
@@ -118,7 +107,7 @@ class TinyImageNet(LabelledImageFiles):
     Args:
         dir: the directory.
         name: ``"train"`` or ``"val"``.
-        shuffle: whether each pass has a new order; None is True for training only.
+        shuffle: None is True for training only.
 
     Raises:
         InputError: A file is missing, or differs from the published one.
@@ -138,11 +127,11 @@ class TinyImageNet(LabelledImageFiles):
 def check_labels(labels: Labels, num_classes: int) -> Labels:
     """Return labels after checking that each is the number of a class.
 
-    A model does not always notice others: ``tf.one_hot`` makes zeros of them, ``tf.nn.in_top_k`` counts them as wrong
-    guesses, and on a GPU a cross entropy is NaN. To check each point of a flow, use this in a `MapDataComponent`.
+    A model may not notice others: ``tf.one_hot`` makes zeros of them, ``tf.nn.in_top_k`` wrong guesses, and on a GPU a
+    cross entropy is NaN. For a flow, use this in a `MapDataComponent`.
 
     Args:
-        labels: integers from 0 on, of any shape: one, a batch, or all of a data set.
+        labels: integers from 0 on, of any shape.
         num_classes: the number of classes of the model.
 
     Raises:
@@ -165,15 +154,12 @@ def check_labels(labels: Labels, num_classes: int) -> Labels:
 
 
 def list_class_dirs(folder: str, names: Sequence[str], source: str) -> list[tuple[str, int]]:
-    """Return the images in directories of classes, and the numbers of their classes.
+    """Return the images in directories of classes, listed by number, and the numbers of their classes.
 
-    Args:
-        folder: a directory with directories of classes. A class may lack one; its number stays its own.
-        names: the classes in the order of their numbers.
-        source: where to get the images, for the message.
+    A class may lack a directory; its number stays its own.
 
     Raises:
-        InputError: There is no such directory, one in it is not of a class, or there is no image.
+        InputError: There is no such directory, one in it is not of a class, or there is no image from ``source``.
     """
     inside = _class_dirs(folder, source)
     label_of = {name: label for label, name in enumerate(names)}
@@ -196,13 +182,7 @@ def class_names(root: str, part: str, source: str, *, count: int) -> list[str]:
     """Return the names of the classes of all parts, in the order of their numbers.
 
     They are the directories of ``train`` in alphabetical order, for every part: another part may lack a class, and
-    those after it would get other numbers.
-
-    Args:
-        root: the directory with a directory for each part.
-        part: the part that is read, used without ``train`` if it has all classes.
-        source: where to get the images, for the message.
-        count: the number of published classes.
+    those after it would get other numbers. Without ``train``, a part is used if it has all ``count`` classes.
 
     Raises:
         InputError: Neither is there.

@@ -1,7 +1,6 @@
 """Handwritten digits and images of clothes: 28 x 28 pixels in grey, ten classes.
 
-The files of MNIST and its relatives have a header of big-endian integers, then unsigned bytes. `Digits`, of 8 x 8
-pixels, come with scikit-learn and are always available.
+`Digits`, of 8 x 8 pixels, come with scikit-learn and are always available.
 """
 
 import os
@@ -28,7 +27,6 @@ class Mnist(UnitImages):
 
     Args:
         train_or_test: ``"train"`` or ``"test"``.
-        shuffle: whether each pass has a new order.
         dir: the directory of the files; None is this data set's own below `get_dataset_path()`.
 
     Raises:
@@ -78,10 +76,6 @@ class Digits(UnitImages):
 
     The first 1437 of the 1797 images are for training, the other 360 for testing. They have the order of their
     collection, so the test is harder than one on a random part.
-
-    Args:
-        train_or_test: ``"train"`` or ``"test"``.
-        shuffle: whether each pass has a new order.
     """
 
     _greatest = 16
@@ -95,14 +89,10 @@ class Digits(UnitImages):
 
 
 def read_idx(path: str, dimensions: int) -> np.ndarray:
-    """Return the array in a file.
-
-    Args:
-        path: the file, compressed if its name ends in ``.gz``.
-        dimensions: the expected number of dimensions.
+    """Return the array in a file, compressed if its name ends in ``.gz``: a big-endian header, then unsigned bytes.
 
     Raises:
-        InputError: The file is of another format, or has more or fewer bytes than its header says.
+        InputError: The file has another format or number of dimensions, or more or fewer bytes than its header says.
 
     Source:
         http://yann.lecun.com/exdb/mnist

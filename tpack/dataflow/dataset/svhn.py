@@ -24,7 +24,6 @@ class SVHNDigit(LabelledImages):
     Args:
         name: ``"train"``, ``"test"`` or ``"extra"``.
         data_dir: the directory of the files; None is this data set's own below `get_dataset_path()`.
-        shuffle: whether each pass has a new order.
 
     Raises:
         InputError: The file is missing, or differs from the published one.
@@ -36,12 +35,7 @@ class SVHNDigit(LabelledImages):
 
     @staticmethod
     def get_per_pixel_mean(names: Sequence[str] = _PARTS, data_dir: str | os.PathLike[str] | None = None) -> np.ndarray:
-        """Return the mean of all images of some parts, float32 of shape (32, 32, 3).
-
-        Args:
-            names: the parts.
-            data_dir: the directory of the files.
-        """
+        """Return the mean of all images of some parts, float32 of shape (32, 32, 3)."""
         return mean_image([_read(name, data_dir)[0] for name in dict.fromkeys(names)])
 
 

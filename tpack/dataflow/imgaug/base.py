@@ -1,14 +1,12 @@
 """Augmentors, which draw random numbers and decide on a change of an image, and transforms, the decided changes.
 
-An augmentor needs only ``get_transform(img)``. It draws random numbers once and returns a `Transform`, which draws
-none: it moves the pixels of the image, of its mask, its coordinates and its boxes alike, as often as it is called.
-Augmentors in the style of early tensorpack, with ``_get_augment_params`` and ``_augment``, work too. There are lists of
-both, applied one after the other, and a transform made of functions.
+An augmentor needs only ``get_transform(img)``, which returns a `Transform`. That draws no numbers: it moves the image,
+its mask, coordinates and boxes alike, as often as it is called. Augmentors in the style of early tensorpack, with
+``_get_augment_params`` and ``_augment``, work too.
 
 Coordinates are continuous: the image is the rectangle from (0, 0) to (W, H), and the pixel in row i and column j is the
-square from (j, i) to (j + 1, i + 1), with the centre (j + 0.5, i + 0.5). For indices of pixels, add 0.5 before and
-round down after. All transforms keep to this. (In tensorpack resizing and flipping did, and affine warping was half a
-pixel off.) Nothing is cut off at the border of the image.
+square from (j, i) to (j + 1, i + 1). For indices of pixels, add 0.5 before and round down after. (In tensorpack
+resizing and flipping did so, and affine warping was half a pixel off.) Nothing is cut off at the border of the image.
 """
 
 import os
@@ -30,8 +28,7 @@ _CORNERS = [[0, 1], [2, 1], [2, 3], [0, 3]]
 class Transform:
     """The base of all transforms; a subclass has ``apply_image`` and, if it can, ``apply_coords``.
 
-    A subclass may have more methods ``apply_*`` of one argument; a `TransformList` has those of all its members. No
-    method changes its argument; its result may share memory with it.
+    It may have more methods ``apply_*`` of one argument. None changes its argument; results may share memory with it.
     """
 
     def apply_image(self, img: np.ndarray) -> np.ndarray:
@@ -41,8 +38,8 @@ class Transform:
     def apply_coords(self, coords: np.ndarray) -> np.ndarray:
         """Return the new places of points of the image.
 
-        Args:
-            coords: floats of shape (N, 2); a row is (x, y), see the top of this module.
+        Shapes:
+            Floats (N, 2); a row is (x, y), see the top of this module.
 
         Raises:
             UnsupportedTransformError: The subclass does not override this.
@@ -52,8 +49,8 @@ class Transform:
     def apply_box(self, box: np.ndarray) -> np.ndarray:
         """Return the upright boxes around the new corners of boxes.
 
-        Args:
-            box: floats of shape (N, 4); a row is (x1, y1, x2, y2), the upper left and the lower right corner.
+        Shapes:
+            Floats (N, 4); a row is (x1, y1, x2, y2), the upper left and the lower right corner.
         """
         return corners_to_boxes(self.apply_coords(boxes_to_corners(self, box)))
 
@@ -75,13 +72,10 @@ class NoOpTransform(Transform):
 
 
 class TransformList(Transform):
-    """Apply each transform of a list to the result of the one before it.
+    """Apply each transform of a list to the result of the one before it; refuse members of other classes.
 
-    The list is ``tfms``, with nested lists flattened. It has each method ``apply_*`` that all members have. Two lists,
-    or a list and a transform, are joined by ``+``.
-
-    Raises:
-        ConfigError: A member is not a Transform.
+    Nested lists in ``tfms`` are flattened. The list has each method ``apply_*`` that all members have; ``+`` joins it
+    with another or a transform.
     """
 
     def __init__(self, tfms: Iterable[Transform]) -> None:
@@ -140,7 +134,6 @@ class TransformFactory(Transform):
     """A transform made of functions; boxes follow from the coordinates unless they have a function of their own.
 
     Args:
-        name: its name in messages.
         **kwargs: functions of one argument by the name of the method, such as ``apply_image``.
 
     Raises:
@@ -169,8 +162,7 @@ class ImageAugmentor:
     """The base of all augmentors.
 
     An image is an array of shape (H, W) or (H, W, C) of dtype uint8, with values from 0 to 255, or float32; augmentors
-    that only move pixels take every dtype. They do not change it; the result may be the same array or share memory with
-    it.
+    that only move pixels take every dtype. The result may share memory with it.
 
     Example:
         class Invert(ImageAugmentor):
@@ -183,10 +175,7 @@ class ImageAugmentor:
 
     @property
     def rng(self) -> np.random.RandomState:
-        """The generator of this augmentor in this process, made on first use without ``reset_state``.
-
-        It goes to other processes neither by pickling nor by forking: all workers would draw the same numbers.
-        """
+        """The generator of this augmentor in this process, made on first use; pickling and forking do not copy it."""
         if self._rng is None or self._rng_process != os.getpid():
             self.rng = get_rng(self)
         return self._rng  # type: ignore[return-value]
@@ -202,7 +191,7 @@ class ImageAugmentor:
     def reset_state(self) -> None:
         """Get a new generator, for this augmentor and its parts.
 
-        Called once in the process that augments, after ``fix_rng_seed`` for repeatable runs. Flows do it.
+        Flows call it once in the process that augments; ``fix_rng_seed`` before it makes runs repeatable.
         """
         self.rng = get_rng(self)
         for part in self.parts():
@@ -213,13 +202,7 @@ class ImageAugmentor:
         return [found for value in vars(self).values() for found in _find(value)]
 
     def get_transform(self, img: np.ndarray) -> Transform:
-        """Decide on the change of an image.
-
-        Args:
-            img: the image, which is not changed; the decision may depend on its size and content.
-
-        Returns:
-            The change, for this image and all that belongs to it.
+        """Decide on the change of an image, by its size and content, and return it for all that belongs to the image.
 
         Raises:
             UnsupportedTransformError: The subclass has neither this method nor ``_augment``.
@@ -281,11 +264,7 @@ Augmentor = ImageAugmentor
 
 @check_arguments
 class AugmentorList(ImageAugmentor):
-    """Apply each augmentor of a list to the result of the one before it.
-
-    Raises:
-        ConfigError: A member is not an ImageAugmentor.
-    """
+    """Apply each augmentor of a list to the result of the one before it; refuse members of other classes."""
 
     def __init__(self, augmentors: Iterable[ImageAugmentor]) -> None:
         self.augmentors = check_instances(self, "augmentors", augmentors, ImageAugmentor)
@@ -338,20 +317,12 @@ class _OldStyleTransform(Transform):
 
 
 def boxes_to_corners(owner: object, boxes: np.ndarray) -> np.ndarray:
-    """Return the four corners of each box.
-
-    Shapes:
-        (N, 4) to (4 N, 2)
-    """
+    """Return the four corners of each box: of (N, 4) an array of (4 N, 2)."""
     return check_points(owner, boxes, 4)[:, _CORNERS].reshape(-1, 2)
 
 
 def corners_to_boxes(corners: np.ndarray) -> np.ndarray:
-    """Return the upright boxes around each four points.
-
-    Shapes:
-        (4 N, 2) to (N, 4)
-    """
+    """Return the upright boxes around each four points: of (4 N, 2) an array of (N, 4)."""
     points = corners.reshape(-1, 4, 2)
     return np.concatenate([points.min(axis=1), points.max(axis=1)], axis=1)
 
@@ -379,15 +350,7 @@ def generator_states(augmentor: ImageAugmentor) -> list[Any]:
 
 
 def read_generator_states(augmentor: ImageAugmentor, states: object) -> list[np.random.RandomState]:
-    """Return generators in the states from ``generator_states``, for ``set_generators``.
-
-    Args:
-        augmentor: one built as that of the states.
-        states: the states.
-
-    Raises:
-        InputError: They are invalid, or of another number of augmentors.
-    """
+    """Return generators in the states of an augmentor built alike; raise InputError for invalid states."""
     count = sum(1 for _ in _all_parts(augmentor))
     if not isinstance(states, (list, tuple)) or len(states) != count:
         found = f"{len(states)} states" if isinstance(states, (list, tuple)) else f"a {type(states).__name__}"
@@ -404,8 +367,7 @@ def set_generators(augmentor: ImageAugmentor, generators: list[np.random.RandomS
 def seed_generators(augmentor: ImageAugmentor, seed: int) -> None:
     """Give an augmentor and its parts one generator with a seed from 0 to ``2**32 - 1``.
 
-    Its next numbers depend on the seed alone: a function in a worker, which has no position, becomes repeatable if the
-    seed comes with the image.
+    A function in a worker, which has no position, becomes repeatable if the seed comes with the image.
     """
     generator = np.random.RandomState(seed)
     for part in _all_parts(augmentor):

@@ -18,11 +18,7 @@ _VALUE_DTYPES = frozenset(map(np.dtype, ("uint8", "float32", "float64")))
 
 
 def check_image(owner: object, image: object) -> tuple[int, int]:
-    """Return the height and width of an image whose pixels are only moved, of any dtype.
-
-    Args:
-        owner: the augmentor, for the message.
-        image: the image.
+    """Return height and width of an image whose pixels are only moved, of any dtype.
 
     Raises:
         DataPointError: It is not an array of numbers of shape (H, W) or (H, W, C), or it is empty.
@@ -34,12 +30,7 @@ def check_image(owner: object, image: object) -> tuple[int, int]:
 
 
 def check_values(owner: object, image: object, way_out: str = "use ToUint8() or ToFloat32() before it") -> None:
-    """Check an image for computing with its values.
-
-    Args:
-        owner: the augmentor, for the message.
-        image: the image.
-        way_out: what to do with others, for the message.
+    """Check an image for computing with its values; the message may have a ``way_out``.
 
     Raises:
         DataPointError: It is not an array of shape (H, W) or (H, W, C) of uint8, float32 or float64, or it is empty.
@@ -71,12 +62,7 @@ def check_color(owner: object, image: np.ndarray) -> None:
 
 
 def check_points(owner: object, points: ArrayLike, columns: int) -> np.ndarray:
-    """Return coordinates or boxes as a new array of floats.
-
-    Args:
-        owner: the transform, for the message.
-        points: the array.
-        columns: 2 for coordinates, 4 for boxes.
+    """Return coordinates (2 columns) or boxes (4 columns) as a new array of floats.
 
     Raises:
         DataPointError: It has another shape, or no real numbers.
@@ -94,11 +80,7 @@ def check_points(owner: object, points: ArrayLike, columns: int) -> np.ndarray:
 def check_range(
     owner: object, name: str, value: Sequence[Any] | np.ndarray, low: float = -np.inf, high: float = np.inf
 ) -> tuple[Any, Any]:
-    """Return a range given as an argument, a pair in ascending order between two limits.
-
-    Raises:
-        ConfigError: It is something else.
-    """
+    """Return a pair in ascending order between two limits; raise ConfigError for anything else."""
     is_pair = isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str) and len(value) == 2
     if not is_pair:
         raise ConfigError(mismatch(owner, name, value, "(low, high)"))
@@ -109,11 +91,7 @@ def check_range(
 
 
 def check_shape(owner: object, name: str, value: int | Sequence[int]) -> tuple[int, int]:
-    """Return a height and a width given as two integers, or as one for both.
-
-    Raises:
-        ConfigError: They are not positive integers, or there are too many pixels.
-    """
+    """Return a height and a width given as two integers, or as one for both; raise ConfigError for too many pixels."""
     entries = list(value) if isinstance(value, (tuple, list, np.ndarray)) else [value, value]
     if len(entries) != 2:
         raise ConfigError(mismatch(owner, name, value, "one integer, or height and width"))

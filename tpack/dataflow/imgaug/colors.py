@@ -13,12 +13,7 @@ from tpack.utils.validation import check_arguments, check_number, shown
 
 @check_arguments
 class Brightness(PhotometricAugmentor):
-    """Add a random number to all values.
-
-    Args:
-        delta: the number is between ``-delta`` and ``delta``.
-        clip: whether floats are limited to 0 and 255; uint8 always is.
-    """
+    """Add a random number from ``-delta`` to ``delta`` to all values; floats are limited to 0 and 255 with ``clip``."""
 
     def __init__(self, delta: float, clip: bool = True) -> None:
         self.delta = check_number(self, "delta", delta, low=0)
@@ -33,12 +28,7 @@ class Brightness(PhotometricAugmentor):
 
 @check_arguments
 class BrightnessScale(PhotometricAugmentor):
-    """Multiply all values by a random number.
-
-    Args:
-        range: the least and the greatest factor.
-        clip: whether floats are limited to 0 and 255; uint8 always is.
-    """
+    """Multiply all values by a random number from ``range``; floats are limited to 0 and 255 with ``clip``."""
 
     def __init__(self, range: Sequence[float], clip: bool = True) -> None:
         self.range = check_range(self, "range", range, low=0)
@@ -57,8 +47,8 @@ class Contrast(PhotometricAugmentor):
 
     Args:
         factor_range: the least and the greatest factor.
-        rgb: None takes the mean of each channel. Otherwise the three channels have one mean, that of the grey image:
-            True if they are red, green and blue, False if blue, green and red. A grey image has one mean in any case.
+        rgb: None takes the mean of each channel. Otherwise all have one mean, that of the grey image: True if they are
+            red, green and blue, False if blue, green and red.
         clip: whether floats are limited to 0 and 255; uint8 always is.
     """
 
@@ -114,10 +104,9 @@ class Hue(PhotometricAugmentor):
 
 @check_arguments
 class Saturation(PhotometricAugmentor):
-    """Multiply the distance of all colours from the grey image by a random number.
+    """Multiply the distance of all colours from the grey image by a random number from ``1 - alpha`` to ``1 + alpha``.
 
     Args:
-        alpha: the number is between ``1 - alpha`` and ``1 + alpha``.
         rgb: whether the channels are red, green and blue, and not blue, green and red.
         clip: whether floats are limited to 0 and 255; uint8 always is.
     """
@@ -146,7 +135,6 @@ class Lighting(PhotometricAugmentor):
         std: the standard deviation of the random numbers, one for each direction.
         eigval: the three eigenvalues of the covariance of the colours.
         eigvec: of shape (3, 3): column k is the eigenvector of eigenvalue k, in the order of the image's channels.
-        clip: whether floats are limited to 0 and 255; uint8 always is.
 
     Raises:
         ConfigError: The eigenvalues or eigenvectors have other shapes.
@@ -181,16 +169,12 @@ class Lighting(PhotometricAugmentor):
 
 @check_arguments
 class Gamma(PhotometricAugmentor):
-    """Raise the values, divided by 255, to a random power.
+    """Raise the values, divided by 255, to a random power ``1 / (1 + g)``: g above 0 makes the image brighter.
 
-    The power for a drawn number g is ``1 / (1 + g)``: g above 0 makes the image brighter. Floats are first limited to 0
-    and 255, and not rounded, unlike in tensorpack.
+    Floats are first limited to 0 and 255, and not rounded, unlike in tensorpack.
 
     Args:
-        range: the least and the greatest g, both more than -1.
-
-    Raises:
-        ConfigError: The least is not more than -1.
+        range: the least and the greatest g, both more than -1; others raise a ConfigError.
     """
 
     def __init__(self, range: Sequence[float] = (-0.5, 0.5)) -> None:
@@ -207,12 +191,7 @@ class Gamma(PhotometricAugmentor):
 
 @check_arguments
 class Clip(PhotometricAugmentor):
-    """Limit the values.
-
-    Args:
-        min: the least value.
-        max: the greatest value.
-    """
+    """Limit the values to ``min`` and ``max``."""
 
     def __init__(self, min: float = 0, max: float = 255) -> None:
         self.min = check_number(self, "min", min)

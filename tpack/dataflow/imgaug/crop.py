@@ -17,10 +17,7 @@ _MAX_TRIALS = 10
 
 
 class CropTransform(Transform):
-    """Keep the rectangle of height ``h`` and width ``w`` with the first row ``y0`` and the first column ``x0``.
-
-    The new image shares memory with the old one.
-    """
+    """Keep the rectangle of height ``h`` and width ``w`` from row ``y0`` and column ``x0`` on, as a view."""
 
     def __init__(self, y0: int, x0: int, h: int, w: int) -> None:
         self.y0 = y0
@@ -44,11 +41,7 @@ class CropTransform(Transform):
 
 @check_arguments
 class CenterCrop(ImageAugmentor):
-    """Keep a rectangle in the middle.
-
-    Args:
-        crop_shape: height and width, or one number for both.
-    """
+    """Keep a rectangle in the middle, of a height and width, or one number for both."""
 
     def __init__(self, crop_shape: int | Sequence[int]) -> None:
         self.crop_shape = check_shape(self, "crop_shape", crop_shape)
@@ -61,12 +54,9 @@ class CenterCrop(ImageAugmentor):
 
 @check_arguments
 class RandomCrop(ImageAugmentor):
-    """Keep a rectangle at a random place, each with the same probability.
+    """Keep a rectangle at a random place, of a height and width, or one number for both.
 
-    In tensorpack the image's last row and column were never in it.
-
-    Args:
-        crop_shape: height and width, or one number for both.
+    Each place has the same probability; in tensorpack the image's last row and column were never in it.
     """
 
     def __init__(self, crop_shape: int | Sequence[int]) -> None:
@@ -83,10 +73,9 @@ class RandomCropRandomShape(ImageAugmentor):
     """Keep a rectangle of random height and width at a random place.
 
     Args:
-        wmin: the least width.
-        hmin: the least height.
-        wmax: the greatest width; None is the image's, as it is for narrower images.
-        hmax: the greatest height, likewise.
+        wmin: the least width; ``hmin`` is the least height.
+        wmax: the greatest width; None is the image's, as it is for narrower images. ``hmax`` is the greatest height,
+            likewise.
         max_aspect_ratio: the greatest ratio of the longer edge to the other; None is any number.
 
     Raises:
@@ -113,11 +102,7 @@ class RandomCropRandomShape(ImageAugmentor):
             check_number(self, "max_aspect_ratio", max_aspect_ratio, low=1)
 
     def get_transform(self, img: np.ndarray) -> Transform:
-        """Draw a height, a matching width, and a place.
-
-        Raises:
-            DataPointError: The image holds no such rectangle.
-        """
+        """Draw a height, a matching width, and a place; raise DataPointError if the image holds no such rectangle."""
         image_height, image_width = check_image(self, img)
         hmax = image_height if self.hmax is None else min(self.hmax, image_height)
         wmax = image_width if self.wmax is None else min(self.wmax, image_width)
@@ -145,8 +130,6 @@ class GoogleNetRandomCropAndResize(ImageAugmentor):
     Args:
         crop_area_fraction: the least and the greatest part of the image's area.
         aspect_ratio_range: the least and the greatest ratio of width to height; its inverse has the same probability.
-        target_shape: height and width, or one number for both.
-        interp: OpenCV's number of the interpolation.
 
     Source:
         Szegedy et al., "Going deeper with convolutions", 2015

@@ -20,7 +20,6 @@ class GaussianBlur(PhotometricAugmentor):
     Args:
         size_range: the least size and one more than the greatest; the window has ``2 * size + 1`` pixels.
         sigma_range: the least and the greatest standard deviation; 0 is OpenCV's for the size.
-        symmetric: whether the window is the same in both directions.
         max_size: if given, ``size_range`` is ``(0, max_size)``.
 
     Raises:
@@ -65,12 +64,7 @@ class _SeededNoise(PhotometricAugmentor):
 
 @check_arguments
 class GaussianNoise(_SeededNoise):
-    """Add a number from a normal distribution to each value.
-
-    Args:
-        sigma: the standard deviation.
-        clip: whether floats are limited to 0 and 255; uint8 always is.
-    """
+    """Add a normally distributed number of deviation ``sigma`` to each value; ``clip`` limits floats to 0 and 255."""
 
     def __init__(self, sigma: float = 1, clip: bool = True) -> None:
         self.sigma = check_number(self, "sigma", sigma, low=0)
@@ -86,12 +80,7 @@ class GaussianNoise(_SeededNoise):
 class SaltPepperNoise(_SeededNoise):
     """Set some values to 255 and some to 0; in each channel of a pixel independently.
 
-    Args:
-        white_prob: the probability of 255.
-        black_prob: the probability of 0.
-
-    Raises:
-        ConfigError: Their sum is more than 1.
+    A sum of ``white_prob`` and ``black_prob`` of more than 1 is refused.
     """
 
     def __init__(self, white_prob: float = 0.05, black_prob: float = 0.05) -> None:
@@ -116,10 +105,7 @@ class JpegNoise(PhotometricAugmentor):
     An image of one channel stays one; in tensorpack it came back with three.
 
     Args:
-        quality_range: the least quality and one more than the greatest.
-
-    Raises:
-        ConfigError: They are not integers, or the range is empty.
+        quality_range: the least quality and one more than the greatest; not integers, or an empty range, are refused.
     """
 
     def __init__(self, quality_range: Sequence[int] = (40, 100)) -> None:
@@ -146,8 +132,7 @@ class JpegNoise(PhotometricAugmentor):
 class MeanVarianceNormalize(PhotometricAugmentor):
     """Subtract the mean and divide by the standard deviation, or by ``1 / sqrt(values)`` if that is more.
 
-    Args:
-        all_channel: whether all channels have one mean and deviation, and not each its own.
+    With ``all_channel`` all channels have one mean and deviation.
     """
 
     def __init__(self, all_channel: bool = True) -> None:
@@ -164,14 +149,9 @@ class MeanVarianceNormalize(PhotometricAugmentor):
 
 @check_arguments
 class MinMaxNormalize(PhotometricAugmentor):
-    """Scale and shift the values to a given least and greatest value.
+    """Scale and shift the values to the least and greatest value ``min`` and ``max``.
 
-    Equal values become the least; in tensorpack they became NaN.
-
-    Args:
-        min: the new least value.
-        max: the new greatest value.
-        all_channel: whether all channels are scaled alike, and not each by itself.
+    With ``all_channel`` all channels are scaled alike. Equal values become the least; in tensorpack they became NaN.
     """
 
     def __init__(self, min: float = 0, max: float = 255, all_channel: bool = True) -> None:

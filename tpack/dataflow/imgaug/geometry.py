@@ -38,14 +38,12 @@ _MOVED_ALIKE = frozenset(map(np.dtype, ("uint8", "float32")))
 class WarpAffineTransform(Transform):
     """Move every point by a matrix.
 
-    In tensorpack a border value given as one number was that of the first channel, and the others were black; the
-    coordinates were half a pixel off where the matrix did more than shift.
+    In tensorpack a border value given as one number was that of the first channel, and coordinates were half a pixel
+    off.
 
     Args:
         mat: of shape (2, 3): the pixel with indices (x, y) goes to ``mat @ (x, y, 1)``.
-        dsize: the width and height of the new image.
         interp: OpenCV's number of the interpolation; with 0 the image may be of any dtype, such as a map of labels.
-        borderMode: OpenCV's number of the area outside of the image.
         borderValue: the value there with border 0, or one for each channel.
 
     Raises:
@@ -92,10 +90,7 @@ class WarpAffineTransform(Transform):
         return opencv().warpAffine(part, self.mat, self.dsize, **options)
 
     def _move(self, img: np.ndarray) -> np.ndarray:
-        """Take for each pixel the one that OpenCV finds nearest for uint8; for some dtypes it finds others or none.
-
-        The rows and columns of the source pixels are warped, with a border of -1.
-        """
+        """Warp indices of source pixels, with a border of -1: of some dtypes OpenCV finds other pixels or none."""
         height, width = img.shape[:2]
         rows = np.repeat(np.arange(height, dtype=np.float32)[:, np.newaxis], width, axis=1)
         columns = np.repeat(np.arange(width, dtype=np.float32)[np.newaxis], height, axis=0)
@@ -121,11 +116,9 @@ class WarpAffineTransform(Transform):
 
 @check_arguments
 class Shift(ImageAugmentor):
-    """Shift by a random whole number of pixels.
+    """Shift by a random whole number of pixels, up to fractions of the width and height.
 
     Args:
-        horiz_frac: the greatest shift to the left or right, as a fraction of the width.
-        vert_frac: the greatest shift up or down, as a fraction of the height.
         border: OpenCV's number of the area that comes in from outside.
         border_value: the value there with border 0.
     """
@@ -240,12 +233,7 @@ class Rotation(ImageAugmentor):
 class RotationAndCropValid(ImageAugmentor):
     """Rotate around the middle by a random angle, and keep the largest upright rectangle inside the rotated image.
 
-    One of its edges may be longer than the image's: a quarter turn keeps all of it.
-
-    Args:
-        max_deg: the greatest angle to either side, in degrees.
-        interp: OpenCV's number of the interpolation.
-        step_deg: see `Rotation`.
+    One of its edges may be longer than the image's: a quarter turn keeps all of it. See `Rotation` for the arguments.
     """
 
     def __init__(self, max_deg: float, interp: int = 1, step_deg: float | None = None) -> None:
@@ -264,13 +252,7 @@ class RotationAndCropValid(ImageAugmentor):
 
     @staticmethod
     def largest_rotated_rect(w: float, h: float, angle: float) -> tuple[int, int]:
-        """Return the width and height of the largest upright rectangle inside a rotated one, rounded down.
-
-        Args:
-            w: the width of the rotated rectangle.
-            h: its height.
-            angle: the angle in degrees.
-        """
+        """Return width and height, rounded down, of the largest upright rectangle in one rotated by degrees."""
         sin, cos = abs(math.sin(math.radians(angle))), abs(math.cos(math.radians(angle)))
         long, short = max(w, h), min(w, h)
         if short <= 2 * sin * cos * long or abs(sin - cos) < 1e-10:
@@ -328,13 +310,8 @@ class TransposeTransform(Transform):
 class Flip(ImageAugmentor):
     """Mirror an image with some probability.
 
-    Args:
-        horiz: whether left and right are exchanged.
-        vert: whether top and bottom are exchanged.
-        prob: the probability.
-
     Raises:
-        ConfigError: Not exactly one of ``horiz`` and ``vert`` is set.
+        ConfigError: Not exactly one of ``horiz``, left and right, and ``vert``, top and bottom, is set.
     """
 
     def __init__(self, horiz: bool = False, vert: bool = False, prob: float = 0.5) -> None:

@@ -1,7 +1,4 @@
-"""Augmentors that choose among others, one of a plain function, and wrappers of two other libraries.
-
-Neither library is imported: the wrapped object brings it along.
-"""
+"""Augmentors that choose among others, one of a plain function, and wrappers of two libraries, imported by users."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -74,12 +71,7 @@ class _Choice(ImageAugmentor):
 
 @check_arguments
 class RandomApplyAug(_Choice):
-    """Use an augmentor or none.
-
-    Args:
-        aug: the augmentor.
-        prob: its probability.
-    """
+    """Use an augmentor with some probability, else none."""
 
     def __init__(self, aug: ImageAugmentor, prob: float) -> None:
         self.aug = aug
@@ -124,11 +116,7 @@ class RandomChooseAug(_Choice):
 
 @check_arguments
 class RandomOrderAug(_Choice):
-    """Use all of several augmentors, in another order for each image.
-
-    Args:
-        aug_lists: the augmentors.
-    """
+    """Use all of several augmentors, in another order for each image."""
 
     def __init__(self, aug_lists: Sequence[ImageAugmentor]) -> None:
         self.augmentors = list(aug_lists)
@@ -141,8 +129,7 @@ class RandomOrderAug(_Choice):
 class Albumentations(ImageAugmentor):
     """Wrap a transform, or a composition, of the library albumentations.
 
-    Each image has a seed, drawn from our generator, so that runs and transforms can be repeated. Coordinates are
-    refused, since the library moves them only as its annotations.
+    Each image has a seed, drawn from our generator. Coordinates are refused: the library moves only its annotations.
 
     Args:
         augmentor: an object called as ``augmentor(image=...)["image"]`` with ``set_random_seed``, as in version 2.
@@ -177,7 +164,7 @@ class _AlbumentationsTransform(Transform):
 
 @check_arguments
 class IAAugmentor(ImageAugmentor):
-    """Wrap an augmenter of the library imgaug. Each image has a seed, drawn from our generator.
+    """Wrap an augmenter of the library imgaug; each image has a seed, drawn from our generator.
 
     Args:
         augmentor: an object with ``seed_``, ``to_deterministic``, ``augment_image`` and ``augment``, as in version 0.4.

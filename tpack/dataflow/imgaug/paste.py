@@ -16,11 +16,7 @@ class BackgroundFiller:
     """The base of fillers, which make backgrounds; a subclass has ``_fill``."""
 
     def fill(self, background_shape: Sequence[int], img: np.ndarray) -> np.ndarray:
-        """Return a new background.
-
-        Args:
-            background_shape: its height and width.
-            img: the image to paste onto it; the background has its dtype and channels.
+        """Return a new background of a height and width, with the dtype and channels of the image to paste.
 
         Raises:
             DataPointError: The subclass made one of another shape or dtype.
@@ -38,11 +34,7 @@ class BackgroundFiller:
 
 @check_arguments
 class ConstantBackgroundFiller(BackgroundFiller):
-    """A background of one value.
-
-    Args:
-        value: the value, or one for each channel.
-    """
+    """A background of one value, or one for each channel."""
 
     def __init__(self, value: float | Sequence[float]) -> None:
         self.value = value
@@ -54,10 +46,7 @@ class ConstantBackgroundFiller(BackgroundFiller):
 
 
 class PasteTransform(Transform):
-    """Paste an image of height ``h`` and width ``w`` with its corner at row ``y0`` and column ``x0``.
-
-    ``background`` is the height and width of the background with its filler.
-    """
+    """Paste an image of height ``h`` and width ``w`` at row ``y0`` and column ``x0`` of a background and its filler."""
 
     def __init__(self, y0: int, x0: int, h: int, w: int, background: tuple[Sequence[int], BackgroundFiller]) -> None:
         self.y0 = y0

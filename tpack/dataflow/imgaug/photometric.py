@@ -33,12 +33,7 @@ class PhotometricAugmentor(ImageAugmentor):
 
 
 class PhotometricTransform(Transform):
-    """The change of a `PhotometricAugmentor`, after its random numbers were drawn.
-
-    Args:
-        augmentor: the augmentor.
-        params: the result of its ``_get_augment_params``.
-    """
+    """The change of a `PhotometricAugmentor`, after its random numbers, ``params``, were drawn."""
 
     def __init__(self, augmentor: PhotometricAugmentor, params: object = None) -> None:
         self.augmentor = augmentor
@@ -56,13 +51,8 @@ class PhotometricTransform(Transform):
 def to_dtype_of(values: np.ndarray, img: np.ndarray, clip: bool) -> np.ndarray:
     """Return computed values as an image of the dtype of another.
 
-    For uint8 they are always limited to 0 and 255, where they would wrap around, and rounded to the nearest, where
-    tensorpack cut the digits off and made images darker.
-
-    Args:
-        values: the values, of any float dtype.
-        img: an image of the new dtype.
-        clip: whether floats are limited to 0 and 255 too.
+    For uint8 they are always limited to 0 and 255, and rounded to the nearest, where tensorpack cut the digits off and
+    made images darker; floats are limited too with ``clip``.
     """
     if img.dtype == np.uint8:
         return np.rint(np.clip(values, 0, 255)).astype(np.uint8)
@@ -73,11 +63,6 @@ def fill_values(owner: object, value: ArrayLike, img: np.ndarray) -> np.ndarray:
     """Return the value of filled pixels, or one for each channel, in the dtype of an image.
 
     Floats are rounded, and for uint8 integers limited too, as in `to_dtype_of`.
-
-    Args:
-        owner: the augmentor, for the message.
-        value: the value or values.
-        img: the image.
 
     Raises:
         DataPointError: The dtype of the image cannot hold a value.
@@ -96,15 +81,9 @@ def fill_values(owner: object, value: ArrayLike, img: np.ndarray) -> np.ndarray:
 def map_values(
     owner: object, img: np.ndarray, function: Callable[[np.ndarray], np.ndarray], clip: bool = True
 ) -> np.ndarray:
-    """Apply a function to each value of an image.
+    """Apply a function of floats, with channels in the last dimension, to each value of an image.
 
-    For uint8 the function is called for the 256 possible values only, as a lookup table.
-
-    Args:
-        owner: the augmentor, for messages.
-        img: the image.
-        function: takes and returns floats of any shape with channels in the last dimension.
-        clip: whether floats are limited to 0 and 255.
+    For uint8 it is called for the 256 possible values only; with ``clip`` floats are limited to 0 and 255.
     """
     check_values(owner, img)
     channels = 1 if img.ndim == 2 else img.shape[2]
@@ -118,10 +97,7 @@ def map_values(
 
 
 class ToUint8(PhotometricAugmentor):
-    """Limit the values to 0 and 255, round them to the nearest integer and make them uint8.
-
-    In tensorpack digits were cut off, which makes images darker.
-    """
+    """Limit values to 0 and 255, round them and make them uint8; tensorpack cut digits off."""
 
     def _augment(self, img: np.ndarray, param: object) -> np.ndarray:
         check_numeric_image(self, img)
@@ -141,11 +117,8 @@ class ColorSpace(PhotometricAugmentor):
     """Bring the colours into another colour space.
 
     Args:
-        mode: OpenCV's number of the conversion, such as ``cv2.COLOR_BGR2HSV``.
+        mode: OpenCV's number of the conversion, such as ``cv2.COLOR_BGR2HSV``; others raise a ConfigError.
         keepdims: whether an image of one channel has the shape (H, W, 1), and not (H, W).
-
-    Raises:
-        ConfigError: The mode is no such number.
     """
 
     def __init__(self, mode: int, keepdims: bool = True) -> None:

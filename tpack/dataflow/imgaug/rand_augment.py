@@ -1,8 +1,4 @@
-"""RandAugment: some of fourteen operations on each image, by their number and their common magnitude.
-
-The operations and ranges are those of AutoAugment. Here each grows with the magnitude: at 0 it changes nothing, and at
-the greatest magnitude it is at the end of its range.
-"""
+"""RandAugment: some of fourteen operations on each image, by their number and their common magnitude."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -39,16 +35,15 @@ class RandAugment(ImageAugmentor):
     """Use some of fourteen operations with equal probabilities, all of one magnitude.
 
     They are: nothing, autocontrast, equalize, rotate, solarize, posterize, colour, contrast, brightness, sharpness, and
-    shear and translate along each axis. Operations with two directions take either one. Coordinates and boxes follow
-    those that move pixels. Images have three channels, and values from 0 to 255.
+    shear and translate along each axis. Each grows with the magnitude, from no change to the end of AutoAugment's
+    range, in either of its directions. Coordinates and boxes follow. Images have three channels, and values from 0 to
+    255.
 
     Args:
-        num_ops: the number of operations, one after the other; one may be drawn twice.
         magnitude: their strength, from 0 to ``max_magnitude``.
         max_magnitude: the greatest magnitude: 10 in the paper, 30 in some code since.
         rgb: whether the channels are red, green and blue, and not in OpenCV's order: blue, green and red.
         interp: OpenCV's number of the interpolation where pixels move; 0 takes the nearest.
-        fill: the value of areas that come in from outside.
 
     Raises:
         ConfigError: The magnitude is more than the greatest, or a number is too small.

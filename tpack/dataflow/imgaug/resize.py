@@ -29,10 +29,7 @@ _NEAREST = (0, 6)
 
 
 class ResizeTransform(Transform):
-    """Resize an image of height ``h`` and width ``w`` to ``new_h`` and ``new_w``.
-
-    With the nearest pixel it may be of any dtype.
-    """
+    """Resize an image of ``h`` and ``w`` to ``new_h`` and ``new_w``; with the nearest pixel it may be of any dtype."""
 
     def __init__(self, h: int, w: int, new_h: int, new_w: int, interp: int) -> None:
         self.h = h
@@ -63,12 +60,7 @@ class ResizeTransform(Transform):
 
 @check_arguments
 class Resize(ImageAugmentor):
-    """Resize to a fixed shape.
-
-    Args:
-        shape: height and width, or one number for both.
-        interp: OpenCV's number of the interpolation.
-    """
+    """Resize to a fixed height and width, or one number for both."""
 
     def __init__(self, shape: int | Sequence[int], interp: int = 1) -> None:
         self.shape = check_shape(self, "shape", shape)
@@ -81,12 +73,7 @@ class Resize(ImageAugmentor):
 
 @check_arguments
 class ResizeShortestEdge(ImageAugmentor):
-    """Resize the shorter edge to a fixed number, and the other in proportion.
-
-    Args:
-        size: the shorter edge, an integer.
-        interp: OpenCV's number of the interpolation.
-    """
+    """Resize the shorter edge to ``size`` pixels, and the other in proportion."""
 
     def __init__(self, size: int, interp: int = 1) -> None:
         self.size = check_shape(self, "size", check_count(self, "size", size))[0]
