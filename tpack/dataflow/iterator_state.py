@@ -1,9 +1,8 @@
 """The state of a flow's iteration as plain values: made, checked and read again by the flow itself.
 
 A state is a dict of numbers, strings, arrays, lists and dicts, as `tpack.utils.serialize` takes. It names its kind of
-flow; another kind refuses it before anything changes. It shares nothing with the flow. Each flow with a position makes
-its state with `make_state`, reads it with a `StateReader`, and counts its newest pass in `Passes`. The position of the
-*consumer* of a flow that is read ahead is in `tpack.dataflow.checkpoint`.
+flow; another kind refuses it before anything changes. The position of the *consumer* of a flow that is read ahead is in
+`tpack.dataflow.checkpoint`.
 """
 
 import copy
@@ -29,24 +28,14 @@ class StatelessError(InputError, NotImplementedError):
 
 
 def make_state(owner: object, **parts: object) -> dict[str, Any]:
-    """Return a state of a flow.
-
-    Args:
-        owner: the flow.
-        **parts: the values of its position.
-    """
+    """Return a state of a flow, of the values of its position."""
     return {_FLOW: type(owner).__name__, **parts}
 
 
 class StateReader:
     """The parts of a state that is being loaded, each checked when it is read.
 
-    A flow reads all of them before it changes anything.
-
-    Args:
-        owner: the flow that the state is loaded into.
-        state: what ``make_state`` returned, maybe in an earlier run.
-        *names: the parts that this kind of flow has.
+    A flow reads all of them, by the names of its kind, before it changes anything.
 
     Raises:
         InputError: It is no state, or one of another kind of flow or with other parts. The methods raise it if the part
@@ -112,13 +101,7 @@ class StateReader:
 
 
 def freeze_points(owner: object, points: Sequence[Any]) -> bytes:
-    """Turn data points that a flow keeps back into bytes, as a part of its state.
-
-    A shuffle buffer cannot be filled again from a position: its points are from many places of the wrapped flow.
-
-    Args:
-        owner: the flow, for the message.
-        points: the data points.
+    """Turn data points that a flow keeps back, and cannot get again by a position, into bytes as a part of its state.
 
     Raises:
         StatelessError: A data point cannot be serialized.
@@ -137,11 +120,7 @@ def rng_state(rng: np.random.RandomState) -> list[Any]:
 
 
 def rng_from_state(state: Any) -> np.random.RandomState:
-    """Return a generator in a state that ``rng_state`` returned.
-
-    Raises:
-        InputError: It is another value.
-    """
+    """Return a generator in a state that ``rng_state`` returned; raise InputError for another value."""
     # numpy believes the numbers, and reads beyond the end of its array where the position is too large.
     if not _is_rng_state(state):
         raise InputError(
@@ -219,11 +198,7 @@ class Passes(Generic[Value]):
         return rng_state(rng) if started is None else copy.deepcopy(started)
 
     def begin(self, rng: np.random.RandomState | None = None) -> Pass[Value]:
-        """Begin a pass, which becomes the newest.
-
-        Args:
-            rng: the generator from which its order is drawn after this call.
-        """
+        """Begin a pass, the newest; its order is drawn from ``rng`` after this call."""
         self._newest = Pass(self._start, None if rng is None else rng_state(rng))
         self._start = self._first
         return self._newest
@@ -247,9 +222,7 @@ class Passes(Generic[Value]):
     def give_up(self, draw: Callable[[], object]) -> None:
         """Give up the rest of the newest pass in a flow that draws its order when a pass begins.
 
-        Args:
-            draw: draws the order. The run that is continued has drawn it for the pass given up; it is drawn again if
-                the pass has not begun here.
+        A continued run has drawn the order of the pass; ``draw`` does it again if the pass has not begun here.
         """
         if self.is_sent:
             draw()
@@ -257,16 +230,7 @@ class Passes(Generic[Value]):
 
 
 def skip(owner: object, points: Iterator[Any], count: int) -> None:
-    """Drop data points that were taken before an interruption.
-
-    Args:
-        owner: the flow that yields them, for the message.
-        points: the iterator.
-        count: how many to drop.
-
-    Raises:
-        InputError: There are fewer.
-    """
+    """Drop ``count`` data points taken before an interruption; raise InputError if there are fewer."""
     found = sum(1 for _ in islice(points, count))
     if found < count:
         name = type(owner).__name__

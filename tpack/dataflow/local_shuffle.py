@@ -18,15 +18,10 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
     """Yield data points in an order that is random among neighbours, without end.
 
     Points enter a buffer at its end and leave it at its beginning once it is full; the buffer is shuffled after every
-    ``shuffle_interval`` points. The wrapped flow is repeated and its passes mix, so there is no end: wrap this in
-    ``FixedSizeData`` for one. The buffer is kept between iterations, of which one at a time is allowed; pickling
-    forgets it.
-
-    The position includes the points in the buffer, so a state is as large as they are.
+    ``shuffle_interval`` points. Passes of the wrapped flow mix: wrap this in ``FixedSizeData`` for an end. The buffer
+    is kept between iterations, of which one at a time is allowed; pickling forgets it, and a state includes it.
 
     Args:
-        ds: the flow.
-        buffer_size: the number of points in the buffer.
         num_reuse: how often each point enters the buffer. More saves reading, and makes neighbours alike.
         shuffle_interval: the number of points of ``ds`` between shuffles; a third of the buffer by default.
 
@@ -67,12 +62,7 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
         self._num_copies = self._num_taken = 0
 
     def __iter__(self) -> Iterator[Any]:
-        """Continue where the last iteration stopped.
-
-        Raises:
-            InputError: Another iteration has not ended.
-            DataExhaustedError: The wrapped flow ended without a data point.
-        """
+        """Continue where the last iteration, now ended, stopped; raise DataExhaustedError for an empty flow."""
         with self._guard:
             while True:
                 if self._num_copies == 0:

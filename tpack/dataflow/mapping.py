@@ -15,15 +15,8 @@ from tpack.utils.validation import check_arguments, shown
 class MapData(ProxyDataFlow):
     """Yield the result of a function for each data point; None drops the point.
 
-    The length is that of the wrapped flow, which is too much if points are dropped.
-
-    Args:
-        ds: the flow.
-        func: gets a data point and returns a data point or None. It may change the point only if the source does not
-            yield the same object again, as ``DataFromList`` does.
-
-    Raises:
-        ConfigError: ``func`` cannot be called.
+    The length is that of the wrapped flow, which is too much if points are dropped. A value that is not a function is
+    refused. It may change the point only if the source does not yield the same object again, as ``DataFromList`` does.
     """
 
     def __init__(self, ds: DataFlow, func: Callable[[Any], Any]) -> None:
@@ -42,11 +35,7 @@ class FlatMapData(ProxyDataFlow):
     """Yield each data point that a function makes of a data point, such as the points in a file of that name.
 
     The length is not known. The position includes the current point of ``ds``, whose points are made again and dropped
-    as far as they were yielded.
-
-    Args:
-        ds: the flow.
-        func: gets a data point and returns an iterable of data points, the same for the same point.
+    as far as they were yielded; so ``func`` must return the same for the same point.
 
     Raises:
         ConfigError: ``func`` cannot be called.
@@ -62,11 +51,7 @@ class FlatMapData(ProxyDataFlow):
         self._passes: Passes[tuple[int, list[Any]]] = Passes((0, []))
 
     def __iter__(self) -> Iterator[Any]:
-        """Begin a pass.
-
-        Raises:
-            InputError: The function returned no iterable; or an interrupted pass continues with too few points.
-        """
+        """Begin a pass; raise InputError if the function returns no iterable, or too few points when continued."""
         one = self._passes.begin()
         taken, begun = one.value
         for point in chain(begun, self.ds):
@@ -88,11 +73,7 @@ class FlatMapData(ProxyDataFlow):
         self._passes.end(one)
 
     def __len__(self) -> int:
-        """Refuse: the number of points is known when all were made.
-
-        Raises:
-            UnknownLengthError: Always.
-        """
+        """Raise UnknownLengthError: the number of points is known when all were made."""
         raise UnknownLengthError("FlatMapData does not know its length")
 
     def state_dict(self) -> dict[str, Any]:
@@ -112,15 +93,12 @@ class FlatMapData(ProxyDataFlow):
 class MapDataComponent(ProxyDataFlow):
     """Yield data points with one component replaced by the result of a function; None drops the whole point.
 
-    The point of the wrapped flow is not changed: lists and tuples become a new list, dicts a new dict.
+    Lists and tuples become a new list, dicts a new dict. The function must not change its argument; others are refused.
 
     Args:
         ds: a flow of lists, tuples or dicts.
-        func: gets the component and returns the new one or None. It must not change its argument.
+        func: gets the component and returns the new one or None.
         index: the component: its place, or its key in a dict.
-
-    Raises:
-        ConfigError: ``func`` cannot be called.
     """
 
     def __init__(self, ds: DataFlow, func: Callable[[Any], Any], index: int | str = 0) -> None:
@@ -142,11 +120,7 @@ class MapDataComponent(ProxyDataFlow):
 
 @check_arguments
 def SelectComponent(ds: DataFlow, idxs: Sequence[int | str]) -> DataFlow:  # noqa: N802 (the name that scripts use)
-    """Return a flow of lists of some components of each data point, in the order given.
-
-    Args:
-        ds: a flow of lists, tuples or dicts.
-        idxs: the components: their places, or their keys in a dict; repeats are allowed.
+    """Return a flow of lists of some components of each data point: of places, or keys in dicts, maybe repeated.
 
     Raises:
         ConfigError: ``idxs`` is empty. A data point without such a component raises DataPointError in iteration.
@@ -168,15 +142,7 @@ def _select(idxs: list[int | str], point: Any) -> list[Any]:
 
 
 class Point:
-    """A data point whose components are read and replaced.
-
-    Args:
-        number: its number in the pass, for messages.
-        components: the point.
-
-    Raises:
-        DataPointError: It is not a list, a tuple or a dict.
-    """
+    """A data point whose components are read and replaced; anything but a list, a tuple or a dict is refused."""
 
     def __init__(self, number: int, components: object) -> None:
         if not isinstance(components, (list, tuple, Mapping)):
@@ -186,11 +152,7 @@ class Point:
         self._components: Any = components
 
     def get(self, index: int | str) -> Any:
-        """Return the component at a place or key.
-
-        Raises:
-            DataPointError: There is no such component.
-        """
+        """Return the component at a place or key; raise DataPointError without one."""
         try:
             return self._components[index]
         except (LookupError, TypeError) as error:

@@ -1,8 +1,8 @@
 """Data augmentation that mixes the examples of a batch and their labels: MixUp and CutMix.
 
-Each example is paired with another of its batch by a permutation. One weight is drawn for a batch, from Beta(alpha,
-alpha): the part of an example that stays, in its image as in its label. Labels become soft, an array of [B, classes]
-whose rows sum to 1, for a cross-entropy that takes such. A batch of one stays as it is.
+Each example is paired with another of its batch by a permutation. One weight a batch, from Beta(alpha, alpha), is the
+part of an example that stays, in its image as in its label. Labels become soft, of [B, classes], with rows that sum to
+1.
 """
 
 import math
@@ -49,13 +49,7 @@ class MixedBatches(ProxyDataFlow, RNGDataFlow):
 
     @abstractmethod
     def mix_images(self, images: np.ndarray, order: np.ndarray, weight: float) -> tuple[np.ndarray, float]:
-        """Return new images, and the part of each that stays.
-
-        Args:
-            images: the images of a batch, which are not changed.
-            order: for each of them, the number of the one that it is mixed with.
-            weight: the part of each that should stay, from 0 to 1.
-        """
+        """Return new images, each mixed with that of number ``order`` by a weight, and the part that stays."""
 
     def reset_state(self) -> None:
         """Get a new generator and reset the wrapped flow."""
@@ -125,22 +119,12 @@ class MixedBatches(ProxyDataFlow, RNGDataFlow):
 class MixUp(MixedBatches):
     """Yield batches in which each image, and its label, is blended with another of the batch.
 
-    An example becomes ``w * example + (1 - w) * other``. Images keep their dtype; uint8 is rounded to the nearest.
-
-    Args:
-        ds: a flow of batches, as ``BatchData`` makes them: lists, tuples or dicts of arrays.
-        alpha: parameter of the distribution Beta(alpha, alpha) of ``w``, above 0; smaller values mix less.
-        num_classes: the number of classes, if labels are class numbers. By default labels must be soft.
-        image: the component with the images (or any other arrays): its place, or its key in a dict.
-        label: the component with the labels.
+    An example becomes ``w * example + (1 - w) * other``, with the arguments of `MixedBatches`. Images, or any other
+    arrays, keep their dtype; uint8 is rounded to the nearest.
 
     Shapes:
         images [B, ...], of uint8 or floats, stay so; labels [B] with ``num_classes``, or soft ones of [B, classes],
         become [B, classes], of float32 where they were numbers.
-
-    Raises:
-        ConfigError: ``alpha`` is not above 0, ``num_classes`` is less than 1, or images and labels are one component. A
-            batch that cannot be mixed raises DataPointError in iteration.
 
     Example:
         ``MixUp(BatchData(ds, 64), num_classes=1000)``
@@ -169,23 +153,13 @@ class MixUp(MixedBatches):
 class CutMix(MixedBatches):
     """Yield batches in which a box of each image is replaced by that of another image of the batch.
 
-    The box is the same in all images of a batch. Its sides are ``sqrt(1 - w)`` of the image's, its centre is any pixel,
-    and parts outside of the image are cut off; labels are weighted by the area that is really replaced.
-
-    Args:
-        ds: a flow of batches, as ``BatchData`` makes them: lists, tuples or dicts of arrays.
-        alpha: parameter of the distribution Beta(alpha, alpha) of ``w``, above 0; the paper's 1 is the uniform one.
-        num_classes: the number of classes, if labels are class numbers. By default labels must be soft.
-        image: the component with the images: its place, or its key in a dict.
-        label: the component with the labels.
+    The box, the same for all, has sides of ``sqrt(1 - w)`` of the image's and any pixel as its centre; parts outside
+    are cut off. Labels are weighted by the area really replaced. For arguments see `MixedBatches`; with ``alpha`` of 1,
+    the paper's, ``w`` is uniform.
 
     Shapes:
         images [B, H, W] or [B, H, W, C], of uint8 or floats, stay so (channels come last: others have no such box);
         labels [B] with ``num_classes``, or soft ones of [B, classes], become [B, classes].
-
-    Raises:
-        ConfigError: ``alpha`` is not above 0, ``num_classes`` is less than 1, or images and labels are one component. A
-            batch that cannot be mixed raises DataPointError in iteration.
 
     Example:
         ``CutMix(BatchData(ds, 64), num_classes=1000)``
@@ -206,11 +180,7 @@ class CutMix(MixedBatches):
         super().__init__(ds, alpha, num_classes=num_classes, image=image, label=label)
 
     def mix_images(self, images: np.ndarray, order: np.ndarray, weight: float) -> tuple[np.ndarray, float]:
-        """Return images with a box of another, and the part of their area outside of it.
-
-        Raises:
-            DataPointError: The images have other dimensions.
-        """
+        """Return images with a box of another and the area outside of it; raise DataPointError for other dimensions."""
         if images.ndim not in (3, 4) or 0 in images.shape:
             raise DataPointError(
                 f"CutMix got images of shape {list(images.shape)}: expected [B, H, W] or [B, H, W, C], none of them 0"
@@ -229,13 +199,7 @@ class CutMix(MixedBatches):
 
 
 def blend(values: np.ndarray, order: np.ndarray, weight: float) -> np.ndarray:
-    """Return ``weight`` of each row and the rest of another one, in the dtype of the rows.
-
-    Args:
-        values: the rows, of uint8, which is rounded, or of floats.
-        order: for each row, the number of the other.
-        weight: from 0 to 1.
-    """
+    """Return ``weight`` of each row and the rest of that of number ``order``, in the rows' dtype; uint8 is rounded."""
     if values.dtype != np.uint8:
         kind = values.dtype.type
         return values * kind(weight) + values[order] * kind(1 - weight)

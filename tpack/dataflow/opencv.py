@@ -1,7 +1,4 @@
-"""Access to OpenCV, which the extra ``vision`` installs, for any number of channels.
-
-OpenCV drops the last dimension of an image of shape (H, W, 1), and some of its functions take at most four channels.
-"""
+"""Access to OpenCV, which the extra ``vision`` installs, for images of any number of channels."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,20 +12,14 @@ MAX_CHANNELS = 4
 
 
 def opencv() -> Any:
-    """Return the module ``cv2``.
-
-    Raises:
-        DependencyError: It is not installed.
-    """
+    """Return the module ``cv2``; raise DependencyError if it is not installed."""
     return import_optional("cv2", "vision")
 
 
 def apply_per_channels(function: Callable[[np.ndarray], np.ndarray], image: np.ndarray) -> np.ndarray:
-    """Apply a function of OpenCV to an image, and keep the number of dimensions and channels.
+    """Apply a function of OpenCV, independent for each channel, to an image; keep its dimensions and channels.
 
-    Args:
-        function: takes and returns an image, with each channel independent of the others.
-        image: of shape (H, W) or (H, W, C).
+    OpenCV drops the last dimension of (H, W, 1), and some of its functions take at most four channels.
 
     Raises:
         DataPointError: OpenCV fails; there may be too little memory.

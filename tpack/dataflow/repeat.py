@@ -11,15 +11,7 @@ from tpack.utils.validation import check_arguments, check_count
 
 @check_arguments
 class RepeatedData(ProxyDataFlow):
-    """Go through the wrapped flow several times in one pass.
-
-    Args:
-        ds: the flow.
-        num: the number of times; -1 is for ever.
-
-    Raises:
-        ConfigError: The number is neither -1 nor at least 1.
-    """
+    """Go through the wrapped flow ``num`` times in one pass, for ever if -1; refuse other numbers below 1."""
 
     keeps_each_point = True
     holds_nothing_back = True
@@ -31,21 +23,13 @@ class RepeatedData(ProxyDataFlow):
         self._passes: Passes[tuple[int, bool]] = Passes((0, False))
 
     def __len__(self) -> int:
-        """Return the number of data points.
-
-        Raises:
-            UnknownLengthError: The flow is repeated for ever, or does not know its length.
-        """
+        """Return the number of points; raise UnknownLengthError for an endless flow, or one of unknown length."""
         if self.num == -1:
             raise UnknownLengthError("RepeatedData(ds, -1) never ends and has no length")
         return len(self.ds) * self.num
 
     def __iter__(self) -> Iterator[Any]:
-        """Begin a pass.
-
-        Raises:
-            DataExhaustedError: The wrapped flow ended without a data point; repeating it might never end.
-        """
+        """Begin a pass; raise DataExhaustedError for a flow without a point, whose repetition might never end."""
         one = self._passes.begin()
         finished, has_points = one.value
         while finished != self.num:
@@ -77,16 +61,9 @@ class RepeatedData(ProxyDataFlow):
 
 @check_arguments
 class RepeatedDataPoint(ProxyDataFlow):
-    """Yield each data point of the wrapped flow several times in a row, the same object.
+    """Yield each data point of the wrapped flow, the same object, ``num`` times in a row; refuse less than 1.
 
     Its position includes the point that is being repeated.
-
-    Args:
-        ds: the flow.
-        num: the number of times.
-
-    Raises:
-        ConfigError: The number is less than 1.
     """
 
     keeps_each_point = True
@@ -132,16 +109,8 @@ class RepeatedDataPoint(ProxyDataFlow):
 class FixedSizeData(ProxyDataFlow):
     """Yield a fixed number of data points in each pass, such as an epoch; the wrapped flow starts again at its end.
 
-    With ``keep_state`` it stays open between passes, of which one at a time is allowed. Pickling forgets the position.
-
-    Args:
-        ds: the flow.
-        size: the number of data points of a pass.
-        keep_state: whether a pass continues where the last one stopped, so that all data is seen in turn. Otherwise
-            each begins the wrapped flow again.
-
-    Raises:
-        ConfigError: The size is less than 1.
+    With ``keep_state`` a pass continues where the last one stopped, and the flow stays open, so one pass at a time is
+    allowed; else each begins the flow again. Pickling forgets the position. A size of less than 1 is refused.
     """
 
     keeps_each_point = True

@@ -1,10 +1,8 @@
 """The rest of an epoch shared out again, when another number of workers continues.
 
-W workers have each taken some points of `ShardData`, and V shall take the others, each point once. The position that a
-worker saved may have been read ahead: a state, and the number of points taken since. So the flow of each former worker
-is iterated again from that state, in this process and without reading ahead, until its share is right after the last
-point used. All workers use the same number of points, so that is one place in the data for all, where the new workers
-begin.
+W workers have each taken some points of `ShardData`, and V shall take the others, each point once. A saved position may
+have been read ahead: a state, and the number of points taken since. So the flow of each former worker is iterated again
+from there, without reading ahead, until its share is right after the last point used: one place in the data for all.
 """
 
 import copy
@@ -24,17 +22,11 @@ from tpack.utils.validation import check_arguments
 def reshard(ds: DataFlow, positions: Sequence[Position], rank: int, size: int) -> Position:
     """Return the position from which one of some workers continues, so that together they take what others have left.
 
-    The flow is reset and iterated; it must be reset before it is iterated again.
-
-    Args:
-        ds: the flow, with one `ShardData` in it.
-        positions: the positions of the former workers, by their ranks.
-        rank: the number of the worker that continues.
-        size: the number of workers now.
+    The flow, with one `ShardData` in it, is reset and iterated, and must be reset before it is iterated again.
 
     Raises:
-        StatelessError: There is not exactly one `ShardData`, or a flow above it holds points back, which would be those
-            of one former worker.
+        StatelessError: There is not exactly one `ShardData`, or a flow above it holds points back, of one former
+            worker.
         InputError: A position is not one of this flow.
         ConfigError: The data cannot be dealt out to this number of workers.
     """
@@ -61,12 +53,7 @@ def reshard(ds: DataFlow, positions: Sequence[Position], rank: int, size: int) -
 def fit_to_batches(ds: DataFlow, position: Position) -> Position:
     """Return the same place in the data for a flow that makes batches of another size than in its saved position.
 
-    A position counts batches since its state. If the sizes differ, the flow is reset and iterated, and must be reset
-    before it is iterated again.
-
-    Args:
-        ds: the flow.
-        position: its position in an earlier run.
+    If the sizes differ, the flow is reset and iterated, and must be reset before it is iterated again.
 
     Raises:
         StatelessError: A flow above the batches holds some of them back, which are of the other size.
@@ -126,14 +113,9 @@ def _chosen(ends: Sequence[tuple[int, bytes]], rank: int) -> int:
 
 
 def _without_reading_ahead(ds: DataFlow, is_end: Callable[[DataFlow], bool]) -> DataFlow:
-    """Return a flow like another one, which takes only the points that it yields, in batches as they were.
+    """Return a flow like another one, down to ``is_end``, that takes only the points it yields, in batches as before.
 
-    Args:
-        ds: the flow.
-        is_end: tells for which flow on the same is used.
-
-    Raises:
-        StatelessError: A flow holds points back, or does not declare that it holds none.
+    A flow that holds points back, or does not declare that it holds none, is refused.
     """
     if is_end(ds):
         return ds
@@ -150,12 +132,7 @@ def _without_reading_ahead(ds: DataFlow, is_end: Callable[[DataFlow], bool]) -> 
 
 
 class _InLine(ProxyDataFlow):
-    """Single-threaded stand-in for a flow that reads ahead, with the same state format.
-
-    Args:
-        original: the flow.
-        ds: the flow that it wraps, not read ahead either.
-    """
+    """Single-threaded stand-in for a flow that reads ahead, around another ``ds``, with the same state format."""
 
     def __init__(self, original: DataFlow, ds: DataFlow) -> None:
         super().__init__(ds)

@@ -1,9 +1,8 @@
 """The share of one worker of several that train together and read different parts of the same data.
 
-The points of the wrapped flow are dealt out in rounds: of each round of W points, worker r gets the r-th. So the flow
-must be the same in all workers, including the order of its shuffles, which are drawn from one seed. A worker takes
-whole rounds, so its position is a place in the wrapped flow right after a round: the same in all workers after the same
-steps, from which any number of workers can continue. `tpack.dataflow.reshard` does that.
+The points of the wrapped flow are dealt out in rounds of W: worker r gets the r-th. So the flow must be the same in all
+workers, with shuffles drawn from one seed. A worker takes whole rounds, so its position is a place in the wrapped flow
+right after a round, from which any number of workers can continue (`tpack.dataflow.reshard`).
 """
 
 import os
@@ -28,9 +27,8 @@ _PLAIN = (IndexedDataFlow._points, IndexedDataFlow.__iter__)
 class ShardData(ProxyDataFlow):
     """Yield one worker's share of the data points: every W-th, from another one in each worker.
 
-    Put it as near to the source as possible: the points of other workers are left out before they are processed. In a
-    list, and in files by their names, they are not even read. Everything above it (decoding, augmentation, shuffle
-    buffers, batches) is the worker's own.
+    Put it as near to the source as possible: points of other workers are not processed, and in a list, or in files by
+    name, not even read. Everything above it is the worker's own.
 
     Shuffles below it are the same in all workers, since ``reset_state`` of the wrapped flow draws from ``seed``.
     Generators of other kinds, and shuffles in processes that the wrapped flow starts, need the same seed from
@@ -90,15 +88,7 @@ class ShardData(ProxyDataFlow):
         return self._num_taken
 
     def take_place(self, rank: int, size: int) -> None:
-        """Become the share of another worker, or among another number of workers; between two iterations.
-
-        Args:
-            rank: the number of the worker.
-            size: the number of workers.
-
-        Raises:
-            ConfigError: As for the class; nothing was changed.
-        """
+        """Become the share of another worker, or among another number, between two iterations; or refuse unchanged."""
         size = check_count(self, "size", size)
         rank = check_count(self, "rank", rank, 0, size - 1)
         _check_length(length_or_none(self.ds), size, self.remainder)
@@ -106,10 +96,6 @@ class ShardData(ProxyDataFlow):
 
     def be_of(self, rank: int, size: int) -> None:
         """Become the share of a worker of the trainer, unless another place was given.
-
-        Args:
-            rank: the number of the worker.
-            size: the number of workers.
 
         Raises:
             ConfigError: Another place was given, or the points cannot be dealt out; nothing was changed.
@@ -199,15 +185,8 @@ def shard_files(
 ) -> ShardData:
     """Return a flow of one worker's share of a list of files; each data point is a list of one name.
 
-    The list is sorted first, since file systems have different orders.
-
-    Args:
-        files: names of files; the same in all workers.
-        rank: see `ShardData`, as for the rest.
-        size: the number of workers.
-        shuffle: whether each pass has a new order, the same in all workers.
-        remainder: the treatment of files that are too few for all workers.
-        seed: the seed of the order.
+    The list, the same in all workers, is sorted first. With ``shuffle`` each pass has a new order, the same in all. For
+    the other arguments see `ShardData`.
 
     Raises:
         ConfigError: There is no file, one is there twice, or as for `ShardData`.

@@ -23,12 +23,9 @@ if TYPE_CHECKING:
 class IndexedDataFlow(RNGDataFlow):
     """Yield numbered data points, in a new random order on each pass or in their own.
 
-    The base of flows over data with random access, such as a list or an array in a file: a subclass has ``__len__`` and
-    ``_read``. The position is the number of points taken and, with ``shuffle``, the generator at the beginning of the
-    pass: going to one costs one shuffle, however far it is.
-
-    Args:
-        shuffle: whether each pass has a new order.
+    For data with random access, such as a list or an array in a file: a subclass has ``__len__`` and ``_read``. The
+    position is the number of points taken and, with ``shuffle``, the generator at the beginning of the pass: going to
+    one costs one shuffle.
     """
 
     # Whether reading single points costs about as much, in a subclass that reads whole passes in its own way.
@@ -98,11 +95,7 @@ class DataFromList(IndexedDataFlow):
     """Yield the elements of a sequence themselves, not copies, in a new random order on each pass or in their own.
 
     Args:
-        lst: the data points, in any object with a length and integer indices.
-        shuffle: whether each pass has a new order.
-
-    Raises:
-        ConfigError: ``lst`` has no length or cannot be indexed.
+        lst: the data points, in any object with a length and integer indices; others raise a ConfigError.
     """
 
     def __init__(self, lst: Sequence[Any], shuffle: bool = True) -> None:
@@ -120,14 +113,9 @@ class DataFromList(IndexedDataFlow):
 class DataFromIterable(DataFlow):
     """Yield the elements of an iterable.
 
-    An iterator, such as a generator, can usually be iterated once: a pass continues where the last one stopped. A later
-    pass that finds nothing is an error, since training would otherwise go on without data.
-
-    To go to a position, points taken before are taken again and dropped. The iterable must therefore yield the same
-    again in another process; a set of strings, for example, does not.
-
-    Args:
-        iterable: the iterable; its length, if any, is the flow's.
+    An iterator, such as a generator, can usually be iterated once: a pass continues where the last one stopped, and one
+    that finds nothing raises an error. To go to a position, points are taken again and dropped; the iterable must
+    therefore yield the same in another process, unlike a set of strings.
 
     Raises:
         ConfigError: It cannot be iterated.
@@ -147,11 +135,7 @@ class DataFromIterable(DataFlow):
         return len(self._iterable)
 
     def __iter__(self) -> Iterator[Any]:
-        """Begin a pass.
-
-        Raises:
-            DataExhaustedError: The iterable is an iterator that an earlier pass has used up.
-        """
+        """Begin a pass; raise DataExhaustedError for an iterator that an earlier pass has used up."""
         was_begun, self._was_begun = self._was_begun, True
         one = self._passes.begin()
         points = iter(self._iterable)
@@ -179,11 +163,9 @@ class DataFromIterable(DataFlow):
         return make_state(self, index=self._passes.value, taken=taken, was_begun=self._was_begun)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to a position: the next pass drops the points taken before.
+        """Go to a position: the next pass drops the points taken before, or raises InputError if there are too few.
 
-        Raises:
-            InputError: The state is of another kind of flow, or before the place of an iterator; nothing was changed.
-                The next pass raises it if the iterable ends too early.
+        A position before the place of an iterator is refused; nothing is changed.
         """
         saved = StateReader(self, state, "index", "taken", "was_begun")
         index, taken, was_begun = saved.count("index"), saved.count("taken"), saved.flag("was_begun")
@@ -213,15 +195,12 @@ class DataFromIterable(DataFlow):
 class DataFromGenerator(DataFlow):
     """Call a generator function for each pass and yield its data points. The length is not known.
 
-    To go to a position, points taken before in that pass are taken again and dropped. The function must therefore yield
-    the same in another process, and neither draw random numbers of its own nor count its calls.
+    To go to a position, points are taken again and dropped. The function must therefore yield the same in another
+    process, and neither draw random numbers of its own nor count its calls.
 
     Args:
-        gen: a function without arguments that returns an iterable, typically a generator function; or an iterable, as
-            for ``DataFromIterable``.
-
-    Raises:
-        ConfigError: It is neither.
+        gen: a function without arguments that returns an iterable; or one, as for ``DataFromIterable``. Others are
+            refused.
     """
 
     def __init__(self, gen: Callable[[], Iterable[Any]] | Iterable[Any]) -> None:
@@ -271,12 +250,7 @@ class DataFromGenerator(DataFlow):
         return make_state(self, index=self._passes.value, iterable=inner)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to a position: the next pass drops the points taken before.
-
-        Raises:
-            InputError: The state is of another kind of flow; nothing was changed. The next pass raises it if it ends
-                too early.
-        """
+        """Go to a position: the next pass drops the points before, or raises InputError; refuse other states."""
         saved = StateReader(self, state, "index", "iterable")
         index = saved.count("index")
         if isinstance(self._gen, DataFromIterable):
@@ -294,15 +268,9 @@ class DataFromGenerator(DataFlow):
 
 @check_arguments
 class DataFromQueue(DataFlow):
-    """Yield the elements of a queue, without end.
+    """Yield the elements of a queue, with a method ``get``, without end; a pass waits while it is empty.
 
-    They cannot be had again, so there is neither a position nor a length. A pass waits while the queue is empty.
-
-    Args:
-        queue: a ``queue.Queue``, a ``multiprocessing.Queue`` or another object with ``get()``.
-
-    Raises:
-        ConfigError: It has no ``get()``.
+    They cannot be had again, so there is neither a position nor a length. Other objects are refused.
     """
 
     def __init__(self, queue: Any) -> None:
@@ -320,10 +288,7 @@ class FakeData(RNGDataFlow):
     """Yield lists of uniform random arrays of given shapes and types.
 
     Args:
-        shapes: the shape of each component.
-        size: the number of data points of a pass.
-        random: whether each data point is drawn. Otherwise one is drawn for each pass and yielded again and again,
-            which costs nothing.
+        random: draw each data point; else one for each pass.
         dtype: a dtype of numpy; or a list of one for each component.
         domain: the least number and the end of the range; or a list of one such pair for each component.
 

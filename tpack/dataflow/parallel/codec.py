@@ -1,12 +1,12 @@
 """Objects as bytes and arrays: arrays are copied as they are, and only the rest is pickled.
 
 All arrays in an object, however deep, are laid out in memory one after the other, each copied once, to where the other
-process reads it. The rest (lists, dicts and numbers around them) is a small pickle with the place of each array.
-Cloudpickle takes functions, closures and classes of the main script.
+process reads it. The rest (lists, dicts and numbers around them) is a small pickle, of cloudpickle, with the place of
+each array.
 
-Small similar data points are put together into one message, a pack, to save messages. The arrays of each component
-become rows of one array in shared memory, as they come: a point may be changed right after it was handed over. Python's
-numbers, strings and bytes are kept and pickled together.
+Small similar data points are put together into one message, a pack. The arrays of each component become rows of one
+array in shared memory, as they come: a point may be changed right after it was handed over. Python's numbers, strings
+and bytes are pickled together.
 
 Both ends are processes of one program. Bytes from elsewhere go through ``tpack.utils.serialize``, which never
 unpickles.
@@ -59,14 +59,7 @@ class ArraySpec:
 
 
 class Encoded:
-    """An object ready to be written, of known size.
-
-    Args:
-        obj: anything that cloudpickle takes.
-
-    Raises:
-        DataPointError: A part of it cannot be pickled.
-    """
+    """An object that cloudpickle takes, ready to be written, of known size; others raise DataPointError."""
 
     def __init__(self, obj: object) -> None:
         file = io.BytesIO()
@@ -84,12 +77,7 @@ class Encoded:
         self._lay_out(0)
 
     def lay_out(self, start_of: Callable[[np.ndarray], int | None], end: int) -> None:
-        """Decide where each array goes, and where the rest; an array already in place needs no copy.
-
-        Args:
-            start_of: returns the place of an array in the memory that will be written to; None if it is elsewhere.
-            end: the beginning of free memory.
-        """
+        """Decide where each array goes, from ``end`` on, then the rest; those with a ``start_of`` are in place."""
         starts = [start_of(array) for array in self._arrays]
         self._in_place = [
             None if start is None else _spec(array, start) for array, start in zip(self._arrays, starts, strict=True)
@@ -132,13 +120,9 @@ class Encoded:
 
 
 def decode(memory: np.ndarray, rest_start: int, rest_size: int, take: Callable[[ArraySpec], np.ndarray]) -> Any:
-    """Return an object that was written.
+    """Return an object that was written to memory.
 
-    Args:
-        memory: the memory it was written to.
-        rest_start: see ``Encoded``.
-        rest_size: see ``Encoded``.
-        take: returns the array of a specification, as a view of the memory or a copy. Everything else is copied.
+    The rest is as in ``Encoded``; ``take`` returns the array of a specification, as a view or a copy.
     """
     rest = memory.data[rest_start : rest_start + rest_size]
     header_end = _LENGTH_BYTES + int.from_bytes(rest[:_LENGTH_BYTES], "little")
@@ -252,13 +236,7 @@ class Layout:
 
 
 class Pack:
-    """Points that are gathered in a slot.
-
-    Args:
-        layout: the structure of the points.
-        memory: the slot, at least ``MIN_SLOT_BYTES`` bytes.
-        most: the maximum number of points.
-    """
+    """Points, at most ``most``, that are gathered in a slot of at least ``MIN_SLOT_BYTES`` bytes."""
 
     def __init__(self, layout: Layout, memory: np.ndarray, most: int) -> None:
         self._layout = layout
@@ -305,9 +283,9 @@ class Pack:
         return True
 
     def _write_row(self, point: Any) -> int:
-        """Write a point into the next row; return the bytes of all but the arrays, or -1 if the point is different.
+        """Write a point into the next row, uncounted; return the bytes of all but the arrays, or -1 if it differs.
 
-        The row is not counted yet, so it may be written in part. This is most of the cost of a small point.
+        This is most of the cost of a small point.
         """
         row, other_bytes = self._rows, 0
         for value, (kind, dtype, shape, column) in zip(self._layout.values(point), self._targets, strict=True):

@@ -1,7 +1,7 @@
 """Flows that map data points in workers: their order, buffer and position, for threads and processes.
 
 `OrderedMap` yields the passes of the wrapped flow and has a position. With `UnorderedMap` no worker waits for another,
-and the buffer stays full between passes. Both use a `MapPool`; `MapFlow` is the flow around them.
+and the buffer stays full between passes.
 """
 
 import functools
@@ -17,13 +17,7 @@ from tpack.utils.validation import check_count, shown
 
 
 class Result(NamedTuple):
-    """The result of a worker for a data point.
-
-    Attributes:
-        tag: the tag of the submitted point.
-        point: the new data point; None if it is dropped.
-        error: the exception of the function, raised in place of the point.
-    """
+    """The result of a worker for a data point: the point, None if it is dropped, or an error to raise in its place."""
 
     tag: Any
     point: Any
@@ -35,14 +29,9 @@ class MapPool(ABC):
 
     @abstractmethod
     def submit(self, tag: object, point: object) -> bool:
-        """Hand a point to a worker.
+        """Hand a point to a worker; its tag returns with the result.
 
-        Args:
-            tag: returned with the result.
-            point: the point.
-
-        Returns:
-            False if no worker has room now; then there is a result to receive first.
+        Return False if no worker has room now; then there is a result to receive first.
         """
 
     @abstractmethod
@@ -60,15 +49,9 @@ class MapPool(ABC):
 
 
 class OrderedMap:
-    """The passes of a mapped flow, one after the other.
+    """The passes of a mapped flow, one after the other, read ahead by ``buffer_size`` points.
 
-    The wrapped flow is read ahead. Its states are kept until the points after them were yielded, so that the position
-    of the yielded points is known.
-
-    Args:
-        ds: the flow, after its ``reset_state``.
-        pool: the workers.
-        buffer_size: the number of points with them or waiting to be yielded.
+    States of the flow are kept until the points after them were yielded, so that their position is known.
     """
 
     def __init__(self, ds: DataFlow, pool: MapPool, buffer_size: int) -> None:
@@ -165,15 +148,10 @@ class OrderedMap:
 
 
 class UnorderedMap:
-    """One endless stream of mapped points, from which passes are cut.
+    """One endless stream of mapped points, from which passes are cut; ``buffer_size`` points are at the workers.
 
     A pass has as many points, dropped ones included, as the last pass that was read of the wrapped flow; it may hold
     points of the pass before or after.
-
-    Args:
-        begin: begins a pass of the flow.
-        pool: the workers.
-        buffer_size: the number of points with them.
     """
 
     def __init__(self, begin: Callable[[], Iterator[Any]], pool: MapPool, buffer_size: int) -> None:
@@ -231,12 +209,7 @@ class UnorderedMap:
 
 
 class _Reader:
-    """Reads a pass one point ahead, so that a point without room is kept.
-
-    Args:
-        points: the pass.
-        when_read: called after each point with the number of points read so far.
-    """
+    """Reads a pass one point ahead, to keep a point without room; ``when_read`` gets each number of points."""
 
     def __init__(self, points: Iterator[Any], when_read: Callable[[int], None] | None = None) -> None:
         self._points = points
@@ -287,10 +260,9 @@ class _Reader:
 
 
 class MapFlow(ProxyDataFlow):
-    """A flow whose points are mapped by workers; ``reset_state`` starts them.
+    """A flow whose points are mapped by workers; ``reset_state`` starts them, and the wrapped flow stays here.
 
     Args:
-        ds: the flow; it stays in this process.
         map_func: gets a data point and returns one, or None to drop it.
         buffer_size: the number of points with the workers or waiting to be yielded.
         strict: whether the order and the passes of ``ds`` are kept.
@@ -350,11 +322,7 @@ class MapFlow(ProxyDataFlow):
             self._pool.close()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position in the wrapped flow right after the source of the last point that was yielded.
-
-        Raises:
-            StatelessError: The order is not strict, or the wrapped flow has no position.
-        """
+        """Return the position in ``ds`` after the source of the last point; raise StatelessError if not strict."""
         return self._ordered().position().state_of(self)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -1,8 +1,7 @@
 """Flows that are mapped in worker processes, one point at a time or into batches.
 
-The flow stays in the consumer's process, where `_ProcessPool` sends its points to workers and receives results. In each
-worker `serve_map` answers a point with the result of the function, `serve_batches` a list of points with a batch.
-``docs/dataflow_protocol.md`` follows a pass from its beginning to its end.
+The flow stays in the consumer's process, where `_ProcessPool` sends its points to workers, each with a server function,
+and receives results. ``docs/dataflow_protocol.md`` follows a pass from its beginning to its end.
 """
 
 import functools
@@ -84,8 +83,7 @@ class MultiProcessMapAndBatchData(MapFlow):
 
     Args:
         ds: the flow.
-        num_proc: the number of processes.
-        map_func: gets a data point and returns one, or None to drop it. It is sent to the processes by cloudpickle.
+        map_func: gets a data point and returns one, or None to drop it.
         batch_size: the number of data points of a batch.
         buffer_size: the number of data points with the processes or waiting in a batch; None is two batches for each
             process.
@@ -166,12 +164,7 @@ class _ProcessPool(MapPool):
             group.expect(index, is_expected=False)
 
     def submit(self, tag: object, point: object) -> bool:
-        """Hand a point to the worker with the fewest; return False if none has room and results are pending.
-
-        Raises:
-            DataWorkerError: A worker is dead.
-            DataPointError: The point cannot be pickled.
-        """
+        """Hand a point to the worker with the fewest; return False if none has room and results are pending."""
         by_load = sorted(range(len(self._tags)), key=lambda index: len(self._tags[index]))
         while True:
             for index in by_load:
@@ -233,23 +226,12 @@ class _ProcessPool(MapPool):
 
 
 def serve_map(link: ParentLink, func: Callable[[Any], Any]) -> None:
-    """Map data points for ever.
-
-    Args:
-        link: the channels to the owner.
-        func: gets a point and returns one, or None.
-    """
+    """Map data points for ever; a result of None drops the point."""
     _serve(link, lambda point: link.results.put(func(point)))
 
 
 def serve_batches(link: ParentLink, func: Callable[[Any], Any], batch_size: int) -> None:
-    """Map lists of data points for ever, and answer each with a batch; or with None, if too many points were dropped.
-
-    Args:
-        link: the channels to the owner.
-        func: gets a point and returns one, or None.
-        batch_size: the number of points in each list and in each batch.
-    """
+    """Map lists of data points for ever, and answer each with a batch; or with None, if too many were dropped."""
     _serve(link, _Batcher(link, func, batch_size).answer)
 
 

@@ -1,9 +1,7 @@
 """Flows that run in worker processes, ahead of their consumer.
 
-In the consumer's process a stream makes passes of the workers' messages: `_OneStream` yields the passes of one worker,
-in its order, and has a position; `_ManyStreams` takes the points of several workers as they come. In each worker
-`serve_flow` iterates its copy of the flow again and again. ``docs/dataflow_protocol.md`` follows a pass from its
-beginning to its end.
+In the consumer's process a stream makes passes of the messages: `_OneStream` has a position, `_ManyStreams` takes
+points as they come. In each worker `serve_flow` iterates its copy again and again; see ``docs/dataflow_protocol.md``.
 """
 
 from collections import deque
@@ -62,11 +60,7 @@ class _ProcessRunner(ProxyDataFlow):
         self._workers.end()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position of the flow in the worker, right after the last point that was yielded.
-
-        Raises:
-            StatelessError: There are several workers, or the flow has none.
-        """
+        """Return the position in the worker after the last yielded point; raise StatelessError with several."""
         return self._one_stream().position().state_of(self)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -132,14 +126,8 @@ class MultiProcessRunnerZMQ(_ProcessRunner):
     The name is tensorpack's, where it was the faster of the two.
 
     Args:
-        ds: the flow; it is pickled, so make other objects in its ``reset_state``.
-        num_proc: the number of processes.
         hwm: the number of waiting data points of each process; fewer if they are large, and a few more if they are
             small.
-        timeout: see `MultiProcessRunner`.
-
-    Raises:
-        ConfigError: A number is less than 1, or the timeout is not a number.
     """
 
     def __init__(self, ds: DataFlow, num_proc: int = 1, hwm: int = 50, *, timeout: float | None = None) -> None:
@@ -180,11 +168,7 @@ class _OneStream:
         return self._passes.known_position()
 
     def go_to(self, position: Position) -> None:
-        """Let the next pass begin at a position.
-
-        Raises:
-            DataWorkerError: The flow cannot go there; the next pass begins where it would have begun otherwise.
-        """
+        """Let the next pass begin at a position; raise DataWorkerError, with no change, if the flow cannot go there."""
         self._passes.is_astray = True
         self._restart(position)
         self._passes.go_to(position, is_there=True)
@@ -203,10 +187,9 @@ class _OneStream:
         self._receive()
 
     def _receive(self) -> Message:
-        """Return the next message; record states and raise exceptions.
+        """Return the next message; record states, which count from the next one on, and raise exceptions.
 
-        A state counts from the next message on. A pass that is given up right after a state is given up at the last
-        point: sent to the state, the flow would take the rest for a pass of its own.
+        A pass given up right after a state is given up at its last point: else the rest would be a pass of its own.
         """
         _, message = self._group.receive()
         if message.kind == Kind.ERROR:
@@ -221,13 +204,7 @@ class _OneStream:
 
 
 class _ManyStreams:
-    """The points of several workers, in passes of a known length; or of one pass of each worker.
-
-    Args:
-        group: the workers.
-        count: their number.
-        length: the length of a pass. If it is not known, the workers wait after each of their passes.
-    """
+    """The points of several workers, in passes of a known length; or of one pass of each worker together."""
 
     def __init__(self, group: WorkerPool, count: int, length: int | None) -> None:
         self._group = group
@@ -283,17 +260,7 @@ class _ManyStreams:
 
 
 def _send_command(group: WorkerPool, index: int, last_number: int, position: Position | None) -> int:
-    """Let a worker give up its pass and begin another.
-
-    Args:
-        group: the worker's group.
-        index: the number of the worker.
-        last_number: the number of the last command to any of them.
-        position: where the pass begins; None for the beginning of the flow.
-
-    Returns:
-        The number of the command, which the worker's answers have.
-    """
+    """Let a worker give up its pass and begin another, by default of the flow; return the command's number."""
     number = last_number % MAX_NUMBER + 1
     group.cancel(index, number)
     group.expect(index, is_expected=True)
@@ -309,12 +276,7 @@ def _failure_in(group: WorkerPool, index: int, message: Message) -> DataWorkerEr
 
 @dataclass(frozen=True)
 class _Command:
-    """A command of the owner to begin a pass.
-
-    Attributes:
-        number: the number of the cancellation before.
-        position: where it begins; None for the beginning of the flow.
-    """
+    """A command to begin a pass, by default of the flow, with the number of the cancellation before it."""
 
     number: int
     position: Position | None
@@ -331,13 +293,8 @@ class _State:
 def serve_flow(link: ParentLink, ds: DataFlow, tells_state: bool, goes_on: bool) -> None:
     """Iterate a flow for ever, and send its data points.
 
-    After an exception, or a pass that was cancelled, the worker waits for a command.
-
-    Args:
-        link: the channels to the owner.
-        ds: the flow.
-        tells_state: whether positions of the flow are sent too.
-        goes_on: whether a pass begins as soon as the one before it has ended; else on command.
+    After an exception, or a pass that was cancelled, the worker waits for a command; without ``goes_on`` after each
+    pass. With ``tells_state`` it sends positions too.
     """
     ds.reset_state()
     server = _Server(link, ds, tells_state)

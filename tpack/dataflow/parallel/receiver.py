@@ -1,8 +1,8 @@
 """The consumer's end of a channel: data points from shared memory, as views or copies.
 
-A large array is a view, and its slot is leased: it goes back to the producer with the first look for a message after
-the array is gone. Small arrays are copied, which costs less than keeping a slot, and so is everything when few slots
-are left: two always circulate, so that a consumer that keeps its points cannot stop the producer.
+The slot of a large array, a view, is leased until the first look for a message after the array is gone. Small arrays
+are copied, which costs less, and so is everything when few slots are left: two always circulate, so that a consumer
+that keeps its points cannot stop the producer.
 """
 
 import array
@@ -39,13 +39,7 @@ _CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 @dataclass(frozen=True)
 class Message:
-    """A received message.
-
-    Attributes:
-        kind: its kind.
-        points: data points, or the object that was sent.
-        number: the number of the command that it answers, if any.
-    """
+    """A received message: data points or another object, and the number of the command that it answers, if any."""
 
     kind: Kind
     points: list[Any]
@@ -61,11 +55,7 @@ class _Generation:
 
 
 class Receiver:
-    """Receives the messages of a ``Sender``.
-
-    Args:
-        sock: a stream socket, connected to that of the sender.
-    """
+    """Receives the messages of a ``Sender`` from a connected stream socket."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -85,13 +75,7 @@ class Receiver:
         return bool(self._records)
 
     def fill(self, *, wait: bool) -> bool:
-        """Read messages.
-
-        Args:
-            wait: whether to wait for one.
-
-        Returns:
-            False if there are none and never will be: the other process is gone.
+        """Read messages, maybe after waiting for one; return False if the other process is gone and none will come.
 
         Raises:
             InputError: Memory came that cannot be opened.
@@ -133,11 +117,7 @@ class Receiver:
         return data
 
     def take(self) -> Message:
-        """Return the oldest message.
-
-        Raises:
-            IndexError: There is none.
-        """
+        """Return the oldest message; raise IndexError if there is none."""
         self.return_ended()
         generation, kind, slot, points, start, size = self._records.popleft()
         if size == 0:
@@ -146,11 +126,7 @@ class Receiver:
         return Message(Kind(kind), read(generation, slot, start, size))
 
     def receive(self) -> Message:
-        """Return the next message, after waiting for it.
-
-        Raises:
-            PeerGoneError: The other process is gone.
-        """
+        """Return the next message, after waiting for it; raise PeerGoneError if the other process is gone."""
         while not self._records:
             if not self.fill(wait=True):
                 raise PeerGoneError("the process that the data points come from is gone")
@@ -162,11 +138,7 @@ class Receiver:
             self._give_back(generation, slot)
 
     def cancel(self, number: int) -> None:
-        """Tell the producer to give up the pass; earlier messages still come.
-
-        Args:
-            number: the number with which the producer resumes.
-        """
+        """Cancel the pass until the producer resumes with this number; earlier messages still come."""
         with contextlib.suppress(OSError):
             self._sock.sendall(RETURN.pack(CANCEL, number))
 

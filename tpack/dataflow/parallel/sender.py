@@ -1,9 +1,8 @@
 """The producer's end of a channel: data points go into shared memory, and a short record says where.
 
-Small points are gathered into packs. A pack is sent when it is full or a moment after the last message; so there are at
-most some thousand messages per second, and no point is held back longer than that moment, even if no other comes.
-`BuiltPoint` makes data points in the memory from which they are sent, without a copy; making one may take long, other
-messages may be sent meanwhile, and a failure frees the slot.
+Small points are gathered into packs, sent when full or a moment after the last message; so there are at most some
+thousand messages per second, and no point is held back longer than that moment. `BuiltPoint` makes data points in the
+memory from which they are sent, without a copy.
 """
 
 import contextlib
@@ -43,13 +42,7 @@ _REST_BYTES = 4096
 
 
 class OpenSlot(NamedTuple):
-    """A slot in which a data point is made.
-
-    Attributes:
-        generation: its generation.
-        slot: its number.
-        memory: its memory, as an array of bytes.
-    """
+    """A slot, by its generation and number, in whose memory, an array of bytes, a data point is made."""
 
     generation: int
     slot: int
@@ -57,10 +50,10 @@ class OpenSlot(NamedTuple):
 
 
 class Sender:
-    """Sends data points to one other process.
+    """Sends data points to one other process, over a connected stream socket.
 
     Args:
-        sock: a stream socket, connected to that of a ``Receiver``.
+        sock: the socket.
         capacity: the number of data points on their way; a few more in packs.
         has_flusher: whether a thread sends packs in time. Without it the owner calls ``flush`` before it waits.
     """
@@ -126,14 +119,7 @@ class Sender:
             return self._put(point, wait=False)
 
     def open_slot(self, size_bytes: int) -> OpenSlot:
-        """Take a slot in which a data point is made, after waiting for it, for ``put_encoded`` or ``give_up``.
-
-        Args:
-            size_bytes: its least size.
-
-        Raises:
-            PeerGoneError: As in ``put``, and so do the others.
-        """
+        """Take a slot for a point, after waiting, for ``put_encoded`` or ``give_up``; raise as ``put`` does."""
         with self._lock:
             # Nothing is held back while waiting here.
             self._flush()
@@ -143,11 +129,8 @@ class Sender:
     def put_encoded(self, encoded: Encoded, opened: OpenSlot | None, spare_bytes: int = 0) -> None:
         """Send a data point, after those that were put before.
 
-        Args:
-            encoded: the point, laid out around the arrays that were made in the slot.
-            opened: the slot, which is given away. If the point is too large for it, or it is None, the point is copied
-                into another.
-            spare_bytes: spare memory that the other slot should have.
+        It is laid out around arrays in the slot, which is given away. If the point is too large for it, or it is None,
+        the point is copied into another, with some spare memory.
         """
         with self._lock:
             self._flush()
@@ -169,13 +152,7 @@ class Sender:
             self._slots.give_back(opened.generation, opened.slot)
 
     def send(self, kind: Kind, obj: object = None, *, number: int = 0) -> None:
-        """Send another message than a data point, after those that were put.
-
-        Args:
-            kind: its kind.
-            obj: its object; None for only the kind and the number.
-            number: a number that needs no slot.
-        """
+        """Send another message than a data point, after those put: an object, or only a number without a slot."""
         with self._lock:
             self._flush()
             if obj is None:
@@ -191,11 +168,7 @@ class Sender:
             self._flush()
 
     def resume(self, number: int) -> None:
-        """Forget points put before the cancellation and not sent, and send again.
-
-        Args:
-            number: the number of the cancellation, which may not have arrived yet.
-        """
+        """Forget points put before the cancellation of this number, which may arrive later, and send again."""
         with self._lock:
             if self._pack is not None:
                 self._slots.give_back(self._slots.generation, self._pack_slot)
@@ -321,11 +294,7 @@ def _announce(sock: socket.socket, descriptor: int, generation: int, count: int,
 
 
 class _Flusher:
-    """A thread that sends packs a moment later. It starts when it is first needed.
-
-    Args:
-        flush: sends the pack, if there is one.
-    """
+    """A thread, started when first needed, that calls a function which sends the pack, a moment later."""
 
     def __init__(self, flush: Callable[[], None]) -> None:
         self._flush = flush
@@ -363,11 +332,7 @@ class _Flusher:
 
 
 class BuiltPoint:
-    """One data point at a time that is made and sent, or given up.
-
-    Args:
-        sender: the sender.
-    """
+    """One data point at a time that is made and sent, or given up; the slot is free after a failure."""
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
@@ -378,12 +343,7 @@ class BuiltPoint:
     def empty(self, shape: _Shape, dtype: DTypeLike) -> np.ndarray:
         """Return an array as ``np.empty`` does, in shared memory if there is room; the first one waits for a slot.
 
-        The array must not change after ``send`` or ``give_up``.
-
-        Raises:
-            PeerGoneError: The other process is gone.
-            CancelledError: The consumer has cancelled the pass.
-            InputError: There is not enough shared memory.
+        It must not change after ``send`` or ``give_up``. The errors are those of ``Sender.put``.
         """
         if self._opened is None and not np.dtype(dtype).hasobject:
             self._opened = self._sender.open_slot(_size_bytes(shape, dtype) + _REST_BYTES)
@@ -391,11 +351,7 @@ class BuiltPoint:
         return self._arena.empty(shape, dtype)
 
     def send(self, point: object) -> None:
-        """Send the data point, whose arrays may be those of ``empty``, parts of them, or others; the next one begins.
-
-        Raises:
-            DataPointError: It cannot be pickled. The slot is free again, as with the exceptions of ``empty``.
-        """
+        """Send the data point, of arrays from ``empty``, parts, or others; raise DataPointError for bad ones."""
         try:
             encoded = Encoded(point)
         except BaseException:
@@ -415,11 +371,7 @@ class BuiltPoint:
 
 
 class _Arena:
-    """Free memory of a slot, in which arrays are made.
-
-    Args:
-        memory: the slot as an array of bytes.
-    """
+    """Free memory of a slot, in which arrays are made."""
 
     def __init__(self, memory: np.ndarray) -> None:
         self._memory = memory

@@ -1,16 +1,15 @@
 """Slots: pieces of shared memory of one size, each for one message at a time, and the records about them.
 
 The producer takes a free slot (`Slots`), writes, and sends a record over the socket. The consumer reads, and the slot
-goes back. If the consumer hands out arrays that are views of the slot, it has leased it (`Leases`), until the last of
-them is gone, with every view of them and everything that holds one (a feed of TensorFlow, too). Memory in use is never
-overwritten.
+goes back; if it hands out views, the slot is leased (`Leases`) until the last of them is gone, with everything that
+holds one (a feed of TensorFlow, too). Memory in use is never overwritten.
 
 The memory (`Block`) is an unnamed file in the memory file system, sent to the other process as a descriptor. The kernel
-frees it with the last mapping, without an orderly exit or a resource tracker, and SIGKILL at any moment leaves nothing
-in /dev/shm, unlike ``multiprocessing.shared_memory``, whose blocks have names.
+frees it with the last mapping, so SIGKILL at any moment leaves nothing in /dev/shm, unlike the named blocks of
+``multiprocessing.shared_memory``.
 
-Records of the producer have one size: a new block, a message in a slot. Returns of the consumer have another: a free
-slot, or a cancellation. Both go over one pair of sockets, at most one for each slot at a time, so writing never waits.
+Records of the producer (a new block, a message in a slot) have one size, returns of the consumer (a free slot, or a
+cancellation) another. Both go over one pair of sockets, at most one for each slot at a time, so writing never waits.
 """
 
 import contextlib
@@ -98,12 +97,7 @@ class CancelledError(Exception):
 
 
 class Block:
-    """A piece of shared memory, mapped into this process as long as an array uses it.
-
-    Args:
-        descriptor: the open file; it may be closed afterwards.
-        size_bytes: its size.
-    """
+    """A piece of shared memory, an open file, mapped into this process as long as an array uses it."""
 
     def __init__(self, descriptor: int, size_bytes: int) -> None:
         self.size_bytes = size_bytes
@@ -112,11 +106,7 @@ class Block:
 
 
 def _map(descriptor: int, size_bytes: int) -> ctypes.Array[ctypes.c_uint8]:
-    """Map a file into memory for the lifetime of the result and of arrays made of it.
-
-    Python's own ``mmap`` keeps a copy of the descriptor meanwhile, of which a process has few; Python 3.13 has an
-    option.
-    """
+    """Map a file into memory for the lifetime of the result; Python's ``mmap`` would keep a scarce descriptor."""
     if os.fstat(descriptor).st_size < size_bytes:
         raise ValueError(f"a file of {os.fstat(descriptor).st_size:,} bytes cannot be mapped: expected {size_bytes:,}")
     libc = ctypes.CDLL(None, use_errno=True)
@@ -132,14 +122,7 @@ def _map(descriptor: int, size_bytes: int) -> ctypes.Array[ctypes.c_uint8]:
 
 
 def create_block(size_bytes: int) -> tuple[Block, int]:
-    """Make a block whose memory is allocated: writing to it cannot fail later.
-
-    Returns:
-        The block, and a descriptor of it, to be sent to another process and closed.
-
-    Raises:
-        InputError: There is not that much memory.
-    """
+    """Make a block of allocated memory, and a descriptor to be sent and closed; raise InputError without memory."""
     directory = SHARED_MEMORY if SHARED_MEMORY.is_dir() else Path(tempfile.gettempdir())
     with tempfile.TemporaryFile(dir=directory) as file:
         try:
@@ -168,8 +151,7 @@ class Slots:
     """The slots of one channel, as its producer sees them.
 
     A message larger than a slot begins a new generation of larger ones; the old ones go when they are unused. When all
-    slots are on their way, more are made, up to a maximum. When the memory file system is full, the existing number
-    must do; not even one is an error.
+    are on their way, more are made, up to a maximum, or until the memory file system is full.
 
     Args:
         announce: sends a block: descriptor, generation, number of slots in it, their size, and whether they replace all
@@ -186,11 +168,7 @@ class Slots:
         self.slot_bytes = 0
 
     def take(self, size_bytes: int) -> int | None:
-        """Return the free slot of at least some size that was used last; None if there is none.
-
-        Raises:
-            InputError: There is not enough shared memory for one slot.
-        """
+        """Return the free slot of some size used last, or None; raise InputError without memory for one slot."""
         if size_bytes > self.slot_bytes:
             self._begin_generation(size_bytes)
         elif not self._free and len(self._memories) < self._most:
@@ -270,7 +248,7 @@ def _whole_pages(size_bytes: int) -> int:
 class Leases:
     """The slots that the consumer has leased, each as long as an array of its memory exists.
 
-    The ends of arrays are looked up: a callback would run in any thread at any moment, and would swallow a Ctrl-C then.
+    The ends of arrays are looked up: a callback would run in any thread at any moment, and would swallow a Ctrl-C.
     """
 
     def __init__(self) -> None:
@@ -284,13 +262,7 @@ class Leases:
         return sum(key[0] == generation for key in self._arrays)
 
     def lease(self, generation: int, slot: int, memory: np.ndarray) -> np.ndarray:
-        """Return an array of the memory of a slot; the lease ends with the array and all views of it.
-
-        Args:
-            generation: the generation of the slot.
-            slot: its number.
-            memory: its memory, as an array of bytes.
-        """
+        """Return an array of the memory of a slot; the lease ends with the array and all views of it."""
         # A view of an array keeps the first array of the chain. Made of the buffer of the memory, that is this one.
         array = np.frombuffer(memory.data, np.uint8)
         self._arrays[generation, slot] = weakref.ref(array)

@@ -1,7 +1,6 @@
 """Threads that map data points or iterate flows.
 
-Threads and flow are connected by queues that can be closed, which wakes all that wait for one: the threads end with the
-flow. They refer to the queues and not to their owner, so that it can be garbage collected.
+Queues that can be closed connect them to the flow and wake all that wait; their owner can be garbage collected.
 """
 
 import threading
@@ -28,12 +27,7 @@ _MOST_THREADS = 10_000
 class MultiThreadMapData(MapFlow):
     """Map data points in threads: for functions that wait, or that release Python's lock, as OpenCV's do.
 
-    With ``strict`` the points come in the order of the flow, each pass has exactly those of a pass of the flow, and
-    there is a position. Otherwise they come as they are finished; a pass has as many as one of the flow, but
-    ``buffer_size`` of them stay with the threads for the next.
-
-    Where the function returns None, the point is dropped; with ``strict`` too, unlike in tensorpack. An exception of
-    the function is raised as a `DataWorkerError` in place of its point.
+    Order, passes, dropped points and exceptions are those of `MultiProcessMapData`.
 
     Args:
         ds: the flow.
@@ -115,7 +109,6 @@ class MultiThreadRunner(DataFlow):
 
         Raises:
             InputError: ``reset_state`` was not called, or another pass has not ended.
-            DataWorkerError: A thread raised.
             DataFlowTerminated: The threads have been ended.
         """
         with self._guard:
@@ -129,11 +122,7 @@ class MultiThreadRunner(DataFlow):
             self._crew.close()
 
     def state_dict(self) -> dict[str, Any]:
-        """Refuse: the order of the points depends on the speed of the threads.
-
-        Raises:
-            StatelessError: Always.
-        """
+        """Raise StatelessError: the order of the points depends on the speed of the threads."""
         name = type(self).__name__
         raise StatelessError(f"{name} has no position: its threads run ahead, in an order that depends on their speed")
 
@@ -147,11 +136,7 @@ class _MailboxClosedError(DataFlowTerminated):
 
 
 class _Mailbox(Generic[_Item]):
-    """A bounded queue between threads that can be closed, which wakes all that wait.
-
-    Args:
-        capacity: the maximum number of items; None is any number.
-    """
+    """A queue between threads, with room for ``capacity`` items or any number; closing it wakes all that wait."""
 
     def __init__(self, capacity: int | None = None) -> None:
         self._capacity = capacity
@@ -202,13 +187,7 @@ def _close(*mailboxes: _Mailbox[Any]) -> None:
 
 
 class _ThreadPool(MapPool):
-    """Threads that run until the pool is closed or garbage collected.
-
-    Args:
-        owner: the name of the flow, for their names.
-        func: the function that they call.
-        count: the number of threads.
-    """
+    """Threads that call a function and run until the pool is closed or garbage collected."""
 
     def __init__(self, owner: str, func: Callable[[Any], Any], count: int) -> None:
         self._jobs: _Mailbox[tuple[Any, Any]] = _Mailbox()
@@ -271,16 +250,10 @@ class _Given(NamedTuple):
 
 
 class _ThreadCrew:
-    """Threads that each iterate a flow, until the crew is closed or garbage collected.
+    """Threads that each iterate a flow after its reset, until the crew is closed or garbage collected.
 
     Each pass of a thread has a number, which is sent to it when it may begin; points of earlier passes are dropped.
     With a known length the threads begin again by themselves, and passes are cut from their points.
-
-    Args:
-        owner: the name of the flow, for their names.
-        flows: the flows, after their ``reset_state``; one for each thread.
-        num_prefetch: the number of waiting points.
-        length: the length of a pass; None if a pass is one pass of each flow.
     """
 
     def __init__(self, owner: str, flows: Sequence[DataFlow], num_prefetch: int, length: int | None) -> None:

@@ -1,19 +1,14 @@
 """One worker process: its start method, its payload, and its first and last steps.
 
 A new interpreter (``"spawn"``) is the default, a fork is made on request: ``tpack.utils.child_process`` compares them.
-A new interpreter imports the modules of the flow, and TensorFlow only if the flow does.
-
 The payload is pickled once for all workers, so closures and lambdas may be used. Its arrays are mapped into each worker
 copy on write: a data set in memory is there once, and changes of a worker are its own.
 
-Large copies in a new worker bypass the processor's cache, up to twice as fast: a worker copies into memory that it has
-not touched for a while and does not read again, and usual stores would first load that memory into the cache. The C
-library uses such stores for copies of about the cache's size; in a worker it uses them from 4 MiB on. It reads its
-setting at the start of a process, so forks do not have it.
+Large copies, from 4 MiB on, in a new worker bypass the processor's cache, up to twice as fast: a worker copies into
+memory that it does not read again. The C library reads that setting at the start of a process, so forks do not have it.
 
-Memory that a worker frees stays with it. The C library otherwise returns free memory at the end of its heap to the
-system and gets it again zeroed, page by page, with the next allocation: a third of the time of decoding images,
-depending on what lies behind. The limits are those that the library sets itself after an array of 32 MiB was freed.
+Memory that a worker frees stays with it. The C library otherwise returns it to the system and gets it again zeroed,
+page by page: a third of the time of decoding images. The limits are its own after an array of 32 MiB was freed.
 """
 
 import ctypes
@@ -65,9 +60,6 @@ class start_workers_by:  # noqa: N801 (it is called as a function is)
     The choice is for flows of this thread. A process should fork before it has other threads, and a trainer has some:
     call ``reset_state()`` of a forking flow before anything else; its workers wait for the training.
 
-    Args:
-        method: ``"spawn"`` or ``"fork"``.
-
     Raises:
         ConfigError: It is neither.
 
@@ -97,14 +89,7 @@ def current_start_method() -> StartMethod:
 
 @dataclass(frozen=True)
 class Task:
-    """The settings of a worker, besides its payload.
-
-    Attributes:
-        capacity: the number of its waiting data points.
-        seed: the seed of its random numbers.
-        results: the descriptor of its end of the socket for data points.
-        jobs: the descriptor of its end of the socket for messages of its owner.
-    """
+    """The settings of a worker, besides its payload; ``results`` and ``jobs`` are descriptors of its sockets."""
 
     capacity: int
     seed: int
@@ -114,14 +99,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Payload:
-    """The place of an object that new interpreters load.
-
-    Attributes:
-        descriptor: an open file.
-        size: the size of the file.
-        rest_start: see ``Encoded``.
-        rest_size: see ``Encoded``.
-    """
+    """The place of an object, as in ``Encoded``, in an open file that new interpreters load."""
 
     descriptor: int
     size: int
@@ -133,12 +111,7 @@ class Payload:
 def write_payload(owner: str, obj: object) -> Iterator[Payload]:
     """Write an object for other processes; it exists as long as the ``with`` block or a reader.
 
-    Args:
-        owner: the flow, for the message.
-        obj: anything that cloudpickle takes.
-
-    Raises:
-        ConfigError: It cannot be pickled.
+    An object that cloudpickle does not take raises a ConfigError that names the owner.
     """
     try:
         encoded = Encoded(obj)
@@ -178,42 +151,21 @@ def without_streaming_stores(environment: MutableMapping[str, str]) -> None:
 
 @dataclass(frozen=True)
 class ParentLink:
-    """The channels of a worker to its owner.
-
-    Attributes:
-        results: its data points.
-        jobs: messages of the owner.
-    """
+    """The channels of a worker to its owner: for its data points, and for messages of the owner."""
 
     results: Sender
     jobs: Receiver
 
 
 def run_spawned_worker(task: Mapping[str, int], payload: Mapping[str, int]) -> int:
-    """Run a worker in a new interpreter.
-
-    Args:
-        task: the fields of its `Task`.
-        payload: those of its `Payload`.
-
-    Returns:
-        The exit code of the process.
-    """
+    """Run a worker in a new interpreter, of the fields of its `Task` and `Payload`; return the exit code."""
     without_streaming_stores(os.environ)
     given = Payload(**payload)
     return run_worker(Task(**task), lambda: read_payload(given))
 
 
 def run_worker(task: Task, get_work: Callable[[], tuple[Serve, tuple[Any, ...]]]) -> int:
-    """Run a worker.
-
-    Args:
-        task: its settings.
-        get_work: returns the function to run and its arguments after the link.
-
-    Returns:
-        The exit code of the process.
-    """
+    """Run a worker; ``get_work`` returns its function and arguments after the link. Return the exit code."""
     keep_freed_memory()
     random.seed(task.seed)
     np.random.seed(task.seed)
@@ -237,13 +189,9 @@ def run_worker(task: Task, get_work: Callable[[], tuple[Serve, tuple[Any, ...]]]
 
 
 def keep_freed_memory(environment: Mapping[str, str] = os.environ) -> bool:
-    """Let this process keep up to 64 MiB of memory that it has freed.
+    """Keep up to 64 MiB of freed memory in this process; return whether the limits were set, by glibc only.
 
-    Args:
-        environment: the environment variables, whose own settings of the C library's heap are kept.
-
-    Returns:
-        Whether the limits were set; only glibc has them.
+    Settings of the C library's heap in the environment are kept.
     """
     if any(name in environment for name in _HEAP_VARIABLES) or _HEAP_TUNABLES in environment.get("GLIBC_TUNABLES", ""):
         return False

@@ -1,8 +1,7 @@
 """The workers of one flow in the process that owns them: their messages and their ends.
 
-Each worker has its own channels, so that a dying one leaves nothing locked. Waiting is waiting for all of them, and for
-their deaths. A flow has its workers through `OwnedWorkers`: ``reset_state`` starts them, they end with the flow, and
-pickling leaves them out.
+Each worker has its own channels, so that a dying one leaves nothing locked. A flow has its workers through
+`OwnedWorkers`: ``reset_state`` starts them, they end with the flow, and pickling leaves them out.
 """
 
 import contextlib
@@ -47,15 +46,7 @@ _SEEDS = 2**31
 
 
 class OwnedWorkers:
-    """The workers of one flow, once they are started.
-
-    Args:
-        owner: the flow, for names and messages.
-        timeout: seconds after which a silent worker counts as hanging; None is never.
-
-    Raises:
-        ConfigError: The timeout is neither None nor a positive number.
-    """
+    """The workers of one flow, once they are started; refuse a timeout that is neither None nor a positive number."""
 
     def __init__(self, owner: object, timeout: float | None) -> None:
         self._owner = type(owner).__name__
@@ -69,17 +60,9 @@ class OwnedWorkers:
         return {**self.__dict__, "_group": None}
 
     def start(self, serve: Serve, arguments: tuple[Any, ...], *, count: int, results: int, jobs: int) -> "WorkerPool":
-        """End the present workers, and start new ones.
+        """End the present workers, and start ``count`` new ones, each with room for ``results`` and ``jobs``.
 
-        Unused forks are kept: a flow is reset again in the thread of an input source, where forking may be unsafe, and
-        they are at the beginning anyway.
-
-        Args:
-            serve: the function that they run.
-            arguments: its arguments after the link.
-            count: the number of workers.
-            results: the number of waiting data points of each.
-            jobs: the number of waiting data points for each.
+        Unused forks are kept: a flow is reset again in the thread of an input source, where forking may be unsafe.
         """
         if self._start_method == "fork" and self._group is not None and self._group.is_unused:
             return self._group
@@ -95,12 +78,7 @@ class OwnedWorkers:
             self._group.close()
 
     def group(self) -> "WorkerPool":
-        """Return the workers.
-
-        Raises:
-            InputError: They were never started.
-            DataFlowTerminated: They were ended.
-        """
+        """Return the workers; raise InputError before a start, DataFlowTerminated after an end."""
         if self._group is None:
             raise InputError(f"{self._owner} has no workers yet: call reset_state() once before iterating it")
         if self._group.is_closed:
@@ -134,12 +112,6 @@ class GroupOptions:
 
 class WorkerPool:
     """Running workers, until ``close`` is called, the group is garbage collected, or this process ends.
-
-    Args:
-        owner: the name of their flow, for messages.
-        serve: the function that they run.
-        arguments: its arguments after the link.
-        options: how to run them.
 
     Raises:
         ConfigError: The arguments cannot be pickled, or a fork would be dangerous.
@@ -248,32 +220,19 @@ class WorkerPool:
         return index, message
 
     def cancel(self, index: int, number: int) -> None:
-        """Tell a worker to give up its pass; its earlier messages still come.
-
-        Args:
-            index: the worker.
-            number: the number of the command that follows.
-        """
+        """Cancel a worker's pass, up to the command of that number; its earlier messages still come."""
         self._is_used = True
         self._receivers[index].cancel(number)
 
     def command(self, index: int, command: object) -> None:
-        """Send a worker another object than a data point.
-
-        Raises:
-            DataWorkerError: It is dead.
-        """
+        """Send a worker another object than a data point; raise DataWorkerError if it is dead."""
         try:
             self.senders[index].send(Kind.COMMAND, command)
         except PeerGoneError:
             self.bury(index)
 
     def wait_for_room(self, index: int) -> None:
-        """Wait until a worker has read some of its data points, or is dead.
-
-        Raises:
-            DataWorkerError: It is dead, or hangs.
-        """
+        """Wait until a worker has read some of its data points; raise DataWorkerError if it is dead or hangs."""
         poll = select.poll()
         sentinel = self._members.children[index].sentinel
         for descriptor in (self.senders[index].fileno(), sentinel):
@@ -287,11 +246,7 @@ class WorkerPool:
             self.bury(index)
 
     def bury(self, index: int) -> NoReturn:
-        """End all workers, since one is dead.
-
-        Raises:
-            DataWorkerError: Always, with the reason, by the worker's last message if there is one.
-        """
+        """End all workers; raise DataWorkerError with the dead one's reason, by its last message if there is one."""
         if self.is_closed:
             raise DataWorkerError(f"the workers of {self._owner} were ended")
         name = self.name_of(index)

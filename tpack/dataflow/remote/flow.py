@@ -1,8 +1,7 @@
-"""Data points from other processes or machines, over ZeroMQ.
+"""Data points from other processes or machines, over ZeroMQ: one end sends a flow, the other is a flow.
 
-One end sends a flow, the other is a flow. Either may bind, and several may send to one. Data points are in the format
-of ``tpack.utils.serialize``, never pickles, so that a malicious sender can at worst be refused. Nothing leaves this
-machine without keys.
+Either may bind, and several may send to one. Data points are in the format of ``tpack.utils.serialize``, never pickles.
+Nothing leaves this machine without keys.
 """
 
 import time
@@ -102,7 +101,6 @@ class RemoteDataZMQ(DataFlow):
         Raises:
             InputError: An address cannot be bound.
             DataFlowTerminated: No data point came within the time limit, or the flow was interrupted.
-            DependencyError: The package ``pyzmq`` is not installed.
         """
         zmq = import_optional("zmq", "zmq")
         with open_sockets(*self._endpoints) as sockets:

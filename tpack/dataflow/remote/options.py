@@ -84,14 +84,7 @@ class RemoteOptions:
 
 @check_arguments
 def make_curve_keys(num_peers: int = 1) -> list[CurveKeys]:
-    """Make new keys for an end that binds and those that connect to it.
-
-    Args:
-        num_peers: the number of those that connect.
-
-    Returns:
-        The keys of the end that binds, then those of each other end. Keep all of them secret, and give each machine its
-        own.
+    """Return the keys of an end that binds, then those of each of ``num_peers`` that connect to it; keep all secret.
 
     Raises:
         ConfigError: ``num_peers`` is less than 1.
@@ -108,13 +101,7 @@ def make_curve_keys(num_peers: int = 1) -> list[CurveKeys]:
 
 
 def check_address(owner: str, address: object, options: RemoteOptions, name: str = "addr") -> str:
-    """Return an address to which data may go.
-
-    Args:
-        owner: the user of the address, for the message.
-        address: such as ``"tcp://127.0.0.1:5555"`` or ``"ipc:///tmp/name"``.
-        options: with keys, any address is allowed.
-        name: the argument.
+    """Return an address, such as ``"tcp://127.0.0.1:5555"``, to which data may go; with keys any may be reached.
 
     Raises:
         ConfigError: It is malformed, or reaches beyond this machine without keys; or the options are not

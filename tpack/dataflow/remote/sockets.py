@@ -16,15 +16,7 @@ _ZAP_DOMAIN = "tpack"
 
 @dataclass(frozen=True)
 class Endpoint:
-    """The settings of one socket.
-
-    Attributes:
-        kind: ``"PULL"`` or ``"PUSH"``.
-        address: the address to bind or connect.
-        hwm: the number of waiting messages on each side of a connection.
-        bind: whether to bind rather than to connect.
-        options: limits and keys.
-    """
+    """The settings of one socket of the kind ``"PULL"`` or ``"PUSH"``, which binds or connects to its address."""
 
     kind: str
     address: str
@@ -35,13 +27,7 @@ class Endpoint:
 
 @contextmanager
 def open_sockets(*endpoints: Endpoint) -> Iterator[list[Any]]:
-    """Open sockets in a context of their own; at the end they are closed, and waiting messages are dropped.
-
-    Args:
-        *endpoints: the sockets, of the same keys.
-
-    Returns:
-        A context manager whose value is the list of sockets.
+    """Open sockets of the same keys in a context of their own; at the end they are closed, dropping waiting messages.
 
     Raises:
         InputError: An address cannot be bound or connected to.
