@@ -33,13 +33,7 @@ class InputSource:
     # Called by a trainer.
 
     def setup(self, signature: Sequence[tf.TensorSpec]) -> list[Callback]:
-        """Prepare for the current graph.
-
-        Args:
-            signature: the inputs of a tower: a ``tf.TensorSpec`` each, with different names.
-
-        Returns:
-            The callbacks of the input.
+        """Prepare for the current graph and inputs of different names, and return the callbacks of the source.
 
         Raises:
             ConfigError: The signature is malformed.
@@ -60,11 +54,9 @@ class InputSource:
         return self._signature is not None
 
     def get_input_tensors(self) -> list[tf.Tensor]:
-        """Make the input tensors of one tower; called once in each tower.
+        """Make one tower's input tensors, one for each entry of the signature; called once in each tower.
 
-        Returns:
-            One tensor for each entry of the signature. K towers that run in one step take K successive data points, in
-            their order, unless the source documents another rule.
+        K towers that run in one step take K successive data points, in order, unless the source documents another rule.
 
         Raises:
             InputError: The source was not set up.
@@ -86,45 +78,28 @@ class InputSource:
         return list(tensors)
 
     def get_callbacks(self) -> list[Callback]:
-        """Return the callbacks of the input, the same objects at each call.
-
-        Raises:
-            InputError: The source was not set up.
-        """
+        """Return the callbacks of the input, always the same objects; raise InputError before `setup`."""
         self._require_setup()
         if self._callbacks is None:
             self._callbacks = self._make_callbacks()
         return list(self._callbacks)
 
     def reset_state(self) -> None:
-        """Return to the first data point, before training and before each round of inference.
+        """Return to the first data point, before training and before each round of inference, between steps.
 
-        There must be a default session and no running step.
-
-        Raises:
-            InputError: The source was not set up, or has failed.
+        There must be a default session. A source that has failed, or was not set up, raises an InputError.
         """
         self._require_setup()
         self._reset_state()
 
     def size(self) -> int:
-        """Return the number of data points in one epoch.
-
-        Raises:
-            NotImplementedError: It is unknown.
-        """
+        """Return the number of data points in one epoch; raise NotImplementedError if it is unknown."""
         return self._size()
 
     def steps_of_pass(self, num_towers: int) -> int:
-        """Return the number of steps of one pass over the data, rounded; at least one.
+        """Return the rounded number of steps of one pass, at least one; raise NotImplementedError if it is unknown.
 
         Each tower takes a data point of its own; a source that gives all of them the same overrides this.
-
-        Args:
-            num_towers: K.
-
-        Raises:
-            NotImplementedError: The size is unknown.
         """
         size = self.size()
         return max(1, size // num_towers) if size else 0
@@ -136,9 +111,7 @@ class InputSource:
     def data_state(self) -> dict[str, Any] | None:
         """Return the position after the last data point that a finished step used; no step may be running.
 
-        Returns:
-            A value for `tpack.utils.serialize`; None where there is no position, as in a source that computes its data
-            in the graph.
+        It is None where there is no position, as in a source that computes its data in the graph.
 
         Raises:
             StatelessError: The position is unknown.
@@ -146,10 +119,7 @@ class InputSource:
         return None
 
     def load_data_state(self, state: dict[str, Any]) -> None:
-        """Start the data at a position; called before `setup`.
-
-        Args:
-            state: a result of `data_state`.
+        """Start the data at a position from `data_state`; called before `setup`.
 
         Raises:
             StatelessError: The data of this source have no position.
@@ -158,12 +128,7 @@ class InputSource:
         raise StatelessError(f"the data of {self} have no position to go to")
 
     def deal_data_states(self, states: Sequence[dict[str, Any]], rank: int, size: int) -> None:
-        """Start one worker's data where all former workers stopped; called before `setup`.
-
-        Args:
-            states: results of `data_state` by former rank.
-            rank: this worker.
-            size: the present number of workers.
+        """Start one worker's data where all former workers, by their ranks, stopped; called before `setup`.
 
         Raises:
             StatelessError: The data of this source have no position, or cannot be resharded.
@@ -179,11 +144,7 @@ class InputSource:
         return None
 
     def mark_prefetched(self, num_times: int) -> None:
-        """Count the last data taken from this source as prefetched: no step has used them.
-
-        Args:
-            num_times: the number of times that a tower's data were taken.
-        """
+        """Count data, taken by a tower ``num_times`` last, as prefetched: no step has used them."""
 
     @contextmanager
     def cached_name_scope(self) -> Iterator[str]:

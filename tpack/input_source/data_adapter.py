@@ -64,14 +64,7 @@ class GivenData:
         self.source = self._source_of(data)
 
     def fit_to_towers(self, num_towers: int) -> None:
-        """Divide the batch size by the number of towers, before the source is set up.
-
-        Args:
-            num_towers: K.
-
-        Raises:
-            ConfigError: It is not a multiple of K.
-        """
+        """Divide the batch size by the K towers before `setup`; raise ConfigError if it is not a multiple of K."""
         if self._batches is None or self._batch_size is None:
             return
         share, rest = divmod(self._batch_size, num_towers)
@@ -83,16 +76,9 @@ class GivenData:
         self._batches.batch_size = share
 
     def share_arrays(self, peers: Peers, seed: int) -> bool:
-        """Share arrays that all of several workers were given, before the source is set up.
+        """Share arrays that all of several workers were given, before `setup`; return whether each takes its share.
 
-        Workers with different arrays keep theirs, which the script has shared.
-
-        Args:
-            peers: the workers.
-            seed: the seed of the order, equal in all of them.
-
-        Returns:
-            Whether each takes its share.
+        Workers with different arrays keep theirs, which the script has shared. The order has one seed.
         """
         batches = self._batches if isinstance(self._batches, BatchData) else None
         arrays = batches.ds if batches is not None else None
@@ -133,15 +119,7 @@ class GivenData:
 
 
 def check_batched_once(data: Any, batch_size: int | None) -> None:
-    """Refuse to put into batches what are batches already.
-
-    Args:
-        data: a flow or a loader.
-        batch_size: how many of its data points were to be a batch; None for what comes.
-
-    Raises:
-        ConfigError: It makes batches itself.
-    """
+    """Refuse to make batches of what a flow or a loader batches already; a batch size of None asks for none."""
     own = samples_of(data)[0] if isinstance(data, DataFlow) else getattr(data, "batch_size", None)
     if batch_size is not None and isinstance(own, int):
         raise ConfigError(
@@ -151,11 +129,7 @@ def check_batched_once(data: Any, batch_size: int | None) -> None:
 
 
 def given_flow(data: Any, *, shuffle: bool) -> tuple[DataFlow, str]:
-    """Return data as a flow, and what they are in a few words.
-
-    Args:
-        data: what `GivenData` takes, apart from a ``tf.data.Dataset`` and a function that makes one.
-        shuffle: whether arrays and lists come in a new order on each pass.
+    """Return data, as `GivenData` takes them but for TensorFlow's datasets, as a flow, and its kind in a few words.
 
     Raises:
         WrongTypeError: They are something else, or have rows that are not read by number.

@@ -1,14 +1,10 @@
-"""Data of TensorFlow's own pipeline.
+"""Data of TensorFlow's own pipeline, from one iterator for all towers, so that each element is used once.
 
-All towers share one iterator, so that each element is used once.
+A pipeline through Python has no static shapes, and a model that reads the number of channels would get None. So
+elements with unknown shapes are checked against the signature one by one.
 
-A pipeline through Python has no static shapes: a wrong one would fail in some operation of the model, and a model that
-reads the number of channels would get None. So elements with unknown shapes are checked against the signature one by
-one.
-
-The elements of a DataFlow are taken by a thread of TensorFlow, which keeps the iterator for an unknown time. So the
-owner can end it, and what the dataflow has started with it. TensorFlow passes on only the text of an error; the owner
-keeps the error.
+The elements of a DataFlow are taken by a thread of TensorFlow, which keeps the iterator for an unknown time: the owner
+can end it, and keeps its errors, of which TensorFlow passes on only the text.
 """
 
 from __future__ import annotations
@@ -95,20 +91,10 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
 
     @staticmethod
     def dataflow_to_dataset(df: DataFlow, types: Sequence[tf.DType]) -> tf.data.Dataset:
-        """Return a dataset of one pass over a DataFlow.
+        """Return a dataset of one pass over a DataFlow: tuples of tensors of given dtypes and unknown shapes.
 
-        Its elements pass through Python one by one, in a thread of TensorFlow: `QueueInput` is much faster, unless the
-        dataset does more.
-
-        Args:
-            df: the dataflow; its state is reset at the first iteration.
-            types: the dtype of each component.
-
-        Returns:
-            A dataset of tuples of tensors with unknown shapes.
-
-        Raises:
-            ConfigError: `df` is not a DataFlow.
+        Its elements pass through Python one by one: `QueueInput` is much faster, unless the dataset does more. Anything
+        but a DataFlow is refused; its state is reset at the first iteration.
         """
         check_dataflow(df, "dataflow_to_dataset")
         specs = [tf.TensorSpec(None, dtype, f"component{position}") for position, dtype in enumerate(types)]
@@ -127,11 +113,7 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
         return self.batch_size, None if self.batch_size is None else _cardinality(self._source)
 
     def load_data_state(self, state: dict[str, Any]) -> None:
-        """Start a DataFlow at a position; see `ResumableInput`.
-
-        Raises:
-            StatelessError: The data are a ``tf.data.Dataset``.
-        """
+        """Start a DataFlow at a position; raise StatelessError for a ``tf.data.Dataset``."""
         if not isinstance(self._source, DataFlow):
             raise StatelessError(f"{self} of a tf.data.Dataset has no position to go to")
         super().load_data_state(state)
@@ -223,14 +205,9 @@ def is_eager(dataset: tf.data.Dataset) -> bool:
 
 
 def brought_into_graph(dataset: tf.data.Dataset, owner: str) -> tf.data.Dataset:
-    """Copy a dataset of eager mode, with the functions that it calls, into the current graph.
+    """Copy a dataset of eager mode, with its functions, into the current graph; refuse one that is not serializable.
 
-    Args:
-        dataset: the dataset. Its resources, such as tables, must exist when the session runs.
-        owner: the owner, for the message.
-
-    Raises:
-        ConfigError: TensorFlow cannot serialise it.
+    Its resources, such as tables, must exist when the session runs.
     """
     try:
         with eager_mode():
@@ -252,12 +229,7 @@ def brought_into_graph(dataset: tf.data.Dataset, owner: str) -> tf.data.Dataset:
 
 
 class StreamElements(Callback):
-    """Factory of iterators over a stream, called without arguments; ends them with training.
-
-    Args:
-        stream: the data points.
-        name: the name of the stream in messages.
-    """
+    """Factory of iterators over a named stream, called without arguments; ends them with training."""
 
     _chief_only = False
 
@@ -365,16 +337,10 @@ def _in_order(element: object, names: Sequence[str]) -> list[tf.Tensor]:
 def _with_checked_shapes(
     dataset: tf.data.Dataset, components: Sequence[_Part], signature: Sequence[tf.TensorSpec]
 ) -> tf.data.Dataset:
-    """Return the dataset with the shapes of the signature.
+    """Return the dataset with the shapes of the signature; an element of a wrong shape fails, with its number and part.
 
-    Args:
-        dataset: any ``tf.data.Dataset``.
-        components: the positions or keys of an element's parts, in the order of the signature; empty for a tensor.
-        signature: a ``tf.TensorSpec`` each.
-
-    Returns:
-        A dataset of the same elements, which fails at one of a wrong shape with a message that names the element and
-        the component; the same dataset if all static shapes are known, or one of them is wrong.
+    ``components`` are the positions or keys of an element's parts, or empty for a tensor. The dataset stays as it is if
+    all static shapes are known, or one of them is wrong.
     """
     wanted: dict[_Part, tf.TensorSpec] = dict(zip(components, signature, strict=False)) or {None: signature[0]}
     open_ones = {part: spec for part, spec in wanted.items() if _adds_to(_part(dataset.element_spec, part), spec)}

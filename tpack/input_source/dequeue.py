@@ -1,13 +1,10 @@
 """Dequeueing of the towers' data: in the order of the towers, counted, and timed.
 
-How many data points are still in a queue is known only to the queue, a moment later. So the run that takes them counts
-them.
+How many data points are in a queue is known only a moment later, so the run that takes them counts them.
 
-The size of a queue is a poor measure of waiting: an often empty queue need not delay steps. So the graph takes the time
-right before and after dequeueing. It includes the few microseconds of dequeueing itself, and with `BatchQueueInput` the
-time of making a batch. Towers dequeue one after the other, so their waits add up to the time until the last of them has
-data. Staged data are dequeued while a step computes, which waits only if it is finished before the data are staged;
-that time is taken there.
+The size of a queue is a poor measure of waiting. So the graph takes the time right before and after dequeueing, with
+`BatchQueueInput` the time of making a batch included. Towers dequeue one after the other, so their waits add up. Staged
+data are dequeued while a step computes, which waits only if it is finished before: that time is taken there.
 """
 
 from __future__ import annotations
@@ -36,15 +33,9 @@ class TimedDequeue:
         self._waited_secs = GraphSum(tf.float64, "waited")
 
     def take(self, make: Callable[[], Sequence[tf.Tensor]], num_points: int, *, timed: bool) -> list[tf.Tensor]:
-        """Dequeue the data of one tower.
+        """Return the outputs, on the CPU, of an operation that dequeues ``num_points`` of one tower's data.
 
-        Args:
-            make: makes an operation that dequeues, and returns its outputs.
-            num_points: the data points that it dequeues.
-            timed: whether the step waits for them, and not a run beside it.
-
-        Returns:
-            The outputs, on the CPU.
+        It is ``timed`` where the step waits for them, and not a run beside it.
         """
         with tf.device("/device:CPU:0"), self._chain.link(), self._counting(num_points):
             begin = now() if timed else tf.no_op()
@@ -90,13 +81,9 @@ class TimedDequeue:
 
 
 class DataWaitReport(Callback):
-    """Reports the part of each epoch that steps waited for data, as ``<name>/data_wait_ratio``.
+    """Reports the part of each epoch that steps waited for data, as ``<name>/data_wait_ratio``, if any wait here.
 
     Time between the epochs does not count.
-
-    Args:
-        name: the name of the source.
-        waited: returns the seconds so far; None where steps do not wait here.
     """
 
     _chief_only = False
@@ -127,10 +114,6 @@ class DataWaitReport(Callback):
 
 class GraphSum:
     """Sum that operations of the graph add to and Python reads; constructed outside of towers.
-
-    Args:
-        dtype: the dtype.
-        name: the name of its variable.
 
     Creates:
         A variable on the CPU, in LOCAL_VARIABLES: a sum belongs to one run.
@@ -176,11 +159,9 @@ def now() -> tf.Tensor:
 
 
 class _DequeueChain:
-    """Chain of operations in which each waits for the one before.
+    """Chain of operations in which each waits for the one before: tower k always gets the k-th data point.
 
-    TensorFlow runs independent operations in any order, so towers that dequeue in the same step would get arbitrary
-    data points. In a chain tower k always gets the k-th, and a run can be repeated to the last bit. A run that dequeues
-    for tower k therefore dequeues for the towers before it too.
+    Otherwise TensorFlow has any order. A run that dequeues for tower k dequeues for the towers before it too.
     """
 
     def __init__(self) -> None:

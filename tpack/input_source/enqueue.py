@@ -1,12 +1,10 @@
 """The thread that moves data points from a stream into a queue, and the callback that owns it.
 
-The thread starts and ends with training. When it fails, it keeps the reason before it closes the queue, so that the
-reason is known wherever the closed queue is found. Its owner can stop it or return it to the first data point at any
-time, also while it waits for room in the queue.
+The thread starts and ends with training. When it fails, it keeps the reason before it closes the queue. Its owner can
+stop it or return it to the first data point at any time, also while it waits for room in the queue.
 
-TensorFlow uses a fed array without a copy when its memory is aligned to 64 bytes. The tensor in a queue is then the
-array itself, and changing the array changes the queue. So the thread feeds an aligned copy that nothing else refers to:
-it is safe, and the only copy on the way.
+TensorFlow uses a fed array without a copy when its memory is aligned to 64 bytes, and changing the array would change
+the queue. So the thread feeds an aligned copy that nothing else refers to, the only copy on the way.
 """
 
 import ctypes
@@ -62,14 +60,7 @@ class QueueOps:
 
 
 class EnqueueCallback(Callback):
-    """Fills a queue from a stream, in a thread, during training.
-
-    Args:
-        stream: the endless data points.
-        ops: the operations on the queue.
-        taker: dequeues data for steps.
-        name: the name of the thread.
-    """
+    """Fills a queue from an endless stream, in a thread, during training; ``taker`` dequeues for steps."""
 
     _chief_only = False
 
@@ -86,11 +77,7 @@ class EnqueueCallback(Callback):
         return self._thread is not None
 
     def restart(self) -> None:
-        """Empty the queue and fill it from the first data point; no effect without a thread.
-
-        Raises:
-            InputError: The thread has failed.
-        """
+        """Empty the queue and fill it from the first data point; raise InputError if the thread has failed."""
         if self._thread is not None:
             # Before the thread restarts the data, which records their position.
             self._taker.restart()
@@ -144,14 +131,7 @@ class EnqueueCallback(Callback):
 
 
 class _EnqueueThread(StoppableThread):
-    """Thread that enqueues the data points of an endless stream until it is stopped.
-
-    Args:
-        stream: the data points.
-        enqueue: puts the arrays of one data point into the queue, waiting for room.
-        close: closes the queue and wakes all waiting runs.
-        name: the name of the thread, for errors.
-    """
+    """Thread that enqueues the data points of an endless stream until it is stopped, and then wakes waiting runs."""
 
     def __init__(
         self, stream: DataPointStream, *, enqueue: Callable[..., Any], close: Callable[[], Any], name: str
@@ -185,16 +165,7 @@ class _EnqueueThread(StoppableThread):
         return self._cause
 
     def restart(self, drain: Callable[[], Any]) -> None:
-        """Empty the queue and fill it from the first data point.
-
-        This waits for the current data point of the dataflow.
-
-        Args:
-            drain: empties the queue without waiting for more.
-
-        Raises:
-            InputError: The thread has failed.
-        """
+        """Empty the queue by ``drain`` after the current data point, and fill it from the first one."""
         self._may_go_on.clear()
         self._restart_wanted.set()
         drain()
@@ -240,11 +211,7 @@ class _EnqueueThread(StoppableThread):
 
 
 class AlignedCopies:
-    """Aligned copies of arrays of about the same size, in reused memory.
-
-    Fresh memory from the system costs more than the copy, since each page is created on first access. So memory without
-    references is used again.
-    """
+    """Aligned copies of arrays of about the same size, in reused memory: fresh memory costs more than the copy."""
 
     def __init__(self) -> None:
         self._free: deque[np.ndarray] = deque()
@@ -271,15 +238,7 @@ class AlignedCopies:
 
 
 def aligned_copy(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Copy an array into fresh memory that starts at a multiple of 64 bytes.
-
-    Args:
-        array: any array that can be cast.
-        dtype: the dtype of the copy; object for strings, which TensorFlow always copies.
-
-    Returns:
-        A C-ordered array of the same shape.
-    """
+    """Copy an array into fresh memory, in C order, that starts at a multiple of 64 bytes, or of objects for strings."""
     if dtype.kind == "O":
         return array.astype(object)
     memory = np.empty(array.size * dtype.itemsize + _ALIGNMENT_BYTES, np.uint8)

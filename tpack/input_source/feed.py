@@ -1,7 +1,6 @@
-"""Data that are fed with each step, in the thread that runs the step.
+"""Data that are fed with each step, in the thread that runs the step: for inference on small data, and debugging.
 
-The simplest and slowest way: producing a data point and computing a step take turns. It suits inference on small data
-and debugging; use `QueueInput` for training.
+Producing a data point and computing a step take turns; `QueueInput` is for training.
 """
 
 import time

@@ -16,14 +16,7 @@ _WANTED = "an InputSource; QueueInput(dataflow) and TFDatasetInput(dataset) are"
 
 
 class ProxyInput(InputSource):
-    """Wrapper of an input source; subclasses change the tensors.
-
-    Args:
-        input: the inner source, used by nothing else.
-
-    Raises:
-        ConfigError: It is not an input source.
-    """
+    """Wrapper of an input source of its own; subclasses change the tensors. Other objects are refused."""
 
     def __init__(self, input: InputSource) -> None:
         self.input = check_instance(self, "input", input, InputSource, _WANTED)
@@ -76,14 +69,7 @@ class ProxyInput(InputSource):
 
 @check_arguments
 def remap_input_source(input: InputSource, names: Sequence[str]) -> InputSource:
-    """Return a source of the named inputs, from ``input``; the others become placeholders.
-
-    Args:
-        input: a source whose components are the inputs ``names``, in this order.
-        names: names of entries of the signature.
-
-    Returns:
-        A source for the whole signature, whose other placeholders must be fed.
+    """Return a source of the whole signature: the named inputs from ``input``, in order, else placeholders to feed.
 
     Raises:
         ConfigError: ``input`` is not an input source, or a name is there twice; in `setup`, the signature lacks one.

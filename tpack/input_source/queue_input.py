@@ -1,8 +1,6 @@
 """Data that a thread puts into a queue while steps run: the usual way to train.
 
-The thread takes data points from a DataFlow, copies each component into memory of its own, and enqueues it through a
-callable, without another copy. Each tower dequeues its own data point, or a batch of them: batching then costs only the
-copy of dequeueing.
+Each tower dequeues its own data point, or a batch of them: batching then costs only the copy of dequeueing.
 """
 
 from collections.abc import Sequence
@@ -63,11 +61,7 @@ class QueueInput(ResumableInput, FeedfreeInput):
         return samples_of(self.ds)
 
     def refill_queue(self) -> None:
-        """Empty the queue, then fill it from the first data point of the dataflow.
-
-        Raises:
-            InputError: The thread has failed, or this kind of queue cannot be emptied.
-        """
+        """Empty the queue, then fill it from the first data point; raise InputError if it or the thread cannot."""
         if not self._can_be_emptied():
             raise InputError(
                 f"{self} cannot begin again: its {type(self.queue).__name__} always keeps some data points"
@@ -205,13 +199,7 @@ class BatchQueueInput(QueueInput):
 
 
 class _QueueSizeSummary(Callback):
-    """Moving average of the size of a queue, updated with every step.
-
-    Near the capacity the data keep up; near zero the steps wait.
-
-    Args:
-        source: the input source, for its name scope.
-        queue: its queue.
+    """Moving average of the size of a queue, updated with every step: near zero the steps wait.
 
     Creates:
         The summary ``queue_size`` in the name scope of the source.

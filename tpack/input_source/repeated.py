@@ -1,7 +1,6 @@
 """The first batches of another source, repeated: a model must be able to overfit them.
 
-They are taken from the source before training and kept in the session. The global step alone selects the batch of a
-step, so all passes over them are equal.
+They are kept in the session. The global step alone selects the batch of a step, so all passes are equal.
 """
 
 from collections.abc import Sequence
@@ -79,11 +78,7 @@ class RepeatedBatches(ProxyInput, FeedfreeInput):
         return self._num_steps * self._num_towers
 
     def take(self, session: tf.Session) -> None:
-        """Take all kept batches from the inner source.
-
-        Raises:
-            InputError: It failed, or ended.
-        """
+        """Take all kept batches from the inner source; raise InputError if it failed or ended."""
         try:
             self._kept.fill(session, self._size())
         except tf.errors.OpError as error:
@@ -110,11 +105,7 @@ class _TakeBatches(Callback):
 
 
 class _KeptBatches:
-    """Batches by number, in the session.
-
-    Args:
-        tensors: the next batch.
-    """
+    """Batches by number, in the session; ``tensors`` are the next one."""
 
     def __init__(self, tensors: Sequence[tf.Tensor]) -> None:
         self._shapes = [tensor.shape for tensor in tensors]

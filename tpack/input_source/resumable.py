@@ -29,13 +29,9 @@ class ResumableInput(InputSource):
     _is_repeated = True
 
     def data_state(self) -> dict[str, Any] | None:
-        """Return the position after the last data point that a finished step used; no step may be running.
+        """Return the position after the last data point that a finished step used; raise StatelessError without one.
 
-        Returns:
-            A value for `tpack.utils.serialize`; None before the first iteration.
-
-        Raises:
-            StatelessError: The dataflow has no position, or the number of used points is unknown.
+        No step may be running. It is None before the first iteration.
         """
         position = self._start if self._stream is None else self._stream.position()
         if position is None:
@@ -43,27 +39,16 @@ class ResumableInput(InputSource):
         return make_state(position, state=position.state, skipped=position.skipped)
 
     def load_data_state(self, state: dict[str, Any]) -> None:
-        """Start the data at a position; called before `setup`.
+        """Start the data at a position; called before `setup`, else or with an invalid state it raises InputError.
 
         A dataflow of another structure raises when it is started, before the first step.
-
-        Args:
-            state: a result of `data_state`.
-
-        Raises:
-            InputError: The state is invalid, or the source was set up before.
         """
         self._start = self._position_in(state)
 
     def deal_data_states(self, states: Sequence[dict[str, Any]], rank: int, size: int) -> None:
-        """Start one worker's data where all former workers stopped; called before `setup`.
+        """Start one worker's data where all former workers, by their ranks, stopped; called before `setup`.
 
         The same number of workers resume each from its own position; otherwise `ShardData` reshards the rest.
-
-        Args:
-            states: results of `data_state` by former rank.
-            rank: this worker.
-            size: the present number of workers.
 
         Raises:
             StatelessError: The dataflow cannot be resharded.
@@ -87,24 +72,13 @@ class ResumableInput(InputSource):
         return replace(start, state=saved["state"], skipped=saved.count("skipped"))
 
     def mark_prefetched(self, num_times: int) -> None:
-        """Count the last data that were taken as prefetched: they wait between the source and the step.
-
-        Args:
-            num_times: the number of times that a tower's data were taken.
-        """
+        """Count data, taken by a tower ``num_times`` last, as prefetched: they wait between the source and the step."""
         self._num_prefetched += num_times
 
     def _open_stream(
         self, ds: DataFlow, specs: Sequence[tf.TensorSpec], *, infinite: bool = True, max_under_way: int | None = None
     ) -> DataPointStream:
-        """Return the stream of the data points of ``ds``, at its starting position.
-
-        Args:
-            ds: the dataflow.
-            specs: the components of a data point.
-            infinite: start the dataflow again at its end.
-            max_under_way: see `DataPointStream`.
-        """
+        """Return the stream of the data points of ``ds``, at its starting position."""
         self._stream = DataPointStream(
             ds,
             DataPointChecker(specs, describe(ds)),
@@ -116,10 +90,6 @@ class ResumableInput(InputSource):
         return self._stream
 
     def _num_used(self) -> int:
-        """Return the number of data points of the newest iteration that finished steps have used.
-
-        Raises:
-            StatelessError: It is unknown.
-        """
+        """Return the number of newest data points in finished steps; raise StatelessError if it is unknown."""
         # Sources without a buffer have used what they took.
         return 0 if self._stream is None else self._stream.num_given

@@ -1,10 +1,9 @@
 """Checks of data points against the input signature.
 
-Without them a wrong data point would fail inside TensorFlow, in another thread, with a message about some operation.
-The error here names the component, the data point, its value and the expectation. Nothing is silently cast, truncated
-or broadcast: a value must have the rank and shape of the signature, and its dtype or one that converts to it. Numbers
-may be rounded to floats, but must stay finite. They become integers and booleans only if they are exactly these; such a
-conversion is logged once.
+An error names the component, the data point, its value and the expectation. Nothing is silently cast, truncated or
+broadcast: a value must have the rank and shape of the signature, and its dtype or one that converts to it. Numbers may
+be rounded to floats, but must stay finite. They become integers and booleans only if they are exactly these, which is
+logged once.
 """
 
 import functools
@@ -27,17 +26,7 @@ class SpecMismatch(Exception):
 
 
 class Component:
-    """Checker of one entry of a signature.
-
-    Args:
-        position: the index of the component.
-        spec: its ``tf.TensorSpec``.
-        kind: the word for it in messages.
-
-    Attributes:
-        name: the name of the entry.
-        dtype: the numpy dtype to feed; object for strings.
-    """
+    """Checker of the entry of a signature at a position; ``dtype`` is the one to feed, object for strings."""
 
     def __init__(self, position: int, spec: tf.TensorSpec, kind: str = "component") -> None:
         self.name = spec.name
@@ -48,17 +37,7 @@ class Component:
         self._is_told = False
 
     def check(self, value: object) -> np.ndarray:
-        """Return ``value`` as an array, not copied and not cast yet.
-
-        Args:
-            value: an array, a python number or string, or nested lists of them.
-
-        Returns:
-            An array that can be cast to `dtype`.
-
-        Raises:
-            SpecMismatch: Rank, shape or dtype are wrong.
-        """
+        """Return a value, maybe nested lists, as an array that can be cast to `dtype`; raise SpecMismatch for others."""
         array = self._as_array(value)
         if array.dtype != self.dtype or self.dtype.kind == "O":
             array = self._check_dtype(array)
@@ -66,11 +45,7 @@ class Component:
         return array
 
     def check_tensor(self, tensor: object) -> None:
-        """Check the static properties of a tensor.
-
-        Raises:
-            SpecMismatch: It is not a tensor, or its dtype or shape are wrong.
-        """
+        """Check the static dtype and shape of a tensor; raise SpecMismatch if they are wrong."""
         if not isinstance(tensor, tf.Tensor):
             raise SpecMismatch(f"{self._label} is {shown(tensor)}, expected a tensor")
         if tensor.dtype.base_dtype != self._spec.dtype:
@@ -134,12 +109,7 @@ class Component:
 
 
 class DataPointChecker:
-    """Checker of data points against a signature.
-
-    Args:
-        signature: one ``tf.TensorSpec`` for each component.
-        source: the origin of the data points, for messages.
-    """
+    """Checker of data points, of an origin for messages, against a signature."""
 
     def __init__(self, signature: Sequence[tf.TensorSpec], source: str) -> None:
         self._components = [Component(position, spec) for position, spec in enumerate(signature)]
@@ -152,14 +122,9 @@ class DataPointChecker:
         return [component.dtype for component in self._components]
 
     def check(self, data_point: object, index: int) -> list[np.ndarray]:
-        """Return the components of a data point as arrays in the order of the signature, not copied and not cast yet.
+        """Return a data point's components as arrays in the order of the signature, not copied and not cast yet.
 
-        Args:
-            data_point: a list or tuple, or a dict by the names of the signature.
-            index: the number of the data point in its stream, from 0, for messages.
-
-        Returns:
-            Arrays that can be cast to `dtypes`.
+        It is a list or tuple, or a dict by the names of the signature; messages have its number in the stream.
 
         Raises:
             DataPointError: The number of components is wrong, or the rank, shape or dtype of one; or all are empty, so

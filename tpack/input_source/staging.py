@@ -1,8 +1,4 @@
-"""Prefetching to each tower's device, one or more steps ahead.
-
-A step takes its data from a small buffer on the device, and puts the next data point there while it computes, so that
-copying to the device takes no time of the step.
-"""
+"""Prefetching to each tower's device, one or more steps ahead, so that copying takes no time of the step."""
 
 from __future__ import annotations
 
@@ -46,12 +42,7 @@ class StagingInput(ProxyInput, FeedfreeInput):
         self._callback = StagingInput.StagingCallback(self, nr_stage)
 
     class StagingCallback(Callback):
-        """Fills the areas before training, and adds staging to every hooked run.
-
-        Args:
-            source: the `StagingInput`.
-            nr_stage: the number of data points of a full area.
-        """
+        """Fills the areas with ``nr_stage`` data points before training, and adds staging to every hooked run."""
 
         _chief_only = False
 
@@ -65,11 +56,7 @@ class StagingInput(ProxyInput, FeedfreeInput):
             self._waited_secs: GraphSum | None = None
 
         def refill(self, session: tf.Session) -> None:
-            """Empty the areas and fill them; no effect before the graph is set up.
-
-            Raises:
-                InputError: The inner source has failed.
-            """
+            """Empty and fill the areas, once the graph is set up; raise InputError if the source has failed."""
             if self._stage is None:
                 return
             try:
@@ -152,16 +139,7 @@ class StagingInput(ProxyInput, FeedfreeInput):
 
 
 class _StagingArea:
-    """Buffer on the current device.
-
-    Args:
-        tensors: the inputs of each `stage`.
-
-    Attributes:
-        stage: the operation that puts the values of the tensors in.
-        outputs: the oldest values; running them removes them, and waits for them.
-        clear: the operation that empties the area.
-    """
+    """Buffer on the current device: ``stage`` puts tensors in, ``outputs`` waits for the oldest and takes them out."""
 
     def __init__(self, tensors: Sequence[tf.Tensor]) -> None:
         dtypes = [tensor.dtype for tensor in tensors]

@@ -1,11 +1,8 @@
 """A DataFlow as one checked stream of data points, with the position of the steps in it.
 
-The dataflow's state is reset once, until the stream is closed; each iteration over the stream is a new pass from the
-first data point, but the first one may resume an earlier run. An error of the dataflow becomes an `InputError` that
-names the data point, with the original error as its cause.
-
-Data points are taken long before a step uses them. A checkpoint needs the position of the flow after the last point
-that a finished step used: see `tpack.dataflow.checkpoint`.
+The dataflow's state is reset once, until the stream is closed; each iteration is a new pass, but the first one may
+resume an earlier run. An error of the dataflow becomes an `InputError` that names the data point. A checkpoint needs
+the position after the last point that a finished step used: see `tpack.dataflow.checkpoint`.
 """
 
 import time
@@ -66,11 +63,7 @@ class DataPointStream:
         return self._log.num_given
 
     def position(self) -> Position | None:
-        """Return the position after the last used point; before the first iteration, the starting position.
-
-        Raises:
-            StatelessError: The dataflow has no position, or the number of used points is unknown.
-        """
+        """Return the position after the last used point, at first the start; raise StatelessError if unknown."""
         return self._start or self._log.position()
 
     def __iter__(self) -> Generator[list[np.ndarray], None, None]:
@@ -94,22 +87,15 @@ class DataPointStream:
             raise InputError(f"{self._name} raised {type(error).__name__} at data point {index}: {error}") from error
 
     def interrupt(self) -> None:
-        """End an iteration in another thread, if the dataflow waits and can be interrupted.
-
-        Such a dataflow, or one inside it, has a method ``interrupt``, as ``RemoteDataZMQ`` has.
-        """
+        """End an iteration in another thread, if a dataflow has a method ``interrupt``, as ``RemoteDataZMQ`` has."""
         for ds in flows_in(self._ds):
             if hasattr(ds, "interrupt"):
                 ds.interrupt()
 
     def close(self) -> bool:
-        """End the threads and processes of the dataflow's iteration; the next iteration starts new ones.
+        """End the threads and processes of flows that have a method ``close``; return whether anything was closed.
 
-        A dataflow with such workers, or one inside it, has a method ``close``, as the runners have. An iteration in
-        another thread that waits for them ends with an error.
-
-        Returns:
-            Whether anything was closed.
+        The next iteration starts new ones. An iteration in another thread that waits for them ends with an error.
         """
         was_reset, self._was_reset = self._was_reset, False
         return was_reset and close_flow(self._ds)
@@ -164,10 +150,6 @@ _WANTED = (
 def first_point(ds: DataFlow, name: str) -> Any:
     """Return the first data point of a dataflow, and leave nothing open; its next iteration resets it.
 
-    Args:
-        ds: the dataflow.
-        name: its name in messages.
-
     Raises:
         DataExhaustedError: It has none.
         InputError: It raised.
@@ -195,11 +177,7 @@ def describe(ds: DataFlow) -> str:
 
 
 def check_dataflow(ds: object, who: str) -> DataFlow:
-    """Return ``ds`` if it is a DataFlow.
-
-    Raises:
-        WrongTypeError: It is something else.
-    """
+    """Return ``ds`` if it is a DataFlow; raise WrongTypeError if not."""
     return check_instance(who, "ds", ds, DataFlow, _WANTED)
 
 
@@ -222,12 +200,7 @@ def samples_of(ds: DataFlow) -> tuple[int | None, int | None]:
 class _PositionLog:
     """Positions of a flow while it is iterated, from the last point that a step used to the newest.
 
-    All methods but `position` belong to the thread that iterates.
-
-    Args:
-        ds: the flow.
-        count_used: see `DataPointStream`.
-        max_under_way: see `DataPointStream`.
+    All methods but `position` belong to the thread that iterates. For arguments see `DataPointStream`.
     """
 
     def __init__(self, ds: DataFlow, count_used: Callable[[], int], max_under_way: int | None = None) -> None:
@@ -257,13 +230,9 @@ class _PositionLog:
             self._keep_state()
 
     def position(self) -> Position | None:
-        """Return the position after the last point that a finished step used; no step may be running.
+        """Return the position after the last point in a finished step, between steps; None before `begin`.
 
-        Returns:
-            None before `begin`.
-
-        Raises:
-            StatelessError: The flow has no position, or the number of used points is unknown.
+        A flow without a position, or an unknown number of used points, raises a StatelessError.
         """
         num_used = self._count_used()
         if self._sampler.reason is not None:

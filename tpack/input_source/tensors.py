@@ -14,14 +14,9 @@ from tpack.utils.validation import check_arguments, check_count
 
 @check_arguments
 class TensorInput(FeedfreeInput):
-    """Source of the tensors that a function returns; it is called once in each tower.
+    """Source of the tensors that a function returns, one for each entry of the signature, once in each tower.
 
-    Args:
-        get_tensor_fn: returns one tensor for each entry of the signature.
-        size: the number of data points in an epoch, if known.
-
-    Raises:
-        ConfigError: The function is not callable, or the size is not positive.
+    A function that is not callable, or a size, in data points of an epoch, that is not positive, is refused.
     """
 
     def __init__(self, get_tensor_fn: Callable[[], Sequence[tf.Tensor]], size: int | None = None) -> None:
@@ -39,14 +34,7 @@ class TensorInput(FeedfreeInput):
 
 @check_arguments
 class DummyConstantInput(TensorInput):
-    """Source of zeros (empty strings, False) of fixed shapes, on each tower's device.
-
-    Args:
-        shapes: one for each entry of the signature.
-
-    Raises:
-        ConfigError: In `setup`, the number of shapes is not that of the signature, or one does not fit.
-    """
+    """Source of zeros (empty strings, False) of fixed shapes, on each tower's device; `setup` refuses others."""
 
     def __init__(self, shapes: Sequence[Sequence[int]]) -> None:
         super().__init__(self._make_zeros)
@@ -80,9 +68,6 @@ class PlaceholderInput(InputSource):
 
 def build_or_reuse_placeholder(spec: tf.TensorSpec) -> tf.Tensor:
     """Return the placeholder of the current graph with the name of ``spec``, created if missing.
-
-    Args:
-        spec: a ``tf.TensorSpec`` with a name.
 
     Raises:
         ConfigError: The graph has another kind of operation, dtype or shape of that name.

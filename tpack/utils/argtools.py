@@ -1,7 +1,4 @@
-"""Small tools around functions and their arguments: shapes in short, arguments mapped, results remembered, things once.
-
-TensorFlow is not imported here: who calls what needs a graph has loaded it.
-"""
+"""Small tools around functions and their arguments: short shapes, mapped arguments, remembered results."""
 
 import functools
 import inspect
@@ -93,11 +90,7 @@ def map_arg(**maps: Callable[[Any], object]) -> Callable[[F], F]:
 
 
 def shape2d(a: int | Sequence[int]) -> list[int]:
-    """Return ``[a, a]`` for an integer, and a sequence of two integers as a list.
-
-    Raises:
-        ConfigError: ``a`` is neither.
-    """
+    """Return ``[a, a]`` for an integer, and a sequence of two integers as a list; raise ConfigError for others."""
     if is_integer(a):
         return [int(a), int(a)]
     if isinstance(a, Sequence) and len(a) == 2 and all(map(is_integer, a)):
@@ -153,10 +146,7 @@ def memoized(func: F) -> F:
 
 
 def memoized_method(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """Decorate a method so that it is called once for each object and set of arguments, which must be hashable.
-
-    The results are kept in the object and go with it, which ``memoized`` on a method would prevent.
-    """
+    """Decorate a method so that its results are kept in the object for each set of hashable arguments."""
 
     @functools.wraps(method)
     def wrapper(self: S, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -180,10 +170,7 @@ def memoized_ignoreargs(func: Callable[P, R]) -> Callable[P, R]:
 
 
 def graph_memoized(func: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function so that it is called once for each default graph of TensorFlow and set of arguments.
-
-    The results are kept in the graph and go with it.
-    """
+    """Decorate a function so that its results are kept in the default graph for each set of arguments."""
 
     @functools.wraps(func)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -1,11 +1,9 @@
 """Threads and child processes that end when they should, and tell why.
 
-Python prints the exception of a thread and forgets it; the program goes on and waits for a thread that is dead. Here
-the exception is kept, with its traceback, for the owner to raise.
-
-A worker process must never outlive the run, whatever ended the run: an orderly exit (``ensure_proc_terminate``), or a
-kill that leaves no time for anything (``enable_death_signal``, which asks the kernel). A Ctrl-C in the terminal is for
-the run alone, which then ends its workers (``start_proc_mask_signal``).
+Python prints the exception of a thread and forgets it; here it is kept, with its traceback, for the owner to raise. A
+worker process must never outlive the run: after an orderly exit (``ensure_proc_terminate``), or a kill
+(``enable_death_signal``, which asks the kernel). A Ctrl-C in the terminal is for the run alone, which then ends its
+workers (``start_proc_mask_signal``).
 """
 
 import atexit
@@ -157,11 +155,7 @@ class LoopThread(StoppableThread):
                     self._func()
 
     def pause(self) -> None:
-        """Let no call begin any more, and wait until the one that runs has ended.
-
-        Raises:
-            ConfigError: The thread was made with ``pausable=False``.
-        """
+        """Let no call begin any more, and wait for the running one; refuse a thread with ``pausable=False``."""
         self._check_pausable()
         self._may_run.clear()
         if self.stopped():
@@ -171,11 +165,7 @@ class LoopThread(StoppableThread):
             pass
 
     def resume(self) -> None:
-        """Go on calling the function.
-
-        Raises:
-            ConfigError: The thread was made with ``pausable=False``.
-        """
+        """Go on calling the function; refuse a thread with ``pausable=False``."""
         self._check_pausable()
         self._may_run.set()
 
@@ -192,8 +182,6 @@ class LoopThread(StoppableThread):
 class ShareSessionThread(threading.Thread):
     """Run with the default session of the thread that calls ``start``, and its graph, as the default ones.
 
-    TensorFlow keeps a default session and a default graph for each thread.
-
     Args:
         th: a thread that is not started, whose ``run`` is run; None in subclasses, which override ``run_in_session``.
     """
@@ -208,11 +196,7 @@ class ShareSessionThread(threading.Thread):
             self.daemon = th.daemon
 
     def start(self) -> None:
-        """Start the thread.
-
-        Raises:
-            ConfigError: There is no default session.
-        """
+        """Start the thread; raise ConfigError if there is no default session."""
         # Who has a session has loaded TensorFlow; this module works without.
         tensorflow = sys.modules.get("tensorflow")
         session = tensorflow.compat.v1.get_default_session() if tensorflow is not None else None
@@ -223,10 +207,7 @@ class ShareSessionThread(threading.Thread):
 
     @contextmanager
     def default_sess(self) -> Iterator[Session]:
-        """Make the session, and its graph, the default ones for a block; for subclasses that override ``run``.
-
-        Returns:
-            A context manager whose value is the session.
+        """Make the session, yielded, and its graph the default ones for a block, in subclasses that override ``run``.
 
         Raises:
             ConfigError: The thread was not started, and so there is none.
@@ -249,12 +230,9 @@ class ShareSessionThread(threading.Thread):
 
 
 def ensure_proc_terminate(proc: BaseProcess | Iterable[BaseProcess]) -> None:
-    """End processes when this process exits, if they are alive then: by SIGTERM, and by SIGKILL if that does not help.
+    """End processes, if still alive, when this process exits: by SIGTERM, and by SIGKILL if that does not help.
 
-    The processes may be garbage collected before.
-
-    Args:
-        proc: a process made by this process, or several of them, started or not.
+    They may be not started yet, and garbage collected before.
     """
     for each in [proc] if isinstance(proc, BaseProcess) else proc:
         atexit.register(_terminate, weakref.ref(each), os.getpid())
@@ -299,16 +277,10 @@ def start_proc_mask_signal(proc: Startable | Iterable[Startable]) -> None:
 
 
 def enable_death_signal(signum: int = signal.SIGTERM) -> bool:
-    """Ask the kernel to send this process a signal when the thread that started it ends; call it in the child, first.
+    """Send this process a signal when the thread that started it ends, by the kernel; call it in the child, first.
 
-    The kernel watches the parent's thread and not its process: do not use it in children of a thread that is
-    short-lived. If the parent has died already, the signal is sent at once.
-
-    Args:
-        signum: the signal.
-
-    Returns:
-        Whether it is in force; False on systems other than Linux.
+    The kernel watches the parent's thread: do not use it in children of a short-lived thread. If the parent has died
+    already, the signal is sent at once. Return whether it is in force; False on systems other than Linux.
     """
     if not sys.platform.startswith("linux"):
         return False

@@ -2,16 +2,13 @@
 
 In a notebook they go to standard output: there, what is on standard error looks like what failed.
 
-The module is used as one would a logger: ``from tpack.utils import logger`` and ``logger.info("...")``. Behind it is
-the standard library's logger named ``"tpack"``. Importing attaches nothing: the handler comes with the first line. The
-root logger is left alone and the lines do not propagate to it, so that a script's own logging set-up does not print
-them twice; who wants them elsewhere adds a handler to ``logging.getLogger("tpack")``.
+The module is used as a logger: ``from tpack.utils import logger`` and ``logger.info("...")``. Behind it is the standard
+library's logger named ``"tpack"``. The handler comes with the first line; lines do not propagate to the root logger, so
+that a script's own logging set-up does not print them twice. Add handlers to ``logging.getLogger("tpack")``.
 
-What happens to a directory that is there already is an argument and never a question on standard input: a run that
-waits for an answer in a batch queue is a run that hangs. The default loses nothing: the old directory is renamed.
+An existing directory is never a question on standard input, on which a batch job hangs. The default renames it.
 
-A line says when, where in the code, and what; warnings and errors carry a mark. On a terminal the frame of the line has
-a colour, so that the message stands out; in a file and in a pipe there are no escape codes.
+A line has a time, a place in the code, and the message; warnings and errors carry a mark. Only a terminal gets colours.
 """
 
 import functools
@@ -110,12 +107,7 @@ def critical(msg: object, *args: object, **options: Any) -> None:
 def log_once(message: str, func: str = "info") -> None:
     """Log a message, unless this function logged the same before.
 
-    Args:
-        message: the line.
-        func: the function of this module to use: ``"debug"``, ``"info"``, ``"warning"``, ``"error"`` or ``"critical"``.
-
-    Raises:
-        ConfigError: There is no such function.
+    Raise a ConfigError for another function than "debug", "info", "warning", "error" and "critical".
     """
     if func not in _LEVELS:
         raise ConfigError(f"log_once got func={func!r}: expected one of {', '.join(_LEVELS)}")
@@ -139,23 +131,18 @@ def addFilter(filter: logging.Filter | Callable[[logging.LogRecord], bool]) -> N
 
 
 def get_logger_dir() -> str | None:
-    """Return the directory of the run, or None if none was set.
-
-    Of one on remote storage it is the directory of this machine from which files are sent there.
-    """
+    """Return the local directory of the run, also of one on remote storage, or None if none was set."""
     return _directory.path
 
 
 def set_logger_dir(dirname: str | os.PathLike[str], action: str | None = None) -> None:
     """Set the directory of the run, where the log file, checkpoints and statistics go.
 
-    Of several processes that were launched together, each has one of its own, so that none writes over another's files:
-    the chief the one that is given, the others that with ``-rank1`` and so on behind its name, and a parameter server
-    or an evaluator that with ``-ps0`` or ``-evaluator0``.
+    Processes launched together have one each: the chief the given one, others with ``-rank1`` and so on behind its
+    name, a parameter server or an evaluator with ``-ps0`` or ``-evaluator0``.
 
-    Called again, it moves the log to the new directory. Called again with the directory that is already set and no
-    action, it changes nothing: the content is this run's own. Unless a training in it has ended: then another one
-    begins, as in a notebook that trains again, and finds the directory as another process would.
+    Called again, it moves the log to the new directory. Called with the present directory and no action, it changes
+    nothing, unless a training in it has ended: then another one begins, as in another process.
 
     A directory that another process trains in is neither moved nor deleted. What writes checkpoints or statistics into
     the directory claims it for this process until training ends.
@@ -195,11 +182,8 @@ def set_logger_dir(dirname: str | os.PathLike[str], action: str | None = None) -
 def take_back_dir() -> None:
     """Let the directory of the run be as if ``action="k"`` had been given, where no action was.
 
-    What was moved aside is moved back, and what this run has written since goes beside it, in the place of former files
-    of the same name.
-
-    Raises:
-        ConfigError: Files cannot be moved.
+    What was moved aside is moved back, and files since go beside it or replace those of the same name. Raise a
+    ConfigError if that fails.
     """
     with _LOCK:
         path, aside = _directory.path, _directory.aside
@@ -274,11 +258,7 @@ def auto_set_dir(action: str | None = None, name: str | None = None) -> None:
 
 
 def close_logger_dir() -> None:
-    """Close the log file and forget the directory of the run; lines go to standard error only.
-
-    Raises:
-        RemoteError: It is on remote storage, and what is left could not be sent there.
-    """
+    """Close the log file and forget the directory of the run; raise RemoteError if the rest cannot be sent there."""
     with _LOCK:
         handler, remote = _directory.handler, _directory.remote
         _directory.path = _directory.handler = _directory.remote = _directory.aside = None

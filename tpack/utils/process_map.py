@@ -1,8 +1,7 @@
 """Call a function on many values in several processes, each of which makes the function once for itself.
 
-For functions that take long to make, such as a model with its weights, and cannot be sent to another process. The
-processes are new interpreters and no forks: TensorFlow, once used, does not survive a fork. Whatever ends the work, an
-error, a death or somebody who stops asking for results, ends the processes.
+For functions that take long to make, such as a model, and cannot be sent. The processes are new interpreters:
+TensorFlow, once used, does not survive a fork. They end however the work ends.
 """
 
 import contextlib
@@ -71,15 +70,7 @@ def map_in_processes(
 
 
 def pickled(obj: object, what: str) -> bytes:
-    """Return an object as bytes for a process that tpack starts; lambdas and nested functions can be sent, too.
-
-    Args:
-        obj: the object.
-        what: what to call it in the message.
-
-    Raises:
-        ConfigError: It cannot be sent.
-    """
+    """Return an object, lambdas included, as bytes for a process of tpack; raise ConfigError if it cannot be."""
     try:
         return cloudpickle.dumps(obj)
     except (TypeError, AttributeError, ValueError, RuntimeError, pickle.PicklingError) as error:
@@ -181,12 +172,7 @@ class WorkerProcess(Generic[_Value]):
         self._finalizer = weakref.finalize(self, _end, self._child, self.connection)
 
     def send(self, number: int, value: _Value) -> None:
-        """Send a value to the process, which is idle and therefore listens.
-
-        Raises:
-            WorkerError: The process has died.
-            ConfigError: The value cannot be sent.
-        """
+        """Send a value to the idle process; raise WorkerError if it died, ConfigError for an unsendable value."""
         content = pickled(value, f"value {number} for {self.name}")
         self.task, self.is_idle, self._doing = (number, value), False, f"on value {number}"
         try:
@@ -195,11 +181,7 @@ class WorkerProcess(Generic[_Value]):
             raise self._death() from error
 
     def receive(self) -> tuple[int, _Value, Any] | None:
-        """Return the number of a value, the value and its result; None for the first answer, that it is ready.
-
-        Raises:
-            WorkerError: The process failed or died.
-        """
+        """Return number, value and result, or None for the first answer; raise WorkerError after a failure."""
         try:
             answer: Failure | bytes | None = self.connection.recv()
         except (EOFError, OSError) as error:
@@ -231,15 +213,7 @@ def _end(child: Child, connection: Connection) -> None:
 
 
 def serve(connection: int, make_function: int) -> int:
-    """Make the function and call it on what comes, until nothing comes any more; runs in the process.
-
-    Args:
-        connection: the descriptor of its end of the connection.
-        make_function: that of the file in which the function that makes it is.
-
-    Returns:
-        The exit code of the process.
-    """
+    """Make the function and call it on values until none comes, in the worker; return the exit code of the process."""
     with Connection(connection) as channel, contextlib.suppress(EOFError, OSError):
         function = _attempt(partial(_make, make_function))
         channel.send(function if isinstance(function, Failure) else None)

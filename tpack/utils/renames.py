@@ -48,21 +48,13 @@ def say(older: str, today: str) -> None:
 
 
 def find_name(name: str) -> tuple[bool, Any]:
-    """Look up a name among the older ones.
-
-    Returns:
-        Whether there is such a name, and its value.
-    """
+    """Return whether there is such an older name, and its value."""
     table = _annex("table")
     return (True, table.load(name)) if table.knows(name) else (False, None)
 
 
 def on_unknown_name(module: str) -> Callable[[str], Any]:
-    """Make the ``__getattr__`` of a module that scripts import older names from.
-
-    Args:
-        module: its ``__name__``.
-    """
+    """Make the ``__getattr__`` of a module, by its name, that scripts import older names from."""
 
     def find(name: str) -> Any:
         """Look up a name among the older ones, and in the package."""
@@ -75,14 +67,7 @@ def on_unknown_name(module: str) -> Callable[[str], Any]:
 
 
 def on_unknown_argument(signature: Any, owner: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return the named arguments of a call that cannot be made as it is, under their present names.
-
-    Args:
-        signature: the ``inspect.Signature`` of the function.
-        owner: its qualified name.
-        args: the positional arguments of the call.
-        kwargs: its named arguments; unknown ones are returned as they are.
-    """
+    """Return the named arguments of a call that cannot be made as it is, under their present names."""
     translated: dict[str, Any] = _annex("arguments").with_todays_arguments(signature, owner, args, kwargs)
     return translated
 
@@ -115,13 +100,7 @@ def is_written(cls: type, name: str) -> bool:
 
 
 def _add_older(cls: type, method: Renamed, function: Callable[[Any], Any]) -> None:
-    """Add a method under its older name to a class; calls of it are logged once.
-
-    Args:
-        cls: the class.
-        method: the two names; without advice nothing is added.
-        function: the method under the present name.
-    """
+    """Add a method under its older name to a class; calls of it are logged once. Without advice nothing is added."""
     older, today, advice = method
     if advice is None:
         return
@@ -179,11 +158,7 @@ def set_tower_func(trainer: Any, tower_func: Any) -> None:
 
 
 def with_cost_attribute(model: Any) -> Callable[..., Any]:
-    """Return a model's ``build_graph``, which returns ``model.cost`` if the method sets that and returns nothing.
-
-    Args:
-        model: a ``ModelDesc``.
-    """
+    """Return a model's ``build_graph``, which returns ``model.cost`` if the method sets that and returns nothing."""
 
     @functools.wraps(model.build_graph)
     def build_graph(*inputs: Any) -> Any:
@@ -197,12 +172,7 @@ def with_cost_attribute(model: Any) -> Callable[..., Any]:
 
 
 def point_of(arguments: Sequence[Any], num_inputs: int) -> Sequence[Any]:
-    """Return the data point of a call of a predictor with several inputs: its arguments, or the only one.
-
-    Args:
-        arguments: the arguments of the call.
-        num_inputs: the number of the predictor's inputs.
-    """
+    """Return the data point of a call of a predictor with several inputs: its arguments, or the only one."""
     only = arguments[0] if len(arguments) == 1 < num_inputs else None
     if not isinstance(only, (list, tuple)) or len(only) != num_inputs:
         return arguments

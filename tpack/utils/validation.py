@@ -63,15 +63,7 @@ _OF_OTHER_LIBRARIES = {
 
 
 def mismatch(owner: object, name: str, value: object, expected: str, use: str = "") -> str:
-    """Return the message of an error: whose argument, its value, what is allowed, and the way out.
-
-    Args:
-        owner: text as it is, an object or class by the name of its class.
-        name: the argument.
-        value: the value, in the form of `shown`.
-        expected: a noun phrase.
-        use: what to write instead; may be empty.
-    """
+    """Return the message of an error: whose argument, its value as `shown`, what is expected, and what to use."""
     return f"{owner_name(owner)} got {name}={shown(value)}: expected {expected}{f'; use {use}' if use else ''}"
 
 
@@ -122,14 +114,7 @@ def is_number(value: object) -> TypeGuard[float]:
 
 
 def check_count(owner: object, name: str, value: object, minimum: int = 1, maximum: int | None = None) -> int:
-    """Return an argument that counts something, as an ``int``.
-
-    Args:
-        owner: whose argument it is: text as it is, an object by its class.
-        name: the argument.
-        value: its value. Booleans and 2.0 are not integers.
-        minimum: the least that is allowed.
-        maximum: the most that is allowed; None is without limit.
+    """Return an argument that counts something, as an ``int``; booleans and 2.0 are not integers.
 
     Raises:
         WrongTypeError: It is not an integer.
@@ -147,15 +132,7 @@ def check_count(owner: object, name: str, value: object, minimum: int = 1, maxim
 def check_number(
     owner: object, name: str, value: object, low: float = -np.inf, high: float = np.inf, *, is_low_allowed: bool = True
 ) -> float:
-    """Return an argument that is a real number, as an ``int`` or ``float``.
-
-    Args:
-        owner: whose argument it is.
-        name: the argument.
-        value: its value. Booleans, NaN and infinity are not allowed.
-        low: the least that is allowed.
-        high: the most that is allowed.
-        is_low_allowed: whether ``low`` itself is; if not, the number must be greater.
+    """Return an argument that is a real number, as an ``int`` or ``float``; booleans, NaN and infinity are none.
 
     Raises:
         WrongTypeError: It is not a number.
@@ -173,11 +150,7 @@ def check_number(
 
 
 def check_bool(owner: object, name: str, value: object) -> bool:
-    """Return an argument that is True or False.
-
-    Raises:
-        WrongTypeError: It is something else, such as 0, 1, "no" or None.
-    """
+    """Return an argument that is True or False; raise WrongTypeError for others, such as 0, 1, "no" or None."""
     if not isinstance(value, (bool, np.bool_)):
         raise WrongTypeError(mismatch(owner, name, value, "True or False"))
     return bool(value)
@@ -238,22 +211,14 @@ def check_text(owner: object, name: str, value: object) -> str:
 
 
 def check_choice(owner: object, name: str, value: Choice, choices: Collection[Choice]) -> Choice:
-    """Return an argument that is one of a few values.
-
-    Raises:
-        ConfigError: It is none of them.
-    """
+    """Return an argument that is one of a few values; raise ConfigError for others."""
     if not any(value is choice or (type(value) is type(choice) and value == choice) for choice in choices):
         raise ConfigError(mismatch(owner, name, value, f"one of {', '.join(map(repr, choices))}"))
     return value
 
 
 def check_function(owner: object, name: str, value: Function, expected: str = "a function") -> Function:
-    """Return an argument that can be called.
-
-    Raises:
-        WrongTypeError: It cannot.
-    """
+    """Return an argument that can be called; raise WrongTypeError for others."""
     if not callable(value):
         raise WrongTypeError(mismatch(owner, name, value, expected))
     return value
@@ -262,15 +227,7 @@ def check_function(owner: object, name: str, value: Function, expected: str = "a
 def check_instance(
     owner: object, name: str, value: object, kind: type[Expected], expected: str | None = None
 ) -> Expected:
-    """Return an argument that is an object of a class.
-
-    Args:
-        owner: whose argument it is.
-        name: the argument.
-        value: its value.
-        kind: the class.
-        expected: the text for the message, with the way out if there is one, such as ``"a DataFlow; as_dataflow makes
-            one"``; the default names the class.
+    """Return an argument that is an object of a class, which the text ``expected`` may name with the way out.
 
     Raises:
         WrongTypeError: It is of another class, or a class itself.
@@ -283,15 +240,7 @@ def check_instance(
 def check_instances(
     owner: object, name: str, values: object, kind: type[Expected], *, least: int = 0, expected: str | None = None
 ) -> list[Expected]:
-    """Return an argument that is several objects of a class, as a list.
-
-    Args:
-        owner: whose argument it is.
-        name: the argument.
-        values: a list, tuple or another iterable, but neither text nor a mapping.
-        kind: the class of each.
-        least: the fewest that are allowed.
-        expected: the text for the message; the default names the class.
+    """Return several objects of a class, at least some number, as a list; neither text nor a mapping is one.
 
     Raises:
         WrongTypeError: It is not such an iterable, or an entry, which the message names, is of another class.
@@ -406,12 +355,7 @@ def _check(owner: object, name: str, value: object, kind: Kind, parameter: inspe
 
 
 def check_kind(owner: object, name: str, value: object, kind: Kind) -> None:
-    """Check a value and its entries against a kind.
-
-    Raises:
-        WrongTypeError: It is of another kind.
-        ConfigError: It is none of a few values.
-    """
+    """Check a value and its entries against a kind; raise WrongTypeError, or ConfigError for a wrong choice."""
     if not kind.accepts(value):
         error = ConfigError if kind.expected.startswith("one of ") else WrongTypeError
         raise error(mismatch(owner, name, value, kind.expected))

@@ -111,7 +111,7 @@ class Payload:
 def write_payload(owner: str, obj: object) -> Iterator[Payload]:
     """Write an object for other processes; it exists as long as the ``with`` block or a reader.
 
-    An object that cloudpickle does not take raises a ConfigError that names the owner.
+    Raise a ConfigError that names the owner for an object that cloudpickle does not take.
     """
     try:
         encoded = Encoded(obj)

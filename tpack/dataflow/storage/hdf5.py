@@ -31,14 +31,10 @@ _VERSIONS = ("v110", "v110")
 
 @check_arguments
 class HDF5Data(IndexedDataFlow):
-    """Yield lists of the k-th entries of some arrays in an HDF5 file.
-
-    Each entry is read when it is yielded. (tensorpack reads whole arrays into memory.)
+    """Yield lists of the k-th entries of some arrays in an HDF5 file, read when yielded; tensorpack reads all at once.
 
     Args:
-        filename: the file.
         data_paths: the paths of the arrays in the file, one for each component. All must have one length.
-        shuffle: whether each pass has a new order.
 
     Raises:
         ConfigError: ``data_paths`` is not a list or is empty.
@@ -91,15 +87,9 @@ class HDF5Serializer:
     def save(df: DataFlow, path: str | os.PathLike[str], data_paths: Sequence[str]) -> None:
         """Write one pass over a flow, after its ``reset_state``. The file takes its place when it is complete.
 
-        Args:
-            df: the flow.
-            path: the file.
-            data_paths: the path in the file of each component's array.
-
         Raises:
             ConfigError: ``data_paths`` has not one path for each component, or the flow has no data point.
             DataPointError: A data point cannot be written, or differs from those before it.
-            DependencyError: The package ``h5py`` is not installed.
         """
         library = import_optional("h5py", "hdf5")
         df.reset_state()

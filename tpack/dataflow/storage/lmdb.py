@@ -47,13 +47,11 @@ _MAX_CHUNK_SIZE_BYTES = 1 << 26
 class LMDBData(IndexedDataFlow):
     """Yield the entries of an LMDB file as lists ``[key, value]`` of bytes.
 
-    In a random order each entry is looked up by its key, which is slow on a rotating disk if the file is larger than
-    memory. In their own order entries are read sequentially. The entries ``__keys__`` and ``__tpack__``, which describe
-    the file, are left out.
+    In a random order each entry is looked up by its key, which is slow on a rotating disk. The entries ``__keys__`` and
+    ``__tpack__``, which describe the file, are left out.
 
     Args:
         lmdb_path: the file, or a directory with the file ``data.mdb``.
-        shuffle: whether each pass has a new order.
         keys: with ``shuffle``, the keys of the entries to yield: a list, or a format for numbers from 0 on, such as
             ``"{:0>8d}"``. By default those in tensorpack's entry ``__keys__``, or without it all, found by reading
             through the file once.
@@ -110,12 +108,7 @@ class LMDBData(IndexedDataFlow):
 class LMDBDataDecoder(MapData):
     """Yield the results of a function for the keys and values of an LMDB file; None drops the entry.
 
-    Args:
-        lmdb_data: an `LMDBData`, or another flow of pairs.
-        decoder: gets a key and a value, and returns a data point or None.
-
-    Raises:
-        ConfigError: ``decoder`` cannot be called.
+    The pairs are those of an `LMDBData` or another flow. A decoder that cannot be called raises a ConfigError.
     """
 
     def __init__(self, lmdb_data: DataFlow, decoder: Callable[[bytes, bytes], Any]) -> None:
@@ -133,13 +126,10 @@ class LMDBSerializer:
     def save(df: DataFlow, path: str | os.PathLike[str], write_frequency: int = 5000) -> None:
         """Write one pass over a flow, after its ``reset_state``. The file takes its place when it is complete.
 
-        Args:
-            df: the flow.
-            path: the file. If it is a directory, the file is ``data.mdb`` in it.
-            write_frequency: the number of data points that are written together; fewer if they are large.
+        It is ``data.mdb`` in a directory. Up to ``write_frequency`` points are written together; less than 1 is
+        refused.
 
         Raises:
-            ConfigError: ``write_frequency`` is less than 1.
             DataPointError: A data point cannot be serialized.
             DependencyError: The package ``lmdb`` is not installed.
         """
@@ -163,11 +153,7 @@ class LMDBSerializer:
 
     @staticmethod
     def load(path: str | os.PathLike[str], shuffle: bool = True) -> DataFlow:
-        """Return a flow of the data points in a file of tpack or of tensorpack.
-
-        Args:
-            path: the file, or a directory with the file ``data.mdb``.
-            shuffle: whether each pass has a new order.
+        """Return a flow of the data points in a file of tpack or of tensorpack, or in ``data.mdb`` of a directory.
 
         Raises:
             InputError: The file is missing, is not an LMDB file, was cut off, or has lost data points. Iterating raises
@@ -264,12 +250,8 @@ class _LmdbFile:
 
     Damage to its tree of pages is noticed, damage to values is not; `LMDBSerializer` therefore stores checksums.
 
-    Args:
-        path: the file, or a directory with the file ``data.mdb``.
-
     Raises:
         InputError: It is missing, is not an LMDB file or was cut off.
-        DependencyError: The package ``lmdb`` is not installed.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

@@ -24,11 +24,7 @@ class NumpySerializer:
 
     @staticmethod
     def save(df: DataFlow, path: str | os.PathLike[str]) -> None:
-        """Write one pass over a flow, after its ``reset_state``. The file takes its place when it is complete.
-
-        Args:
-            df: the flow.
-            path: the file. Nothing is appended to its name.
+        """Write one pass over a flow, after its ``reset_state``. The file, of this very name, appears when complete.
 
         Raises:
             DataPointError: A data point cannot be serialized.
@@ -43,10 +39,6 @@ class NumpySerializer:
     @staticmethod
     def load(path: str | os.PathLike[str], shuffle: bool = True) -> DataFlow:
         """Return a flow of the data points in a file, which are made in each pass.
-
-        Args:
-            path: the file.
-            shuffle: whether each pass has a new order.
 
         Raises:
             InputError: The file is missing, damaged, or of another kind.

@@ -68,12 +68,7 @@ def names_in_range(owner: object, path: str) -> list[str]:
 
 @contextmanager
 def written_shards(owner: object, path: str | os.PathLike[str]) -> Iterator[list[IO[Any]]]:
-    """Open files for writing, which take their places together at a regular end of the block; else nothing is changed.
-
-    Args:
-        owner: the writer, for messages.
-        path: a file, or a name with a range of numbers in braces; another one raises a ConfigError.
-    """
+    """Open files of a name, maybe with a range, for writing; all take their places at a regular end of the block."""
     names = names_in_range(owner, check_local_path(owner, "path", path))
     with ExitStack() as files:
         yield [files.enter_context(atomic_write(name, "wb")) for name in names]

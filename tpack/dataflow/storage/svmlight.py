@@ -13,12 +13,8 @@ from tpack.utils.validation import check_arguments, check_local_path
 class SVMLightData(IndexedDataFlow):
     """Yield lists ``[features, label]`` from a file in SVMLight format.
 
-    The file is read at construction by scikit-learn, and stays in memory in its sparse form. Features are one array of
-    float64, zeros included; the label is a float.
-
-    Args:
-        filename: the file.
-        shuffle: whether each pass has a new order.
+    Scikit-learn reads it at construction, and it stays in memory in its sparse form. Features are one array of float64,
+    zeros included; the label is a float.
 
     Raises:
         InputError: The file cannot be read.

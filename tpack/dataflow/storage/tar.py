@@ -41,7 +41,7 @@ class TarData(ProxyDataFlow):
 
     Images (``jpg``, ``png`` and so on) become arrays of uint8 in OpenCV's order of colours, ``cls`` a number, ``txt`` a
     text, ``json`` its value, ``npy`` an array; other components stay bytes. Of several workers each reads its own
-    files, if ``path`` is the flow of these. Points have the order of the files: `LocallyShuffleData` mixes them.
+    files, if ``path`` is the flow of these. `LocallyShuffleData` mixes points.
 
     Args:
         path: a file; a name with a range of numbers, such as ``train-{0000..0009}.tar``; a pattern with ``*``; several

@@ -18,11 +18,7 @@ _DTYPE_NAME = re.compile(r"[<>|=]?[?A-Za-z][0-9]{0,9}(\[[0-9]{0,9}[A-Za-z\u03bc]
 
 
 def loads(buf: bytes | memoryview) -> Any:
-    """Turn bytes of tensorpack's serializer into an object, with lists in place of tuples.
-
-    Raises:
-        InputError: The bytes are damaged or of another format, or hold an array of Python objects.
-    """
+    """Turn bytes of tensorpack's serializer into an object, with lists in place of tuples; refuse damaged ones."""
     try:
         serialize.check_sizes(buf)
         return msgpack.unpackb(buf, object_hook=_decode, ext_hook=_refuse, raw=False, strict_map_key=False, timestamp=1)

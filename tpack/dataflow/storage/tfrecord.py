@@ -50,7 +50,6 @@ class TFRecordData(IndexedDataFlow):
     Args:
         path: the file, not compressed; a name with a range of numbers, such as ``train-{0000..0009}.tfrecord``; a
             pattern with ``*``; or several of them in a list.
-        shuffle: whether each pass has a new order.
         num_thread: the number of threads that read; with more than one they read ahead, in the same order. Below a
             `ShardData`, which asks for single records, there is one.
 

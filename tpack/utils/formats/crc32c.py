@@ -1,10 +1,8 @@
 """The checksum of TensorFlow's files, CRC-32C, in numpy: some hundred megabytes a second.
 
-Python's ``zlib.crc32`` is of another polynomial. That numpy can do it rests on a CRC being linear: what a remainder
-becomes when a number of zero bytes follow is a linear function of it, which tables hold, one for each part of the
-remainder. The data is laid out in rows of `_LANES` words. Going from row to row, each lane keeps the remainder of its
-own words as if the others were zero, all lanes in one operation; in the end neighbouring lanes are combined, half of
-them at a time.
+A CRC is linear: what a remainder becomes when zero bytes follow is a linear function of it, which tables hold, one for
+each part of the remainder. The data is laid out in rows of `_LANES` words. Each lane keeps the remainder of its own
+words as if the others were zero, all in one operation; in the end neighbouring lanes are combined.
 """
 
 import functools

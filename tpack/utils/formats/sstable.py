@@ -31,12 +31,7 @@ class _Handle(NamedTuple):
 
 
 class Cursor:
-    """Reads numbers of 7 bits a byte, the lowest first, and pieces of bytes, one after the other.
-
-    Args:
-        data: the bytes.
-        end: where to end; by default, with them.
-    """
+    """Reads numbers of 7 bits a byte, the lowest first, and pieces of bytes, up to an end."""
 
     def __init__(self, data: bytes, end: int | None = None) -> None:
         self._data = data
@@ -49,11 +44,7 @@ class Cursor:
         return self._place >= self._end
 
     def number(self) -> int:
-        """Return the next number, of up to 64 bits.
-
-        Raises:
-            InputError: It ends too late, or not at all.
-        """
+        """Return the next number, of up to 64 bits; raise InputError if it ends too late, or not at all."""
         number = 0
         for index in range(_MOST_BYTES_OF_NUMBER):
             (octet,) = self.take(1)
@@ -63,11 +54,7 @@ class Cursor:
         raise InputError("a number is longer than 64 bits")
 
     def take(self, size: int) -> bytes:
-        """Return the next bytes.
-
-        Raises:
-            InputError: There are fewer.
-        """
+        """Return the next bytes; raise InputError if there are fewer."""
         begin, self._place = self._place, self._place + size
         if self._place > self._end:
             raise InputError(f"{size} bytes were to follow at byte {begin}, and there are {self._end - begin}")

@@ -140,11 +140,7 @@ def _shape(message: bytes) -> tuple[int, ...]:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    """Yield the fields of a message of protocol buffers: their numbers, and what they hold.
-
-    Raises:
-        InputError: It is no such message.
-    """
+    """Yield the numbers and contents of the fields of a protocol buffer; raise InputError for other messages."""
     cursor = Cursor(message)
     while not cursor.is_at_end:
         number, kind = divmod(cursor.number(), 8)

@@ -1,11 +1,10 @@
 """Which remote directories this process writes to and reads, and where they are on this machine.
 
 A run writes into a directory of this machine, below ``$TPACK_REMOTE_CACHE``, which has the files of the remote one and
-is sent there. What counts is what is there: a run begins with what it fetches, and what an earlier one on this machine
-could not send is moved aside. What is all sent is removed here when the process ends.
+is sent there. What an earlier run here could not send is moved aside; what is sent is removed at the exit.
 
-Fetched first is what a run that goes on needs: all but event files, graphs, and the data of checkpoints, which come
-when a checkpoint is read. So the newest one is fetched, and an older one only where that is damaged.
+Fetched first is what a run that continues needs: all but event files, graphs, and the data of checkpoints, which come
+when a checkpoint is read.
 """
 
 import atexit
@@ -35,13 +34,7 @@ _logger = logging.getLogger("tpack")
 
 @dataclass
 class RemoteDirectory:
-    """A remote directory that this process writes to.
-
-    Attributes:
-        url: where it is.
-        path: where it is on this machine.
-        has_trained: whether a training that writes there has ended.
-    """
+    """A remote directory, of a URL, that this process writes to by way of a path on this machine."""
 
     url: str
     path: str
@@ -69,21 +62,13 @@ class RemoteDirectory:
         self._mirror.fetch(prefix)
 
     def close(self) -> None:
-        """Say that one less writes there; with the last one, send what is left.
-
-        Raises:
-            RemoteError: Something could not be sent; the files stay on this machine.
-        """
+        """End one use of the directory; with the last one, send what is left, or raise RemoteError."""
         self._num_users -= 1
         if self._num_users <= 0:
             self.end()
 
     def end(self) -> None:
-        """Send what is left, whoever writes there.
-
-        Raises:
-            RemoteError: As for `close`.
-        """
+        """Send what is left, whoever writes there; raise RemoteError if something cannot be sent."""
         _known.writing.pop(self.url, None)
         try:
             self._mirror.close()
@@ -166,35 +151,20 @@ def open_directory(url: str, action: Action = "k") -> RemoteDirectory:
 
 
 def check_directories() -> None:
-    """Raise what ended the sending to any remote directory, if something did.
-
-    Raises:
-        RemoteError: Another run writes there.
-    """
+    """Raise the RemoteError that ended the sending to any remote directory: another run writes there."""
     for directory in list(_known.writing.values()):
         directory.check()
 
 
 def finish_directories() -> None:
-    """Wait until all that was written is sent.
-
-    Raises:
-        RemoteError: Something cannot be; the message names what is missing.
-    """
+    """Wait until all that was written is sent; raise RemoteError that names what is missing."""
     for directory in list(_known.writing.values()):
         directory.finish()
         _logger.info(f"All that was written so far is in {directory.url}.")
 
 
 def fetch_checkpoint(prefix: str) -> None:
-    """Fetch the data of a checkpoint if it is of a remote directory and they are not here yet.
-
-    Args:
-        prefix: by its path on this machine.
-
-    Raises:
-        RemoteError: They cannot be fetched.
-    """
+    """Fetch the data of a checkpoint of a remote directory, if they are not here yet; raise RemoteError if not."""
     path = os.path.dirname(os.path.abspath(prefix))
     known: list[RemoteDirectory | _Copy] = [*_known.writing.values(), *_known.reading]
     for directory in known:
@@ -203,14 +173,10 @@ def fetch_checkpoint(prefix: str) -> None:
 
 
 def local_path(path: str) -> str:
-    """Return where on this machine something can be read that is a file, a directory or a checkpoint elsewhere.
-
-    Args:
-        path: of this machine, which is returned, or a URL.
+    """Return where a file, directory or checkpoint can be read on this machine, also that of a URL.
 
     Raises:
-        ConfigError: As for `open_directory`.
-        DependencyError: As for `open_directory`.
+        ConfigError: As for `open_directory`, like DependencyError.
         RemoteError: It cannot be read, or there is nothing.
     """
     if not is_remote(path):

@@ -1,14 +1,11 @@
-"""A directory of this machine and a remote one that has the same files: what changes here is sent there.
+"""A directory of this machine and a remote one that has the same files: changes here are sent there.
 
-A thread looks at the directory every few seconds, and a run that ends waits until everything is there. Files are sent
-in an order in which a reader never finds half a checkpoint: what it consists of first, its index after that, and last
-the ``checkpoint`` file that names it. That file is read before anything else is looked at, so all that it names is
-there by then; and where a file changes while it is sent, the order begins anew. What is replaced loses its index first.
+A thread looks at the directory every few seconds, and a run that ends waits until everything is there. A reader never
+finds half a checkpoint: its data are sent first, its index after that, and last the ``checkpoint`` file that names it.
+Where a file changes while it is sent, the order begins again; what is replaced loses its index first.
 
-Files that grow, such as the log and event files, are sent whole each time, and the less often the longer that takes.
-What vanishes here is removed there if it belonged to a checkpoint, and stays otherwise.
-
-Of runs that write to the same place the last one that began has it: the one before sees that, and ends.
+Files that grow, such as logs, are sent whole, the less often the longer that takes. Deleted files of checkpoints are
+removed there, others stay. Of runs that write to the same place the last one that began has it; the one before ends.
 """
 
 import json
@@ -58,17 +55,7 @@ class _TakenError(RemoteError):
 
 
 class Mirror:
-    """Sends what is written into a directory to a remote one, in a thread.
-
-    Args:
-        store: the remote directory.
-        directory: that of this machine; who makes the mirror has claimed it.
-        sizes: how large what is there is, by name.
-        fetched: the names of those that were fetched from there.
-
-    Raises:
-        RemoteError: Nothing can be written there.
-    """
+    """Sends what is written into a claimed directory to a remote one, in a thread; raise RemoteError if it cannot."""
 
     def __init__(self, store: Store, directory: str, sizes: Mapping[str, int], fetched: Iterable[str]) -> None:
         self.store = store
@@ -91,20 +78,12 @@ class Mirror:
         self._thread.start()
 
     def check(self) -> None:
-        """Raise what ended the sending, if something did.
-
-        Raises:
-            RemoteError: Another run writes to the same place.
-        """
+        """Raise the RemoteError that ended the sending, if any: another run writes to the same place."""
         if self._failure is not None:
             raise self._failure
 
     def finish(self) -> None:
-        """Wait until all that is in the directory is sent.
-
-        Raises:
-            RemoteError: Something cannot be; the message names what is missing.
-        """
+        """Wait until all that is in the directory is sent; raise RemoteError that names what is missing."""
         with self._lock:
             self.check()
             try:
@@ -116,25 +95,14 @@ class Mirror:
                 raise RemoteError(f"{self._missing()}: {error}. It is in {self.directory}") from error
 
     def close(self) -> None:
-        """Send what is left, and end the thread.
-
-        Raises:
-            RemoteError: As for `finish`.
-        """
+        """Send what is left, or raise RemoteError, and end the thread."""
         self._stopped.set()
         self.finish()
         if self.store.read_bytes(OWNER) == self._owner:
             self.store.remove(OWNER)
 
     def fetch(self, prefix: str) -> None:
-        """Fetch the data of a checkpoint that are there and not here.
-
-        Args:
-            prefix: the checkpoint, by its path here.
-
-        Raises:
-            RemoteError: They cannot be fetched.
-        """
+        """Fetch the data of a checkpoint, by its path here, that are there and not here; raise RemoteError if not."""
         with self._lock:
             for name in fetch_data(self.store, self._sizes, self.directory, prefix):
                 self._note_fetched(name)
@@ -169,11 +137,7 @@ class Mirror:
         self._is_failing = bool(failure)
 
     def _send(self, *, everything: bool) -> None:
-        """Send what changed, and remove what belonged to checkpoints that are gone.
-
-        Args:
-            everything: also what grows and was sent not long ago.
-        """
+        """Send changes, with ``everything`` also recent growth, and remove what belonged to deleted checkpoints."""
         for _ in range(_MOST_TRIES):
             try:
                 return self._send_in_order(everything=everything)
@@ -294,17 +258,7 @@ class Mirror:
 
 
 def fetch_data(store: Store, sizes: Mapping[str, int], directory: str, prefix: str) -> list[str]:
-    """Fetch the data of a checkpoint that are there and not here, and return their names.
-
-    Args:
-        store: the remote directory.
-        sizes: what is there.
-        directory: that of this machine.
-        prefix: the checkpoint, by its path here.
-
-    Raises:
-        RemoteError: They cannot be fetched.
-    """
+    """Fetch the data of a checkpoint, by its path here, that are only there; return names or raise RemoteError."""
     stem = os.path.relpath(prefix, directory)
     missing = [name for name in data_of(stem, sizes) if not os.path.exists(os.path.join(directory, name))]
     for name in missing:

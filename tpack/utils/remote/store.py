@@ -1,8 +1,7 @@
 """A directory on remote storage, as fsspec reaches it: objects by name, each put and fetched as a whole.
 
-Networks fail. Each operation has a limit of time, which grows with its size, and is tried several times. One that did
-not end in its time may still end later and replace what was put after it; so after a time-out nothing else is begun
-before it has ended, and objects arrive in the order in which they were sent.
+Each operation has a limit of time, which grows with its size, and is tried several times. After a time-out nothing else
+is begun before that operation has ended, so that objects arrive in the order in which they were sent.
 """
 
 import os
@@ -52,14 +51,7 @@ class Store:
         self._hanging: threading.Thread | None = None
 
     def sizes(self, max_depth: int | None = None) -> dict[str, int]:
-        """Return how many bytes each object below the URL has, by its name relative to it.
-
-        Args:
-            max_depth: how deep to look: 1 is the directory itself.
-
-        Raises:
-            RemoteError: It cannot be listed.
-        """
+        """Return the size of each object below the URL by its relative name; raise RemoteError if not listed."""
         return self._tried("list", "", lambda: self._list(max_depth))
 
     def put_file(self, path: str, name: str) -> None:
@@ -73,31 +65,18 @@ class Store:
         self._put(name, size, lambda there: self._fs.put_file(path, there))
 
     def put_bytes(self, content: bytes, name: str) -> None:
-        """Put an object of this content there.
-
-        Raises:
-            RemoteError: As for `put_file`.
-        """
+        """Put an object of this content there; raise RemoteError as `put_file` does."""
         self._put(name, len(content), lambda there: self._fs.pipe_file(there, content))
 
     def read_bytes(self, name: str) -> bytes | None:
-        """Return the content of a small object; None if there is none.
-
-        Raises:
-            RemoteError: It cannot be read.
-        """
+        """Return the content of a small object, or None without one; raise RemoteError if it cannot be read."""
         try:
             return self._tried("read", name, lambda: bytes(self._fs.cat_file(self._at(name))))
         except FileNotFoundError:
             return None
 
     def get(self, name: str, path: str, size: int) -> None:
-        """Fetch an object into a file of this machine, which is there as a whole or not at all.
-
-        Args:
-            name: the object.
-            path: the file; the directories that it lies in are made.
-            size: how many bytes it has.
+        """Fetch an object of a size into a whole file of this machine, with its directories.
 
         Raises:
             RemoteError: It cannot be fetched, or another number of bytes comes.
@@ -120,20 +99,12 @@ class Store:
                 os.remove(aside)
 
     def remove(self, name: str) -> None:
-        """Remove an object; there need not be one.
-
-        Raises:
-            RemoteError: It cannot be removed.
-        """
+        """Remove an object, if there is one; raise RemoteError if it cannot be removed."""
         with suppress(FileNotFoundError):
             self._tried("remove", name, lambda: self._fs.rm_file(self._at(name)))
 
     def move_to(self, other: "Store", names: Iterable[str]) -> None:
-        """Move objects below another URL of the same storage: copy them all, and then remove them.
-
-        Raises:
-            RemoteError: One cannot be copied or removed.
-        """
+        """Move objects below another URL of the same storage, copies first; raise RemoteError if one cannot be."""
         names = list(names)
         for name in names:
             self._tried("copy", name, partial(self._copy, name, other._at(name)))
@@ -195,11 +166,7 @@ class Store:
             time.sleep(wait_secs)
 
     def _limited(self, operation: Callable[[], Result], limit_secs: float) -> Result:
-        """Return what an operation returns, or raise what it raises.
-
-        Raises:
-            TimeoutError: It did not end in its time, or an earlier one has still not ended.
-        """
+        """Return or raise what an operation does; raise TimeoutError if it, or an earlier one, does not end in time."""
         if self._hanging is not None:
             self._hanging.join(limit_secs)
             if self._hanging.is_alive():
