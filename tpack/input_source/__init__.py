@@ -5,23 +5,13 @@ from tpack.utils.lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "base": (
-            "FeedfreeInput",
-            "InputSource",
-        ),
+        "base": ("FeedfreeInput", "InputSource"),
         "dataset": ("TFDatasetInput",),
         "feed": ("FeedInput",),
         "proxy": ("remap_input_source",),
-        "queue_input": (
-            "BatchQueueInput",
-            "QueueInput",
-        ),
+        "queue_input": ("BatchQueueInput", "QueueInput"),
         "staging": ("StagingInput",),
-        "tensors": (
-            "DummyConstantInput",
-            "PlaceholderInput",
-            "TensorInput",
-        ),
+        "tensors": ("DummyConstantInput", "PlaceholderInput", "TensorInput"),
         "zmq_input": ("ZMQInput",),
     },
 )

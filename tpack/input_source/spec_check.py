@@ -37,7 +37,7 @@ class Component:
         self._is_told = False
 
     def check(self, value: object) -> np.ndarray:
-        """Return a value, maybe nested lists, as an array that can be cast to `dtype`; raise SpecMismatch for others."""
+        """Return a value, maybe nested lists, as an array to cast to `dtype`; raise SpecMismatch for others."""
         array = self._as_array(value)
         if array.dtype != self.dtype or self.dtype.kind == "O":
             array = self._check_dtype(array)

@@ -20,10 +20,7 @@ _ABSOLUTE = ("tpack.", "tensorflow.")
 
 
 def attach(
-    package_name: str,
-    submodules: Mapping[str, tuple[str, ...]],
-    *,
-    other: Callable[[str], Any] | None = None,
+    package_name: str, submodules: Mapping[str, tuple[str, ...]], *, other: Callable[[str], Any] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Make ``__getattr__``, ``__dir__`` and ``__all__`` of a lazy package from its table of public names.
 

@@ -30,10 +30,7 @@ class Renamed(NamedTuple):
     advice: str | None = None
 
 
-FLOW_METHODS = (
-    Renamed("get_data", "__iter__", "iter(), or a for loop"),
-    Renamed("size", "__len__", "len()"),
-)
+FLOW_METHODS = (Renamed("get_data", "__iter__", "iter(), or a for loop"), Renamed("size", "__len__", "len()"))
 MODEL_METHODS = (
     Renamed("_get_inputs", "inputs"),
     Renamed("_build_graph", "build_graph"),
