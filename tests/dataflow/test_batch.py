@@ -27,7 +27,7 @@ def test_batches_hold_all_points_in_order(count, remainder):
 
 
 def test_flow_shorter_than_a_batch_is_refused_unless_the_remainder_is_wanted():
-    with pytest.raises(ConfigError, match="got batch_size=8 and 7 data points: expected"):
+    with pytest.raises(ConfigError, match="got batch_size=8: expected at most 7"):
         BatchData(Counting(7), 8)
     assert first_components(BatchData(Counting(7), 8, remainder=True)) == [list(range(7))]
     assert first_components(BatchData(Unsized(7), 8)) == []

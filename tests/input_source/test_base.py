@@ -56,7 +56,7 @@ def test_cached_name_scope_is_the_same_each_time(graph):
 def test_the_first_callback_resets_the_state_before_training(graph):
     source = Given(good)
     callbacks = source.setup(SIGNATURE)
-    with pytest.raises(InputError, match="Given is reset in a session, and none is the default"):
+    with pytest.raises(InputError, match="Given is reset without a default session"):
         callbacks[0].before_train()
     with tf.Session().as_default():
         callbacks[0].before_train()

@@ -56,10 +56,7 @@ class BatchData(ProxyDataFlow):
         self._passes: Passes[bool] = Passes(False)
         length = length_or_none(ds)
         if length is not None and length < self.batch_size and not remainder:
-            raise ConfigError(
-                f"BatchData got batch_size={batch_size} and {length} data points: expected at most {length}; use "
-                "remainder=True for a smaller batch"
-            )
+            raise ConfigError(f"BatchData got batch_size={batch_size}: expected at most {length}; use remainder=True")
 
     def __len__(self) -> int:
         full, rest = divmod(len(self.ds), self.batch_size)

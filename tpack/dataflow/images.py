@@ -21,7 +21,7 @@ from tpack.dataflow.imgaug.base import (
 from tpack.dataflow.imgaug.checks import check_shape
 from tpack.dataflow.imgaug.resize import Resize
 from tpack.dataflow.iterator_state import StateReader, make_state
-from tpack.dataflow.mapping import Point
+from tpack.dataflow.mapping import Index, Point
 from tpack.dataflow.opencv import opencv
 from tpack.dataflow.sources import IndexedDataFlow
 from tpack.errors import ConfigError, InputError
@@ -134,12 +134,7 @@ class AugmentImageComponent(_AugmentingDataFlow):
     """
 
     def __init__(
-        self,
-        ds: DataFlow,
-        augmentors: _Augmentors,
-        index: int | str = 0,
-        copy: bool = True,
-        catch_exceptions: bool = False,
+        self, ds: DataFlow, augmentors: _Augmentors, index: Index = 0, copy: bool = True, catch_exceptions: bool = False
     ) -> None:
         super().__init__(ds, augmentors, copy, catch_exceptions)
         self.index = index
@@ -163,8 +158,8 @@ class AugmentImageCoordinates(_AugmentingDataFlow):
         self,
         ds: DataFlow,
         augmentors: _Augmentors,
-        img_index: int | str = 0,
-        coords_index: int | str = 1,
+        img_index: Index = 0,
+        coords_index: Index = 1,
         copy: bool = True,
         catch_exceptions: bool = False,
     ) -> None:
@@ -197,8 +192,8 @@ class AugmentImageComponents(_AugmentingDataFlow):
         self,
         ds: DataFlow,
         augmentors: _Augmentors,
-        index: Sequence[int | str] = (0, 1),
-        coords_index: int | str | Sequence[int | str] = (),
+        index: Sequence[Index] = (0, 1),
+        coords_index: Index | Sequence[Index] = (),
         copy: bool = True,
         catch_exceptions: bool = False,
     ) -> None:

@@ -3,12 +3,15 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
 from tpack.dataflow.base import DataFlow, ProxyDataFlow, UnknownLengthError
 from tpack.dataflow.iterator_state import Passes, StateReader, close_iterator, freeze_points, make_state, skip
 from tpack.errors import ConfigError, DataPointError, InputError
 from tpack.utils.validation import check_arguments, shown
+
+Index: TypeAlias = int | str
+"""The place of a component in a list or tuple, or its key in a dict."""
 
 
 @check_arguments

@@ -14,7 +14,7 @@ import numpy as np
 
 from tpack.dataflow.base import DataFlow, ProxyDataFlow, RNGDataFlow
 from tpack.dataflow.iterator_state import StateReader, make_state, rng_state
-from tpack.dataflow.mapping import Point
+from tpack.dataflow.mapping import Index, Point
 from tpack.errors import ConfigError, DataPointError
 from tpack.utils.validation import check_arguments, check_count, check_number
 
@@ -37,7 +37,7 @@ class MixedBatches(ProxyDataFlow, RNGDataFlow):
     holds_nothing_back = True
 
     def __init__(
-        self, ds: DataFlow, alpha: float, *, num_classes: int | None = None, image: int | str = 0, label: int | str = 1
+        self, ds: DataFlow, alpha: float, *, num_classes: int | None = None, image: Index = 0, label: Index = 1
     ) -> None:
         super().__init__(ds)
         self.alpha = check_number(self, "alpha", alpha, 0, is_low_allowed=False)
@@ -107,9 +107,7 @@ class MixedBatches(ProxyDataFlow, RNGDataFlow):
             raise DataPointError(f"{given}: expected {size} integers, class numbers, since num_classes was given")
         if array.size and not 0 <= array.min() <= array.max() < self.num_classes:
             last = self.num_classes - 1
-            raise DataPointError(
-                f"{given}, from {array.min()} to {array.max()}: expected class numbers from 0 to {last}"
-            )
+            raise DataPointError(f"{given}, from {array.min()} to {array.max()}: expected class numbers up to {last}")
         soft = np.zeros((size, self.num_classes), np.float32)
         soft[np.arange(size), array] = 1
         return soft
@@ -134,13 +132,7 @@ class MixUp(MixedBatches):
     """
 
     def __init__(
-        self,
-        ds: DataFlow,
-        alpha: float = 0.2,
-        *,
-        num_classes: int | None = None,
-        image: int | str = 0,
-        label: int | str = 1,
+        self, ds: DataFlow, alpha: float = 0.2, *, num_classes: int | None = None, image: Index = 0, label: Index = 1
     ) -> None:
         super().__init__(ds, alpha, num_classes=num_classes, image=image, label=label)
 
@@ -169,13 +161,7 @@ class CutMix(MixedBatches):
     """
 
     def __init__(
-        self,
-        ds: DataFlow,
-        alpha: float = 1.0,
-        *,
-        num_classes: int | None = None,
-        image: int | str = 0,
-        label: int | str = 1,
+        self, ds: DataFlow, alpha: float = 1.0, *, num_classes: int | None = None, image: Index = 0, label: Index = 1
     ) -> None:
         super().__init__(ds, alpha, num_classes=num_classes, image=image, label=label)
 

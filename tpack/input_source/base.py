@@ -178,9 +178,7 @@ class InputSource:
     def _require_session(self) -> tf.Session:
         session = tf.get_default_session()
         if session is None:
-            raise InputError(
-                f"{self} is reset in a session, and none is the default: write 'with session.as_default():'"
-            )
+            raise InputError(f"{self} is reset without a default session: write 'with session.as_default():'")
         return session
 
     def _make_callbacks(self) -> Sequence[Callback]:

@@ -112,9 +112,7 @@ class _FeedCallback(Callback):
         for point in self._points:
             self._num_taken += 1
             return point
-        raise DataExhaustedError(
-            f"the data of FeedInput ended after {self._num_taken} data points, and a step needs more"
-        )
+        raise DataExhaustedError(f"the data of FeedInput ended after {self._num_taken} data points: a step needs more")
 
     def _after_train(self) -> None:
         self.restart()

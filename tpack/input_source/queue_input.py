@@ -63,9 +63,7 @@ class QueueInput(ResumableInput, FeedfreeInput):
     def refill_queue(self) -> None:
         """Empty the queue, then fill it from the first data point; raise InputError if it or the thread cannot."""
         if not self._can_be_emptied():
-            raise InputError(
-                f"{self} cannot begin again: its {type(self.queue).__name__} always keeps some data points"
-            )
+            raise InputError(f"{self} cannot begin again: its {type(self.queue).__name__} always keeps some points")
         self._thread_owner.restart()
 
     def _setup(self, signature: Sequence[tf.TensorSpec]) -> None:

@@ -10,11 +10,14 @@ from tpack.dataflow.base import DataFlow
 from tpack.dataflow.checkpoint import Position
 from tpack.dataflow.iterator_state import StatelessError, StateReader, make_state
 from tpack.dataflow.repeat import RepeatedData
-from tpack.dataflow.reshard import reshard
 from tpack.errors import InputError
 from tpack.input_source.base import InputSource
 from tpack.input_source.spec_check import DataPointChecker
 from tpack.input_source.stream import DataPointStream, describe
+from tpack.utils.lazy import LazyModule
+
+# Needed only where an earlier run had another number of workers.
+_reshard = LazyModule("tpack.dataflow.reshard")
 
 
 class ResumableInput(InputSource):
@@ -62,7 +65,7 @@ class ResumableInput(InputSource):
             raise StatelessError(f"the data of {self} are not a dataflow, and cannot be dealt out anew")
         # Repeated as in the stream.
         ds = RepeatedData(self.dataflow, -1) if self._is_repeated else self.dataflow
-        self._start = reshard(ds, positions, rank, size)
+        self._start = _reshard.reshard(ds, positions, rank, size)
 
     def _position_in(self, state: dict[str, Any]) -> Position:
         if self.setup_done():

@@ -15,11 +15,14 @@ from tpack.dataflow.base import DataFlow, close_flow, flows_in, length_or_none
 from tpack.dataflow.checkpoint import Position, StateLog, StateSampler, go_to
 from tpack.dataflow.iterator_state import StatelessError, close_iterator
 from tpack.dataflow.repeat import RepeatedData
-from tpack.dataflow.reshard import fit_to_batches
 from tpack.errors import DataExhaustedError, InputError
 from tpack.input_source.spec_check import DataPointChecker
 from tpack.utils import logger
+from tpack.utils.lazy import LazyModule
 from tpack.utils.validation import check_instance
+
+# Needed only where a run continues.
+_reshard = LazyModule("tpack.dataflow.reshard")
 
 
 class DataPointStream:
@@ -76,7 +79,9 @@ class DataPointStream:
         """
         index = 0
         try:
-            self._reset_once()
+            if not self._was_reset:
+                self._was_reset = True
+                self._ds.reset_state()
             for data_point in self._begin():
                 self._log.point_given()
                 yield self._checker.check(data_point, index)
@@ -99,11 +104,6 @@ class DataPointStream:
         """
         was_reset, self._was_reset = self._was_reset, False
         return was_reset and close_flow(self._ds)
-
-    def _reset_once(self) -> None:
-        if not self._was_reset:
-            self._was_reset = True
-            self._ds.reset_state()
 
     def _begin(self) -> Iterator[Any]:
         """Start an iteration over the dataflow, and record its position."""
@@ -130,7 +130,7 @@ class DataPointStream:
     def _in_own_batches(self, start: Position) -> Position:
         """Return the starting position, where batches may have another size than in the earlier run."""
         try:
-            fitting = fit_to_batches(self._ds, start)
+            fitting = _reshard.fit_to_batches(self._ds, start)
         except StatelessError as error:
             raise _NotInOwnBatches from error
         if fitting is not start:

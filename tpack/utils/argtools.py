@@ -48,9 +48,7 @@ def call_only_once(method: Callable[Concatenate[S, P], R]) -> Callable[Concatena
     def wrapper(self: S, *args: P.args, **kwargs: P.kwargs) -> R:
         called: set[str] = self.__dict__.setdefault("_called_only_once", set())
         if method.__qualname__ in called:
-            raise ConfigError(
-                f"{type(self).__name__}.{method.__name__}() was called before: expected one call an object"
-            )
+            raise ConfigError(f"{type(self).__name__}.{method.__name__}() was called before: expected one call")
         called.add(method.__qualname__)
         return method(self, *args, **kwargs)
 

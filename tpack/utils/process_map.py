@@ -100,7 +100,10 @@ class _Mapping(Generic[_Value]):
 
     def __iter__(self) -> Iterator[tuple[_Value, Any]]:
         while self._prepare() or any(worker.task for worker in self._workers.values()):
-            self._hand_out()
+            for worker in self._workers.values():
+                is_far_ahead = len(self._done) >= _RESULTS_AHEAD * len(self._workers)
+                if worker.is_idle and self._waiting and not (is_far_ahead and self._waiting[0][0] != self._next):
+                    worker.send(*self._waiting.popleft())
             # Also those without a value: they may die, or still make their function.
             for connection in wait(list(self._workers)):
                 done = self._workers[connection].receive()
@@ -120,12 +123,6 @@ class _Mapping(Generic[_Value]):
             # Raised when the results of what came before are out.
             self._error, self._values = error, iter(())
         return bool(self._waiting)
-
-    def _hand_out(self) -> None:
-        for worker in self._workers.values():
-            is_far_ahead = len(self._done) >= _RESULTS_AHEAD * len(self._workers)
-            if worker.is_idle and self._waiting and not (is_far_ahead and self._waiting[0][0] != self._next):
-                worker.send(*self._waiting.popleft())
 
     def _results(self) -> Iterator[tuple[_Value, Any]]:
         if not self._ordered:

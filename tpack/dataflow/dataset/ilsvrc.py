@@ -155,7 +155,8 @@ class ILSVRCMeta:
         if is_flat and not self.has("synsets.txt"):
             return images
         synsets = self.get_synset_1000()
-        _check_classes(path, {label for _, label in images}, synsets)
+        if unknown := sorted({label for _, label in images} - set(synsets)):
+            raise InputError(f"{path} has the class {unknown[0]}: expected one of the {len(synsets)} of synsets.txt")
         if name == "train":
             _check_dirs(path, images, synsets)
         return images if is_flat else [(os.path.join(synsets[label], image), label) for image, label in images]
@@ -194,12 +195,6 @@ class ILSVRCMeta:
         if not lines:
             raise InputError(f"{path} is empty")
         return lines
-
-
-def _check_classes(path: str, labels: set[int], synsets: dict[int, str]) -> None:
-    unknown = sorted(labels - set(synsets))
-    if unknown:
-        raise InputError(f"{path} has the class {unknown[0]}: expected one of the {len(synsets)} of synsets.txt")
 
 
 def _check_dirs(path: str, images: Sequence[tuple[str, int]], synsets: dict[int, str]) -> None:

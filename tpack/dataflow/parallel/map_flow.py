@@ -13,7 +13,7 @@ from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, DataFlowTermin
 from tpack.dataflow.checkpoint import PassTracker, Position, StateSampler, go_to
 from tpack.dataflow.iterator_state import StatelessError
 from tpack.errors import ConfigError, InputError
-from tpack.utils.validation import check_count, shown
+from tpack.utils.validation import check_count, mismatch
 
 
 class Result(NamedTuple):
@@ -276,9 +276,7 @@ class MapFlow(ProxyDataFlow):
     def __init__(self, ds: DataFlow, map_func: Callable[[Any], Any] | None, buffer_size: int, strict: bool) -> None:
         super().__init__(ds)
         if not callable(map_func):
-            raise ConfigError(
-                f"{type(self).__name__} got map_func={shown(map_func)}: expected a function of one argument"
-            )
+            raise ConfigError(mismatch(self, "map_func", map_func, "a function of one argument"))
         self.map_func: Callable[[Any], Any] = map_func
         self.buffer_size = check_count(self, "buffer_size", buffer_size)
         self.strict = strict

@@ -20,7 +20,7 @@ from tpack.dataflow.parallel.worker_group import OwnedWorkers, WorkerPool, worke
 from tpack.errors import ConfigError
 from tpack.utils.child_process import failure_of
 from tpack.utils.env import usable_cores
-from tpack.utils.validation import check_arguments, check_count
+from tpack.utils.validation import check_arguments, check_count, mismatch
 
 
 @check_arguments
@@ -112,9 +112,7 @@ class MultiProcessMapAndBatchData(MapFlow):
         self.batch_size = batch_size
         if self.buffer_size < least:
             name = type(self).__name__
-            raise ConfigError(
-                f"{name} got buffer_size={buffer_size}: expected at least num_proc * batch_size = {least}"
-            )
+            raise ConfigError(mismatch(name, "buffer_size", buffer_size, f"at least num_proc * batch_size = {least}"))
         length = length_or_none(ds)
         if length is not None and length < batch_size:
             name = type(self).__name__

@@ -84,9 +84,7 @@ class MultiThreadRunner(DataFlow):
         for ds in self.flows:
             check_instance(self, "get_df()", ds, DataFlow, "a new DataFlow each time")
         if len(set(map(id, self.flows))) < self.num_thread:
-            raise ConfigError(
-                f"{type(self).__name__} got the same flow from get_df again: expected a new one each time"
-            )
+            raise ConfigError(f"{type(self).__name__} got the same flow from get_df again: expected a new one")
         self._guard = DataFlowReentrantGuard(type(self).__name__)
         self._crew: _ThreadCrew | None = None
 

@@ -221,9 +221,7 @@ def _check_description(file: _LmdbFile, stored: bytes) -> None:
     """Refuse a file of another format, or with another number of data points than were written."""
     description = serialize.loads(stored)
     if not isinstance(description, dict) or description.get("format") != _FORMAT:
-        raise InputError(
-            f"the LMDB file {file.path} has the description {description!r:.100}: expected format {_FORMAT}"
-        )
+        raise InputError(f"{file.path} has the description {description!r:.100}: expected format {_FORMAT}")
     if (size := description.get("size")) != len(file):
         raise InputError(f"the LMDB file {file.path} has {len(file)} data points: expected {size}")
 

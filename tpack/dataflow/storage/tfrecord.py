@@ -283,10 +283,7 @@ def _read_length(file: IO[bytes], offset: int, index: int, file_size: int) -> in
         raise InputError(f"{_where(file.name, offset, index)} was cut off: the file ends in its header")
     length, checksum = _HEADER.unpack(header)
     if checksum != masked_crc32c(header[: _LENGTH.size]):
-        raise InputError(
-            f"{_where(file.name, offset, index)} is damaged: the checksum of its length is wrong, as in compressed "
-            "files and those of another kind"
-        )
+        raise InputError(f"{_where(file.name, offset, index)} is damaged: the checksum of its length is wrong")
     end = offset + _HEADER.size + length + _CHECKSUM.size
     if end > file_size:
         raise InputError(f"{_where(file.name, offset, index)} was cut off: it ends at byte {end} of {file_size}")

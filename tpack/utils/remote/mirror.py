@@ -198,7 +198,11 @@ class Mirror:
             if is_of_checkpoint(name):
                 self._send_as_it_was(name, signature)
             else:
-                self._send_copy(name)
+                # It may grow meanwhile.
+                with tempfile.TemporaryDirectory() as aside:
+                    copy = os.path.join(aside, "copy")
+                    shutil.copyfile(os.path.join(self.directory, name), copy)
+                    self.store.put_file(copy, name)
         except FileNotFoundError:
             # Unless it is of a checkpoint, it is simply gone.
             return
@@ -216,13 +220,6 @@ class Mirror:
             raise
         if self._signature(name) != signature:
             raise _ChangedError
-
-    def _send_copy(self, name: str) -> None:
-        """Send a file that may grow meanwhile."""
-        with tempfile.TemporaryDirectory() as aside:
-            copy = os.path.join(aside, "copy")
-            shutil.copyfile(os.path.join(self.directory, name), copy)
-            self.store.put_file(copy, name)
 
     def _remove_vanished(self, found: Mapping[str, Signature]) -> None:
         gone = {name for name in self._sent.keys() - found.keys() if is_of_checkpoint(name)}
