@@ -6,7 +6,7 @@ The numbers of borders are OpenCV's: 0 one value, 1 the nearest pixel again, 2 m
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from tpack.dataflow.imgaug.photometric import fill_values
 from tpack.dataflow.opencv import MAX_CHANNELS, apply_per_channels, opencv
 from tpack.errors import ConfigError
 from tpack.utils.validation import check_arguments, check_choice, check_count, check_number
+
+# One value of a border, or one for each channel.
+_Value: TypeAlias = float | Sequence[float]
 
 # The rounding error of a length computed from sines.
 _EPSILON = 1e-6
@@ -51,12 +54,7 @@ class WarpAffineTransform(Transform):
     """
 
     def __init__(
-        self,
-        mat: np.ndarray,
-        dsize: tuple[int, int],
-        interp: int = 1,
-        borderMode: int = 0,
-        borderValue: float | Sequence[float] = 0,
+        self, mat: np.ndarray, dsize: tuple[int, int], interp: int = 1, borderMode: int = 0, borderValue: _Value = 0
     ) -> None:
         self.mat = np.asarray(mat, dtype=np.float64)
         if self.mat.shape != (2, 3):
@@ -123,9 +121,7 @@ class Shift(ImageAugmentor):
         border_value: the value there with border 0.
     """
 
-    def __init__(
-        self, horiz_frac: float = 0, vert_frac: float = 0, border: int = 1, border_value: float | Sequence[float] = 0
-    ) -> None:
+    def __init__(self, horiz_frac: float = 0, vert_frac: float = 0, border: int = 1, border_value: _Value = 0) -> None:
         self.horiz_frac = check_number(self, "horiz_frac", horiz_frac, 0, 1)
         self.vert_frac = check_number(self, "vert_frac", vert_frac, 0, 1)
         self.border = check_choice(self, "border", border, _BORDERS)
@@ -163,7 +159,7 @@ class Affine(ImageAugmentor):
         shear: float = 0.0,
         interp: int = 1,
         border: int = 1,
-        border_value: float | Sequence[float] = 0,
+        border_value: _Value = 0,
     ) -> None:
         self.scale = None if scale is None else check_range(self, "scale", scale, low=1e-6)
         fractions = (0, 0) if translate_frac is None else tuple(translate_frac)
@@ -212,7 +208,7 @@ class Rotation(ImageAugmentor):
         interp: int = 1,
         border: int = 1,
         step_deg: float | None = None,
-        border_value: float | Sequence[float] = 0,
+        border_value: _Value = 0,
     ) -> None:
         self.max_deg = check_number(self, "max_deg", max_deg, low=0)
         self.center_range = check_range(self, "center_range", center_range)
