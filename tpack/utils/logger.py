@@ -249,7 +249,7 @@ def auto_set_dir(action: str | None = None, name: str | None = None) -> None:
     """
     script = getattr(sys.modules["__main__"], "__file__", None)
     if script is None:
-        raise ConfigError("auto_set_dir() needs a script, whose name is the directory's: use set_logger_dir()")
+        raise ConfigError("auto_set_dir() takes the name of the script, and there is none: use set_logger_dir()")
     stem = os.path.splitext(os.path.basename(script))[0]
     separator = "_" if os.name == "nt" else ":"
     set_logger_dir(os.path.join("train_log", f"{stem}{separator}{name}" if name else stem), action)
