@@ -23,6 +23,7 @@ from tpack.utils.validation import (
     check_path,
     is_number,
     mismatch,
+    shown,
 )
 
 _UNSET: Any = "unset"
