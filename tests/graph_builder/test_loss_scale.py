@@ -5,7 +5,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, GraphBuildError
-from tpack.graph_builder.loss_scale import DynamicLossScale, LossScaling
+from tpack.graph_builder.loss_scale import DynamicLossScale
+from tpack.graph_builder.precision import LossScaling
 
 
 def by_hand(scaling, finite):

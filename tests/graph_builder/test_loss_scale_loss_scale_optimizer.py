@@ -8,7 +8,8 @@ from tests.helpers.equivalence import OPTIMIZERS
 from tests.helpers.optimizers import REPRESENTATIVE
 from tests.helpers.sessions import cpu_session
 from tpack.errors import GraphBuildError, WrongTypeError
-from tpack.graph_builder.loss_scale import DynamicLossScale, LossScaleOptimizer, LossScaling
+from tpack.graph_builder.loss_scale import DynamicLossScale, LossScaleOptimizer
+from tpack.graph_builder.precision import LossScaling
 from tpack.tfutils.gradproc import CheckGradient, GlobalNormClip, SummaryGradient
 from tpack.tfutils.optimizer import AccumGradOptimizer, PostProcessOptimizer, apply_grad_processors
 from tpack.tfutils.optimizer_clone import clone_optimizer

@@ -7,8 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.toy_training import Line
 from tpack.errors import ConfigError
-from tpack.graph_builder.loss_scale import LossScaling
-from tpack.graph_builder.precision import PrecisionPolicy, as_precision_policy
+from tpack.graph_builder.precision import LossScaling, PrecisionPolicy, as_precision_policy
 from tpack.tower.context import PredictTowerContext, TrainTowerContext
 from tpack.tower.tower_func import TowerFunc
 

@@ -8,7 +8,8 @@ from tests.helpers.log_lines import captured_log
 from tests.helpers.measuring_workers import answering
 from tests.helpers.sessions import cpu_session
 from tpack.errors import ConfigError, GraphBuildError, WrongTypeError
-from tpack.graph_builder.loss_scale import DynamicLossScale, LossScaleOptimizer, LossScaling
+from tpack.graph_builder.loss_scale import DynamicLossScale, LossScaleOptimizer
+from tpack.graph_builder.precision import LossScaling
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.reduction.algorithms.one_device import RoundRobinReducer
 from tpack.reduction.algorithms.ring import RingReducer

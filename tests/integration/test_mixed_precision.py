@@ -8,8 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.mixed_precision import SIGNATURE, cost_of, data, logits_of, train
 from tpack.callbacks.saver import ModelSaver
-from tpack.graph_builder.loss_scale import LossScaling
-from tpack.graph_builder.precision import PrecisionPolicy
+from tpack.graph_builder.precision import LossScaling, PrecisionPolicy
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.input_source.tensors import TensorInput
 from tpack.predict import OfflinePredictor, PredictConfig

@@ -17,9 +17,8 @@ from tpack.input_source.queue_input import BatchQueueInput, QueueInput
 from tpack.input_source.staging import StagingInput
 from tpack.input_source.tensors import TensorInput
 from tpack.train.config import TrainConfig
-from tpack.train.interface import launch_train_with_config
+from tpack.train.interface import describe_epoch, launch_train_with_config
 from tpack.train.resume import AutoResumeTrainConfig
-from tpack.train.run_plan import describe_epoch
 from tpack.train.trainers import SimpleTrainer, SyncMultiGPUTrainerReplicated
 
 

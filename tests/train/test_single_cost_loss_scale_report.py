@@ -7,7 +7,8 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
 from tpack.errors import NumericsError
-from tpack.graph_builder.loss_scale import DynamicLossScale, LossScaling
+from tpack.graph_builder.loss_scale import DynamicLossScale
+from tpack.graph_builder.precision import LossScaling
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.train.single_cost import LossScaleReport
 

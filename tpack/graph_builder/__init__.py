@@ -15,12 +15,11 @@ __getattr__, __dir__, __all__ = attach(
             "GradientOptions",
             "make_grad_fn",
         ),
-        "loss_scale": ("LossScaling",),
         "model_desc": (
             "ModelDesc",
             "ModelDescBase",
         ),
-        "precision": ("PrecisionPolicy",),
+        "precision": ("LossScaling", "PrecisionPolicy"),
         "predict": ("build_predict_tower",),
         "replicated": (
             "SyncMultiGPUReplicatedBuilder",

@@ -6,13 +6,13 @@ from tpack.graph_builder.base import SyncOp as SyncOp
 from tpack.graph_builder.compiled import CompilePolicy as CompilePolicy
 from tpack.graph_builder.cost import GradientOptions as GradientOptions
 from tpack.graph_builder.cost import make_grad_fn as make_grad_fn
-from tpack.graph_builder.loss_scale import LossScaling as LossScaling
 from tpack.graph_builder.model_desc import ModelDesc as ModelDesc
 from tpack.graph_builder.model_desc import ModelDescBase as ModelDescBase
 from tpack.graph_builder.parameter_server import AsyncMultiGPUBuilder as AsyncMultiGPUBuilder
 from tpack.graph_builder.parameter_server import (
     SyncMultiGPUParameterServerBuilder as SyncMultiGPUParameterServerBuilder,
 )
+from tpack.graph_builder.precision import LossScaling as LossScaling
 from tpack.graph_builder.precision import PrecisionPolicy as PrecisionPolicy
 from tpack.graph_builder.predict import build_predict_tower as build_predict_tower
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder as SyncMultiGPUReplicatedBuilder

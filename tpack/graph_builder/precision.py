@@ -11,11 +11,43 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.graph_builder.loss_scale import LossScaling
 from tpack.tower.getters import compute_in
-from tpack.utils.validation import check_arguments
+from tpack.utils.validation import check_arguments, check_count
 
 PRECISIONS = ("float32", "bfloat16", "float16")
+
+
+@check_arguments
+@dataclass(frozen=True)
+class LossScaling:
+    """Options of the factor of the cost.
+
+    Args:
+        initial: the first factor.
+        growth_steps: the number of consecutive steps with finite gradients after which it grows.
+        factor: the growth, and the shrinkage on overflow. Powers of two change no bit of a gradient.
+        smallest: the least factor.
+        largest: the greatest factor.
+
+    Raises:
+        ConfigError: A number is out of its range.
+    """
+
+    initial: float = 2.0**15
+    growth_steps: int = 2000
+    factor: float = 2.0
+    smallest: float = 1.0
+    largest: float = 2.0**24
+
+    def __post_init__(self) -> None:
+        check_count(self, "growth_steps", self.growth_steps)
+        if not self.factor > 1:
+            raise ConfigError(f"LossScaling got factor={self.factor!r}: expected a number above 1")
+        if not 0 < self.smallest <= self.initial <= self.largest < float("inf"):
+            raise ConfigError(
+                f"LossScaling expected 0 < smallest <= initial <= largest, got {self.smallest!r}, {self.initial!r} and "
+                f"{self.largest!r}"
+            )
 
 
 @check_arguments

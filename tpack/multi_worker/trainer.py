@@ -40,7 +40,6 @@ from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator
 from tpack.tfutils.sessinit import SessionInit
 from tpack.train.config import TrainConfig
 from tpack.train.interruption import Interruption
-from tpack.train.multi_step import MultiStepRunner
 from tpack.train.single_cost import BuilderTrainer
 from tpack.utils.launch_env import ClusterRank, ClusterTask
 from tpack.utils.validation import check_arguments, check_number
@@ -348,8 +347,8 @@ class MultiWorkerTrainer(BuilderTrainer):
             request = error
         self._stop.after_step(self.sess, request)
 
-    def _make_steps(self, calls: MultiStepRunner) -> int:
-        num_made = super()._make_steps(calls)
+    def _make_steps(self) -> int:
+        num_made = super()._make_steps()
         if self._heartbeat is not None and num_made < self.loop.num_coming:
             self._heartbeat.ended_early()
         return num_made

@@ -1,6 +1,5 @@
 """The configuration of a run, except for the trainer, validated when it is constructed; and the defaults."""
 
-import importlib
 import os
 import random
 from collections.abc import Mapping, Sequence
@@ -21,12 +20,12 @@ from tpack.dataflow.base import DataFlow
 from tpack.errors import ConfigError
 from tpack.graph_builder.model_desc import ModelDescBase
 from tpack.input_source.base import InputSource
-from tpack.input_source.queue_input import QueueInput
 from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator, check_session_creator
 from tpack.tfutils.sessinit import JustCurrentSession, SessionInit, check_session_init
 from tpack.train.loop import check_numbers
 from tpack.types import Peers
 from tpack.utils import logger
+from tpack.utils.lazy import LazyModule
 from tpack.utils.renames import on_unknown_name
 from tpack.utils.rng import fix_rng_seed
 from tpack.utils.validation import check_arguments, check_count, check_instance, check_instances
@@ -35,8 +34,9 @@ __getattr__ = on_unknown_name(__name__)
 
 _LARGEST_SEED = 2**32 - 1
 
-_ADAPTERS = "tpack.input_source.data_adapter"
-"""The module that adapts arrays, datasets and other libraries' loaders; a `DataFlow` needs none of it."""
+# A `DataFlow` needs no adapter, and an `InputSource` no queue.
+_adapters = LazyModule("tpack.input_source.data_adapter")
+_queue_input = LazyModule("tpack.input_source.queue_input")
 
 
 @check_arguments
@@ -56,17 +56,16 @@ class TrainConfig:
         session_config: a ``tf.ConfigProto`` for the default session creator.
         session_init: sets the variables' first values.
         starting_epoch: the first epoch, counted from 1.
-        steps_per_epoch: None means one pass over the data, divided by the number of towers once the trainer is known,
-            since each tower takes data of its own.
+        steps_per_epoch: None means one pass of all towers over the data.
         max_epoch: the last epoch.
-        check_cost: raise a `NumericsError` when the cost, in the last step of an epoch, or a trainable variable is NaN
-            or infinite.
+        check_cost: raise a `NumericsError` when the cost, in the last step of an epoch, or a trainable variable is not
+            finite.
         steps_per_call: the steps of one session run, without Python in between: see `tpack.train.multi_step`.
         batch_size: the examples of a step, over all towers, where ``dataflow`` has examples; None where each data point
             is a tower's batch.
-        log_dir: the directory for log, statistics and checkpoints, or a URL such as ``s3://bucket/run``; set by
+        log_dir: the directory or URL (``s3://bucket/run``) for log, statistics and checkpoints, set by
             `tpack.utils.logger.set_logger_dir`. An `AutoResumeTrainConfig` keeps the files of an earlier run, others
-            move them aside. None leaves the directory that the script has set.
+            move them aside.
         seed: the seed of all random numbers, from the start of training on; see `seed_everything`. None sets none.
 
     Raises:
@@ -150,21 +149,11 @@ class TrainConfig:
             logger.set_logger_dir(log_dir, action=self._log_dir_action)
 
     def share_arrays(self, peers: Peers) -> bool:
-        """Share arrays that all of several workers were given as ``dataflow``.
-
-        Args:
-            peers: the workers.
-
-        Returns:
-            Whether each takes its share.
-        """
+        """Share arrays that all of several workers were given as ``dataflow``; return whether each takes its share."""
         return self._given is not None and self._given.share_arrays(peers, self.seed or 0)
 
     def fit_to_towers(self, num_towers: int) -> None:
-        """Make an epoch one pass of all towers over the data, unless ``steps_per_epoch`` was given.
-
-        Args:
-            num_towers: K, those of this process.
+        """Make an epoch one pass of the process's K towers over the data, unless ``steps_per_epoch`` was given.
 
         Raises:
             ConfigError: ``batch_size`` is not a multiple of the number of towers.
@@ -182,21 +171,12 @@ class TrainConfig:
         return f"{name} through {self.data}" if name else str(self.data)
 
     def limit_steps(self, steps_per_epoch: int) -> None:
-        """Set the length of an epoch, even where it was one pass.
-
-        Args:
-            steps_per_epoch: at least one.
-        """
+        """Set the length of an epoch, even where it was one pass."""
         self.steps_per_epoch, self._steps_of_pass = steps_per_epoch, None
         self.starting_step = min(self.starting_step, steps_per_epoch)
 
     def repeat_batches(self, data: InputSource, num_towers: int) -> None:
-        """Replace the data; an epoch is one pass over them unless ``steps_per_epoch`` was given.
-
-        Args:
-            data: the new input source.
-            num_towers: K.
-        """
+        """Replace the data; an epoch is one pass of the K towers over them unless ``steps_per_epoch`` was given."""
         self.data = data
         if self._steps_of_pass is not None:
             self.limit_steps(data.steps_of_pass(num_towers))
@@ -211,11 +191,7 @@ class TrainConfig:
         }
 
     def begin_at(self, start: Mapping[str, Any]) -> None:
-        """Begin at the position of another worker.
-
-        Args:
-            start: the result of its `start`.
-        """
+        """Begin at the position that another worker's `start` returned."""
         self.starting_epoch, self.starting_step = start["starting_epoch"], start["starting_step"]
         self.callback_states = dict(start["callback_states"])
         self.data_states = list(start["data_states"])
@@ -233,10 +209,9 @@ class TrainConfig:
 def seed_everything(seed: int, graph: tf.Graph, *, rank: int = 0) -> None:
     """Seed the random numbers of Python, numpy, a graph and data flows.
 
-    Data flows draw from generators of their own (`tpack.utils.rng.get_rng`); those that are given out from now on, in
-    this process and in workers that are forked, follow from the seed, and differ by flow and worker. What draws in
-    processes of other libraries, or without a seed from the device, does not follow from it; and sums on GPUs may
-    differ in their last bits from run to run.
+    Data flows draw from generators of their own (`tpack.utils.rng.get_rng`). Those given out from now on, here and in
+    forked workers, follow from the seed and differ by flow and worker. Draws in processes of other libraries, or from
+    the device, do not follow from it; sums on GPUs may differ in their last bits.
 
     Args:
         seed: from 0 to 2**32 - 1.
@@ -266,9 +241,9 @@ def _source(dataflow: Any, data: InputSource | None, batch_size: int | None) -> 
     if (dataflow is None) == (data is None):
         raise ConfigError("TrainConfig got both or neither of dataflow and data: expected one of them")
     if data is None and isinstance(dataflow, DataFlow) and batch_size is None:
-        return None, QueueInput(dataflow), type(dataflow).__name__
+        return None, _queue_input.QueueInput(dataflow), type(dataflow).__name__
     if data is None:
-        given = importlib.import_module(_ADAPTERS).GivenData(dataflow, batch_size)
+        given = _adapters.GivenData(dataflow, batch_size)
         return given, given.source, given.name
     if batch_size is not None:
         raise ConfigError(

@@ -2,20 +2,22 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from tpack.callbacks.base import Callback
 from tpack.callbacks.group import Callbacks
-from tpack.callbacks.inference.runners import InferenceRunnerBase, limited
 from tpack.callbacks.monitors.writers import ScalarPrinter
 from tpack.errors import ConfigError
-from tpack.input_source.repeated import RepeatedBatches
 from tpack.train.config import TrainConfig
 from tpack.utils import logger
+from tpack.utils.lazy import LazyModule
 from tpack.utils.validation import check_count, check_number
 
 _OWNER = "launch_train_with_config"
+_repeated = LazyModule("tpack.input_source.repeated")
+_inference = LazyModule("tpack.callbacks.inference.runners")
 
 
 @dataclass(frozen=True)
@@ -25,8 +27,8 @@ class DebugOptions:
     Args:
         fast_dev_run: a number of steps, after which everything else runs once; True means 1.
         overfit_batches: the number of steps whose data all others repeat.
-        limit_batches: the most steps of an epoch, and the most batches of an evaluation; a float is a fraction, so 1 is
-            one batch and 1.0 is all of them.
+        limit_batches: the most steps of an epoch and batches of an evaluation; a float is a fraction: 1.0 is all of
+            them.
 
     Raises:
         WrongTypeError: A value is not a number.
@@ -54,12 +56,7 @@ class DebugOptions:
             )
 
     def apply(self, config: TrainConfig, num_towers: int) -> None:
-        """Apply the options to a config, before its data are set up, and log them.
-
-        Args:
-            config: the config, fitted to the towers.
-            num_towers: K.
-        """
+        """Apply the options to a config that is fitted to K towers, before its data are set up, and log them."""
         if self.overfit_batches is not None:
             self._overfit(config, self.overfit_batches, num_towers)
         if self.limit_batches is not None:
@@ -68,7 +65,7 @@ class DebugOptions:
             self._try_everything(config, int(self.fast_dev_run))
 
     def _overfit(self, config: TrainConfig, num_steps: int, num_towers: int) -> None:
-        config.repeat_batches(RepeatedBatches(config.data, num_steps, num_towers), num_towers)
+        config.repeat_batches(_repeated.RepeatedBatches(config.data, num_steps, num_towers), num_towers)
         logger.info(
             f"overfit_batches={num_steps}: all steps repeat the data of the first {num_steps}, an epoch has "
             f"{config.steps_per_epoch} steps, and evaluations stay whole."
@@ -76,13 +73,13 @@ class DebugOptions:
 
     def _limit(self, config: TrainConfig, limit: float) -> None:
         before = config.steps_per_epoch
-        config.limit_steps(limited(before, limit))
+        config.limit_steps(_inference.limited(before, limit))
         runners = [runner.limit_batches(limit) for runner in _runners(config)]
         evaluations = f", an evaluation at most {' or '.join(map(str, runners))} batches" if runners else ""
         logger.info(f"limit_batches={limit}: an epoch has {config.steps_per_epoch} of {before} steps{evaluations}.")
 
     def _try_everything(self, config: TrainConfig, num_steps: int) -> None:
-        config.limit_steps(limited(config.steps_per_epoch, num_steps))
+        config.limit_steps(_inference.limited(config.steps_per_epoch, num_steps))
         config.starting_step, config.max_epoch = 0, config.starting_epoch
         for runner in _runners(config):
             runner.limit_batches(num_steps)
@@ -100,6 +97,6 @@ class DebugOptions:
         )
 
 
-def _runners(config: TrainConfig) -> Iterator[InferenceRunnerBase]:
+def _runners(config: TrainConfig) -> Iterator[Any]:
     callbacks: list[Callback] = Callbacks([*config.callbacks, *config.extra_callbacks]).all_callbacks()
-    return (callback for callback in callbacks if isinstance(callback, InferenceRunnerBase))
+    return (callback for callback in callbacks if isinstance(callback, _inference.InferenceRunnerBase))

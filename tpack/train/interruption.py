@@ -64,7 +64,7 @@ _OPEN: list["Interruption"] = []
 
 
 class Interruption:
-    """Block that notes signals, which only the main thread receives; in other threads it notes none.
+    """Block that notes signals; outside of the main thread, which alone receives them, it notes none.
 
     A handler that the program had set is called before the signal is noted. The error of a cancelled step is logged and
     not raised.
@@ -192,13 +192,10 @@ class Interruption:
         return self._left.wait(timeout_secs)
 
     def fail(self, error: Exception) -> None:
-        """Raise ``error`` in a step that does not return; called from another thread.
+        """Raise ``error`` in a step that does not return; called from another thread, and effective once.
 
-        ``break_off`` makes a step that waits in TensorFlow return. One that still does not return waits in Python: a
-        signal interrupts it, whose handler raises the error. Only the first call has an effect.
-
-        Args:
-            error: becomes `error`.
+        ``break_off`` makes a step that waits in TensorFlow return; a signal, whose handler raises the error, interrupts
+        one that waits in Python.
         """
         with self._lock:
             if self.error is not None or self._left.is_set():
@@ -297,13 +294,9 @@ class Interruption:
 
 @contextmanager
 def ended_by_signals(break_off: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Let a signal end a block before the first step, within a timeout.
+    """Let a signal end a block before the first step, within a timeout; for ``break_off`` see `Interruption`.
 
-    Python's own exception can be lost: an exception in ``__del__``, or in a function that C code calls, is printed and
-    ignored.
-
-    Args:
-        break_off: see `Interruption`.
+    Python's own exception can be lost: in ``__del__``, or in a function that C code calls, it is printed and ignored.
 
     Raises:
         KeyboardInterrupt: Ctrl-C.
@@ -316,11 +309,7 @@ def ended_by_signals(break_off: Callable[[], None] = lambda: None) -> Iterator[N
 
 
 class _End:
-    """Forced exit of the process where the orderly end takes too long.
-
-    Args:
-        signum: the signal.
-    """
+    """Forced exit of the process where the orderly end takes too long after a signal."""
 
     def __init__(self, signum: int) -> None:
         self._cancelled = threading.Event()

@@ -19,8 +19,7 @@ _remote = LazyModule("tpack.utils.remote.directories")
 class TrainLoop:
     """Counters of one training.
 
-    An epoch lasts from `before_epoch` until after `trigger_epoch`: in the `trigger_epoch` of epoch 3, ``epoch_num`` is
-    3.
+    An epoch lasts from `before_epoch` until after `trigger_epoch`.
 
     Attributes:
         steps_per_epoch: steps in each epoch.
@@ -31,8 +30,7 @@ class TrainLoop:
         local_step: finished steps of the current epoch.
         global_step: finished steps of all runs.
         num_coming: steps of the next or current run of the train op.
-        is_epoch_over: whether the steps of the current epoch and the callbacks at its end are finished, except for
-            saving.
+        is_epoch_over: whether nothing but saving is left of the current epoch.
     """
 
     def __init__(self) -> None:
@@ -47,11 +45,7 @@ class TrainLoop:
         self.is_epoch_over = False
 
     def config(self, steps_per_epoch: int, starting_epoch: int, max_epoch: int, *, starting_step: int = 0) -> None:
-        """Set the length of a training.
-
-        Raises:
-            ConfigError: From `check_numbers`.
-        """
+        """Set the length of a training; raise a `ConfigError` where `check_numbers` does."""
         self.steps_per_epoch, self.starting_epoch, self.max_epoch = check_numbers(
             "train", steps_per_epoch, starting_epoch, max_epoch
         )
@@ -82,17 +76,7 @@ class TrainLoop:
 def check_numbers(
     owner: object, steps_per_epoch: object, starting_epoch: object, max_epoch: object
 ) -> tuple[int, int, int]:
-    """Validate the length of a training.
-
-    Args:
-        owner: the owner of the arguments.
-        steps_per_epoch: at least one.
-        starting_epoch: at least one.
-        max_epoch: at least zero, which trains nothing.
-
-    Raises:
-        ConfigError: A number is not an integer, or too small.
-    """
+    """Return the length of a training; raise a `ConfigError` unless the numbers are integers of at least 1, 1 and 0."""
     return (
         check_count(owner, "steps_per_epoch", steps_per_epoch),
         check_count(owner, "starting_epoch", starting_epoch),
@@ -103,9 +87,8 @@ def check_numbers(
 class StepCounter(Callback):
     """Counter of steps, in the graph and in the loop; the first callback of every trainer.
 
-    A user's ``run_step`` may run the train op, something else or several things. The run of the train op increments the
-    counter; a step without one is counted by a run of its own. Where several steps are one run, each increments, and
-    the run returns their number.
+    The run of the train op increments the counter; a step of a user's ``run_step`` without one is counted by a run of
+    its own. Where several steps are one run, each increments, and the run returns their number.
 
     Args:
         loop: the counters in Python.
@@ -162,11 +145,8 @@ class StepCounter(Callback):
 class EpochEnd(Callback):
     """Marks the end of an epoch; the last callback of every trainer.
 
-    A checkpoint that is saved earlier has finished steps in an unfinished epoch: a resumed run calls the callbacks at
-    the end of that epoch, such as validation. After training it waits until remote directories are written.
-
-    Args:
-        loop: the counters.
+    A checkpoint that is saved earlier has an unfinished epoch: a resumed run calls the callbacks at the end of that
+    epoch, such as validation. After training it waits until remote directories are written.
     """
 
     _chief_only = False

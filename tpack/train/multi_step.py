@@ -19,15 +19,12 @@ from tpack.types import Fetches, Session
 
 
 class MultiStepRunner:
-    """Runs of several steps, in the current graph, which callbacks have completed.
+    """Runs of several steps, in the current graph, which callbacks have completed; the step is copied by `LoopGraph`.
 
     Args:
         steps_per_call: the most steps of a run.
         train_op: the operation of one step.
         callbacks: all callbacks of the training.
-
-    Creates:
-        A copy of the step in a loop, as `LoopGraph` does.
 
     Raises:
         ConfigError: A callback needs each step, or a step is fed.

@@ -34,17 +34,17 @@ class AutoResumeTrainConfig(TrainConfig):
     The directory is ``log_dir``, or that of `tpack.utils.logger.set_logger_dir`; files that were moved aside there for
     lack of an action are moved back.
 
-    Variables, epoch, step and the states of callbacks come from the newest checkpoint, and ``session_init`` and
-    ``starting_epoch`` apply to a first run only. A run that was killed within an epoch makes the rest of it; one that
-    was killed while callbacks ran after the last step calls them again.
+    Variables, epoch, step and the states of callbacks come from the newest checkpoint; ``session_init`` and
+    ``starting_epoch`` apply to a first run only. A run that was killed within an epoch makes the rest of it; after its
+    last step, the callbacks at its end are called again.
 
-    The data resume with the very next data point, so that an interrupted run sees the sequence of an uninterrupted one.
-    Where a flow has no position, the data start from the beginning, and the log says so. The dataflow must be that of
-    the earlier run; another one raises an `InputError` before the first step.
+    The data resume with the next data point, so that an interrupted run sees the sequence of an uninterrupted one.
+    Where a flow has no position, they start from the beginning, and the log says so. Another dataflow than the earlier
+    run's raises an `InputError` before the first step.
 
     A checkpoint has the positions of all workers. The same number of workers resume each from its own; for another
-    number, `ShardData` deals out the rest of the epoch, and its finished steps are converted, unless
-    ``steps_per_epoch`` was given.
+    number, `ShardData` deals out the rest of the epoch, and its finished steps are converted unless ``steps_per_epoch``
+    was given.
 
     Args:
         always_resume: also resume when ``session_init`` or ``starting_epoch`` is given.
@@ -104,9 +104,6 @@ class AutoResumeTrainConfig(TrainConfig):
 
         With only a global step, its epochs are counted. Otherwise, where an epoch is a pass over the data, the same
         part of it is finished.
-
-        Args:
-            num_towers: K.
         """
         super().fit_to_towers(num_towers)
         steps, former = self.steps_per_epoch, self._former_steps
@@ -168,11 +165,7 @@ class AutoResumeTrainConfig(TrainConfig):
 
 
 def share_data(config: TrainConfig, peers: Peers | None) -> None:
-    """Give one of several workers its share of the data, before their size is read.
-
-    Args:
-        config: the worker's config.
-        peers: the workers; None on one machine.
+    """Give one of several workers its share of the data, before their size is read; ``peers`` is None on one machine.
 
     Raises:
         ConfigError: A `ShardData` is that of another worker, or the data cannot be shared evenly.
@@ -213,10 +206,6 @@ def _share_arrays(config: TrainConfig, peers: Peers) -> None:
 def resume_data(config: TrainConfig, peers: Peers | None) -> None:
     """Resume the data where the workers of an earlier run stopped, if there were or are several.
 
-    Args:
-        config: the config, which has their positions.
-        peers: the present workers; None on one machine.
-
     Raises:
         InputError: The dataflow is not that of the earlier run.
         ConfigError: The data cannot be shared by this number of workers.
@@ -240,11 +229,7 @@ def resume_data(config: TrainConfig, peers: Peers | None) -> None:
 
 
 class KeepClaim(Callback):
-    """Keep a directory claimed until training ends.
-
-    Args:
-        claim: released then.
-    """
+    """Keeps a directory claimed until training ends."""
 
     # Each worker has a directory of its own.
     _chief_only = False

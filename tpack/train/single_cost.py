@@ -3,7 +3,7 @@
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow.compat.v1 as tf
 
@@ -13,20 +13,24 @@ from tpack.errors import ConfigError, NumericsError, TowerError
 from tpack.graph_builder.base import GradFn, GraphBuilder, OptimizerFn, SyncOp
 from tpack.graph_builder.compiled import Compile, TowerCompiler, as_compile_policy
 from tpack.graph_builder.cost import GradientOptions, make_grad_fn, statistics_of_towers
-from tpack.graph_builder.loss_scale import DynamicLossScale, LossScaleOptimizer, LossScaling
 from tpack.graph_builder.model_desc import ModelDesc
-from tpack.graph_builder.precision import PrecisionPolicy, as_precision_policy
+from tpack.graph_builder.precision import LossScaling, PrecisionPolicy, as_precision_policy
 from tpack.graph_builder.predict import build_predict_tower
 from tpack.input_source.base import InputSource
-from tpack.predict.online import OnlinePredictor
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tfutils.sessinit import SessionInit
 from tpack.tower.tower_func import TowerFunc, TowerHandle, TowerHandles
-from tpack.train.config import TrainConfig
 from tpack.train.trainer import Trainer
 from tpack.utils import logger
+from tpack.utils.lazy import LazyModule
 from tpack.utils.renames import set_tower_func
 from tpack.utils.validation import check_arguments, check_function, check_instance
+
+if TYPE_CHECKING:
+    from tpack.predict.online import OnlinePredictor
+
+_online = LazyModule("tpack.predict.online")
+_loss_scale = LazyModule("tpack.graph_builder.loss_scale")
 
 
 class TowerTrainer(Trainer):
@@ -47,11 +51,7 @@ class TowerTrainer(Trainer):
 
     @property
     def tower_func(self) -> TowerFunc:
-        """The tower function.
-
-        Raises:
-            TowerError: From reading it before it was set.
-        """
+        """The tower function; a `TowerError` is raised before it is set, and a `ConfigError` by another object."""
         if self._tower_func is None:
             raise TowerError(f"{type(self).__name__} has no tower function yet: set trainer.tower_func first")
         return self._tower_func
@@ -79,7 +79,7 @@ class TowerTrainer(Trainer):
 
     def get_predictor(
         self, input_names: Sequence[str], output_names: Sequence[str], device: int = 0
-    ) -> OnlinePredictor:
+    ) -> "OnlinePredictor":
         """Return a predictor of numpy data with the current weights.
 
         The first call for a device builds a tower there, so it belongs into ``_setup_graph`` of a callback.
@@ -97,7 +97,8 @@ class TowerTrainer(Trainer):
         inputs, outputs = tower.get_tensors(input_names), tower.get_tensors(output_names)
         if self.compiler is not None and not self.graph.finalized:
             self.compiler.mark(tower.context, outputs)
-        return OnlinePredictor(inputs, outputs)
+        predictor: OnlinePredictor = _online.OnlinePredictor(inputs, outputs)
+        return predictor
 
     def _predict_tower(self, device: int) -> TowerHandle:
         name = f"tower-pred-{'cpu' if device == -1 else device}"
@@ -196,22 +197,11 @@ class SingleCostTrainer(TowerTrainer):
                 self.train_op = tf.group(self.train_op, optimizers.loss_scale.update(), name="scaled_train_op")
                 self.register_callback(LossScaleReport(optimizers.loss_scale, checks_cost=self.checks_cost))
 
-    def follow_chief(self, config: TrainConfig) -> None:
-        """Start a config of one of several workers where the chief's does; one machine has nothing to do.
-
-        Args:
-            config: this worker's, changed before anything is built.
-        """
+    def follow_chief(self, config: Any) -> None:
+        """Start the config of one of several workers where the chief's does; one machine has nothing to do."""
 
     def export_keras(self, path: str | os.PathLike[str]) -> None:
-        """Write the Keras model of this trainer to a ``.keras`` file.
-
-        Args:
-            path: the file.
-
-        Raises:
-            ConfigError: The model is not a `KerasModel`.
-        """
+        """Write the Keras model to a ``.keras`` file; raise a `ConfigError` for a model that is not a `KerasModel`."""
         export = getattr(self.model, "export_keras", None)
         if export is None:
             raise ConfigError(
@@ -221,11 +211,7 @@ class SingleCostTrainer(TowerTrainer):
         export(path)
 
     def check_is_new(self) -> None:
-        """Reject a second model in the graph of the first.
-
-        Raises:
-            ConfigError: The graph was set up before.
-        """
+        """Raise a `ConfigError` if the graph was set up before."""
         if self._tower_func is not None:
             raise ConfigError(f"this {type(self).__name__} was used before: use a new one, in a new graph")
 
@@ -262,14 +248,8 @@ class SingleCostTrainer(TowerTrainer):
 class BuilderTrainer(SingleCostTrainer):
     """Trains on any `GraphBuilder`.
 
-    Args:
-        builder: decides how the model is replicated and how gradients are reduced.
-        precision: see `SingleCostTrainer`.
-        compile: see `SingleCostTrainer`.
-
     Attributes:
-        reduction: the reducer of the gradients and the reason of its choice, for the log; empty where that is logged
-            elsewhere.
+        reduction: the reducer and the reason of its choice, for the log; empty where that is logged elsewhere.
 
     Raises:
         ConfigError: It is not a `GraphBuilder`, or the precision or compile mode is unknown.
@@ -304,18 +284,17 @@ class _Optimizers:
     """The user's optimizer, created on first use and wrapped where the cost is scaled."""
 
     def __init__(self, get_opt_fn: OptimizerFn, scaling: LossScaling | None) -> None:
-        self._get_opt_fn = get_opt_fn
-        self._scaling = scaling
+        self._get_opt_fn, self._scaling = get_opt_fn, scaling
         self._optimizer: tf.train.Optimizer | None = None
-        self.loss_scale: DynamicLossScale | None = None
+        self.loss_scale: Any = None
 
     def get(self) -> tf.train.Optimizer:
         if self._optimizer is None:
             self._optimizer = self._get_opt_fn()
             if self._scaling is not None:
                 check_optimizer(self._optimizer)
-                self.loss_scale = DynamicLossScale(self._scaling)
-                self._optimizer = LossScaleOptimizer(self._optimizer, self.loss_scale)
+                self.loss_scale = _loss_scale.DynamicLossScale(self._scaling)
+                self._optimizer = _loss_scale.LossScaleOptimizer(self._optimizer, self.loss_scale)
         return self._optimizer
 
 
@@ -327,14 +306,10 @@ def sync_callback(sync_op: SyncOp) -> Callback:
 
 
 class SyncBeforeEpoch(Callback):
-    """Copy the main tower's variables to the other towers before each epoch.
+    """Copies the main tower's variables to the other towers before each epoch, as the last callback.
 
-    Callbacks change the main tower's variables before training, before or after an epoch, as when they load or clip
-    weights. This is the last callback before an epoch, so all towers have the change at its first step, and start each
-    epoch with equal statistics, such as those of batch normalisation.
-
-    Args:
-        op: copies the variables.
+    So all towers have the changes of callbacks, such as loaded or clipped weights, at the first step of an epoch, and
+    start it with equal statistics, such as those of batch normalisation.
     """
 
     _chief_only = False
@@ -348,14 +323,10 @@ class SyncBeforeEpoch(Callback):
 
 
 class SyncEverySteps(Callback):
-    """Synchronise the towers every ``every_steps`` steps, and after the last step of an epoch.
+    """Synchronises the towers every ``every_steps`` steps, counted over all runs, and after the last step of an epoch.
 
     Callbacks that save or validate the main tower's variables after an epoch, or after a signal between two steps, see
     the result of all towers; a resumed training equals an uninterrupted one.
-
-    Args:
-        op: synchronises the towers.
-        every_steps: the period in steps, counted over all runs.
     """
 
     _chief_only = False
@@ -385,19 +356,15 @@ class SyncEverySteps(Callback):
 
 
 class LossScaleReport(Callback):
-    """Report ``loss_scale`` and ``skipped_steps``, counted from the first step, each epoch.
+    """Reports ``loss_scale`` and ``skipped_steps``, counted from the first step, each epoch.
 
-    An epoch of skipped steps is a warning, since the gradients themselves are infinite or NaN then, and an error once
-    the factor cannot shrink any further.
-
-    Args:
-        loss_scale: the factor and its counters.
-        checks_cost: whether to raise that error.
+    An epoch of skipped steps is a warning, since the gradients themselves are infinite or NaN then; with
+    ``checks_cost`` it is an error once the factor cannot shrink any further.
     """
 
     _chief_only = False
 
-    def __init__(self, loss_scale: DynamicLossScale, *, checks_cost: bool = True) -> None:
+    def __init__(self, loss_scale: Any, *, checks_cost: bool = True) -> None:
         self._scale, _, self._skipped_steps = loss_scale.variables
         self._smallest = loss_scale.smallest
         self._checks_cost = checks_cost

@@ -7,7 +7,6 @@ import inspect
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -31,15 +30,17 @@ from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator, check_se
 from tpack.tfutils.sessinit import JustCurrentSession, SessionInit, check_session_init
 from tpack.tower.devices import check_session_devices, local_devices
 from tpack.tower.per_graph import new_graph
-from tpack.train.config import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from tpack.train.interruption import Interruption, ended_by_signals
 from tpack.train.loop import EpochEnd, StepCounter, TrainLoop
-from tpack.train.multi_step import MultiStepRunner
 from tpack.types import DataSource, Fetches, Peers, Session
 from tpack.utils import logger
 from tpack.utils.launch_env import check_only_process
+from tpack.utils.lazy import LazyModule
 from tpack.utils.timer import Timer, humanize_time_delta
 from tpack.utils.validation import check_count
+
+_config = LazyModule("tpack.train.config")
+_multi_step = LazyModule("tpack.train.multi_step")
 
 _makers: list[Callable[[], Callback]] = []
 """Make the callbacks of `adding_callback`, the innermost block last."""
@@ -47,11 +48,7 @@ _makers: list[Callable[[], Callback]] = []
 
 @contextmanager
 def adding_callback(make: Callable[[], Callback]) -> Iterator[None]:
-    """Add a callback to each trainer that is set up in a block; for commands that run a user's script.
-
-    Args:
-        make: makes a new callback for each training.
-    """
+    """Add a new callback to each trainer that is set up in a block; for commands that run a user's script."""
     _makers.append(make)
     try:
         yield
@@ -109,7 +106,7 @@ class Trainer(metaclass=InOwnGraph):
             ``train_op``.
         checks_cost: raise an error when a cost, in the last step of an epoch, or a trainable variable is not finite.
         is_compiled: whether XLA compiles steps, so that all of them should fetch the same.
-        steps_per_call: the number of steps in one session run, without Python in between: see `tpack.train.multi_step`.
+        steps_per_call: the steps of one session run, without Python in between: see `tpack.train.multi_step`.
         run_facts: the contents of ``run.json`` on the setup of the run; None writes no such file.
 
     Raises:
@@ -145,7 +142,7 @@ class Trainer(metaclass=InOwnGraph):
         self._registered: list[Callback] = []
         self._callbacks = Callbacks([])
         self._step_counter = StepCounter(self.loop)
-        self._calls: MultiStepRunner | None = None
+        self._calls: Any = None
         self._compiled_step: CompiledCopy | None = None
         self._init_ops: list[tf.Operation] = []
         self._set_by_init_ops: list[tf.Variable] = []
@@ -163,11 +160,7 @@ class Trainer(metaclass=InOwnGraph):
         return False
 
     def join(self) -> None:
-        """Serve the workers until they have ended, in a process that is a parameter server.
-
-        Raises:
-            ConfigError: This process trains.
-        """
+        """Serve the workers until they have ended; a process that trains raises a `ConfigError`."""
         raise ConfigError(f"{type(self).__name__}.join is for parameter servers: this process trains")
 
     @property
@@ -225,10 +218,7 @@ class Trainer(metaclass=InOwnGraph):
         return History() if self.monitors is None else self.monitors.rows()
 
     def register_callback(self, cb: Callback | Sequence[Callback]) -> bool:
-        """Add a callback, or several, before `setup_callbacks`.
-
-        Returns:
-            Whether it will run: only the chief runs callbacks with ``chief_only``.
+        """Add a callback, or several, before `setup_callbacks`; return whether this process will run it.
 
         Raises:
             CallbackError: It is not a callback, or `setup_callbacks` was called.
@@ -255,8 +245,8 @@ class Trainer(metaclass=InOwnGraph):
         Raises:
             CallbackError: One is not a callback, is there twice, or is a monitor.
             GraphBuildError: There is no ``train_op`` and `run_step` is not overridden.
-            ConfigError: ``steps_per_call`` is not positive; or it is more than 1, and a callback needs each step, the
-                steps are fed, or `run_step` is overridden.
+            ConfigError: ``steps_per_call`` is not positive; or above 1 where a callback needs each step, steps are fed,
+                or `run_step` is overridden.
         """
         self._check_steps()
         for callback in [*callbacks, *(make() for make in _makers)]:
@@ -275,7 +265,7 @@ class Trainer(metaclass=InOwnGraph):
             self._callbacks.setup_graph(self)
         if self.steps_per_call > 1:
             with self.graph.as_default():
-                self._calls = MultiStepRunner(self.steps_per_call, self.train_op, self._callbacks)
+                self._calls = _multi_step.MultiStepRunner(self.steps_per_call, self.train_op, self._callbacks)
             self._calls.count_by(self._step_counter)
 
     def _check_steps(self) -> None:
@@ -434,11 +424,7 @@ class Trainer(metaclass=InOwnGraph):
             self._calls.stop(self.sess)
 
     def prepare_save(self) -> dict[str, Any]:
-        """Let each callback veto a checkpoint, by raising an error.
-
-        Returns:
-            The states of callbacks by name; `resumed_states` of a run that resumes.
-        """
+        """Let each callback veto a checkpoint by an error; return their states by name, later `resumed_states`."""
         self._callbacks.before_save()
         states: dict[str, Any] | None = self._callbacks.state_to_save()  # type: ignore[assignment]
         return states or {}
@@ -466,8 +452,8 @@ class Trainer(metaclass=InOwnGraph):
 
     def _run_epoch(self, interruption: Interruption) -> None:
         loop, trigger_step = self.loop, self._callbacks.bound("trigger_step")
-        session, calls = self.hooked_sess, self._calls
-        make_steps = self._make_step if calls is None else partial(self._make_steps, calls)
+        session = self.hooked_sess
+        make_steps = self._make_step if self._calls is None else self._make_steps
         self._end_if_asked(interruption)
         while not loop.epoch_finished:
             session.has_begun = False
@@ -477,12 +463,7 @@ class Trainer(metaclass=InOwnGraph):
             self._end_if_asked(interruption, trigger_step if num_made else None)
 
     def _end_if_asked(self, interruption: Interruption, trigger_step: Callable[[], None] | None = None) -> None:
-        """Trigger the callbacks of a step, and raise if one of them or a signal ends training.
-
-        Args:
-            interruption: knows of signals.
-            trigger_step: triggers the callbacks; None if no step was made.
-        """
+        """Trigger the callbacks of a step, if one was made, and raise if one of them or a signal ends training."""
         if trigger_step is not None:
             trigger_step()
         interruption.check()
@@ -494,8 +475,8 @@ class Trainer(metaclass=InOwnGraph):
         self._step_counter.finish_step()
         return 1
 
-    def _make_steps(self, calls: MultiStepRunner) -> int:
-        num_made = calls.run(self.hooked_sess, self.loop)
+    def _make_steps(self) -> int:
+        num_made: int = self._calls.run(self.hooked_sess, self.loop)
         self._step_counter.finish_step()
         return num_made
 
@@ -531,17 +512,7 @@ class Trainer(metaclass=InOwnGraph):
         *,
         starting_step: int = 0,
     ) -> None:
-        """Check the numbers, set up the callbacks, initialise and run the loop.
-
-        Args:
-            callbacks: see `setup_callbacks`.
-            monitors: see `setup_callbacks`.
-            session_creator: has ``create_session()``.
-            session_init: sets the variables' first values; None leaves them to their initialisers.
-            steps_per_epoch: see `main_loop`, as for the rest.
-            starting_epoch: the first epoch.
-            max_epoch: the last epoch.
-            starting_step: finished steps of the first epoch.
+        """Check the numbers, set up the callbacks, initialise and run the loop; the numbers are those of `main_loop`.
 
         Raises:
             ConfigError: An argument is invalid, or the trainer was used before.
@@ -579,17 +550,7 @@ class Trainer(metaclass=InOwnGraph):
     ) -> None:
         """Call `train` with defaults for missing arguments; all are given by name.
 
-        Args:
-            _sentinel: keeps arguments from being given by position.
-            callbacks: the callbacks.
-            monitors: None means `DEFAULT_MONITORS`.
-            session_creator: None means a `NewSessionCreator`.
-            session_init: see `train`.
-            steps_per_epoch: required.
-            starting_epoch: see `main_loop`.
-            max_epoch: see `main_loop`.
-            extra_callbacks: None means `DEFAULT_CALLBACKS`.
-            starting_step: see `main_loop`.
+        None means `DEFAULT_CALLBACKS` for ``extra_callbacks``, `DEFAULT_MONITORS`, and a `NewSessionCreator`.
 
         Raises:
             ConfigError: An argument is given by position, or ``steps_per_epoch`` is missing.
@@ -599,8 +560,8 @@ class Trainer(metaclass=InOwnGraph):
         if steps_per_epoch is None:
             raise ConfigError("train_with_defaults got no steps_per_epoch: expected the steps of an epoch")
         self.train(
-            [*(callbacks or ()), *(DEFAULT_CALLBACKS() if extra_callbacks is None else extra_callbacks)],
-            DEFAULT_MONITORS() if monitors is None else monitors,
+            [*(callbacks or ()), *(_config.DEFAULT_CALLBACKS() if extra_callbacks is None else extra_callbacks)],
+            _config.DEFAULT_MONITORS() if monitors is None else monitors,
             NewSessionCreator() if session_creator is None else session_creator,
             session_init,
             steps_per_epoch,

@@ -1,6 +1,8 @@
 """The trainers that scripts name: each is a choice of a builder.
 
-Text in scripts, such as the mode of a reduction, is parsed here; builders get objects.
+Their ``gpus`` are the number of towers, or the numbers of their GPUs. For ``precision`` and ``compile`` see
+`SingleCostTrainer`, for ``tower_building`` `DataParallelBuilder`. Text in scripts, such as the mode of a reduction, is
+parsed here; builders get objects.
 """
 
 from collections.abc import Sequence
@@ -28,12 +30,7 @@ _MAX_TOWERS_TO_BALANCE = 4
 @takes_config
 @check_arguments
 class SimpleTrainer(BuilderTrainer):
-    """Trainer of one tower on one device.
-
-    Args:
-        precision: see `SingleCostTrainer`.
-        compile: see `SingleCostTrainer`.
-    """
+    """Trainer of one tower on one device."""
 
     def __init__(self, *, precision: str | PrecisionPolicy = "float32", compile: Compile = None) -> None:
         super().__init__(SimpleBuilder(), precision=precision, compile=compile)
@@ -54,16 +51,10 @@ class NoOpTrainer(SimpleTrainer):
 @takes_config
 @check_arguments
 class SyncMultiGPUTrainerReplicated(BuilderTrainer):
-    """Trainer of K towers with their own variables, whose gradients are all-reduced.
+    """Trainer of K towers with their own variables, whose gradients are all-reduced, by their mean or sum.
 
-    Args:
-        gpus: the number of towers, or the numbers of their GPUs.
-        average: average the gradients, or sum them.
-        mode: the name of a reducer, an all-reduce spec, a `Reducer`, ``"auto"`` to measure and take the fastest (see
-            `choose_by_measurement`), or None for the default of the devices.
-        precision: see `SingleCostTrainer`.
-        compile: see `SingleCostTrainer`.
-        tower_building: see `DataParallelBuilder`.
+    The ``mode`` is the name of a reducer, an all-reduce spec, a `Reducer`, ``"auto"`` to measure and take the fastest
+    (see `choose_by_measurement`), or None for the default of the devices.
     """
 
     def __init__(
@@ -83,16 +74,8 @@ class SyncMultiGPUTrainerReplicated(BuilderTrainer):
 
 
 @check_arguments
-class SyncMultiGPUTrainerHierarchical(BuilderTrainer):
-    """Variant of `SyncMultiGPUTrainerReplicated` that reduces in two groups of devices with fast links inside.
-
-    Args:
-        gpus: an even number of towers, or the numbers of their GPUs.
-        average: average the gradients, or sum them.
-        precision: see `SingleCostTrainer`.
-        compile: see `SingleCostTrainer`.
-        tower_building: see `DataParallelBuilder`.
-    """
+class SyncMultiGPUTrainerHierarchical(SyncMultiGPUTrainerReplicated):
+    """Variant for an even number of towers, reduced in two groups of devices with fast links inside."""
 
     def __init__(
         self,
@@ -103,10 +86,9 @@ class SyncMultiGPUTrainerHierarchical(BuilderTrainer):
         compile: Compile = None,
         tower_building: TowerBuilding = "auto",
     ) -> None:
-        choice = reducer_for_towers(gpus, "hierarchical")
-        builder = SyncMultiGPUReplicatedBuilder(gpus, average, choice.reducer, tower_building=tower_building)
-        self.reduction = str(choice)
-        super().__init__(builder, precision=precision, compile=compile)
+        super().__init__(
+            gpus, average, "hierarchical", precision=precision, compile=compile, tower_building=tower_building
+        )
 
 
 @takes_config
@@ -114,12 +96,7 @@ class SyncMultiGPUTrainerHierarchical(BuilderTrainer):
 class SyncMultiGPUTrainerParameterServer(BuilderTrainer):
     """Trainer of K towers that share their variables, whose gradients are averaged on the device of each variable.
 
-    Args:
-        gpus: the number of towers, or the numbers of their GPUs.
-        ps_device: ``"cpu"`` or ``"gpu"``; None balances over few GPUs, and uses the CPU with more.
-        precision: see `SingleCostTrainer`.
-        compile: see `SingleCostTrainer`.
-        tower_building: see `DataParallelBuilder`.
+    The ``ps_device`` is ``"cpu"`` or ``"gpu"``; None balances over few GPUs, and uses the CPU with more.
     """
 
     def __init__(
@@ -143,12 +120,7 @@ class SyncMultiGPUTrainerParameterServer(BuilderTrainer):
 class AsyncMultiGPUTrainer(BuilderTrainer):
     """Trainer of K towers that share their variables and update them independently, by their own gradients.
 
-    Args:
-        gpus: the number of towers, or the numbers of their GPUs.
-        scale_gradient: multiply gradients by 1/K.
-        precision: see `SingleCostTrainer`.
-        compile: see `SingleCostTrainer`.
-        tower_building: see `DataParallelBuilder`.
+    With ``scale_gradient``, gradients are multiplied by 1/K.
     """
 
     def __init__(
