@@ -1,13 +1,13 @@
-"""The errors that tpack raises, one tree, so that a caller can catch as much or as little as wanted.
+"""The tree of tpack's errors.
 
     TpackError
       ConfigError            an argument or several together that cannot work        (also ValueError, AssertionError)
-        WrongTypeError       an argument of another type than the one that is wanted (also TypeError)
-      DeviceError            a device that the machine or the session does not have  (also ValueError, RuntimeError)
-      TowerError             no tower where one is needed, or one that is misused    (also RuntimeError, AssertionError)
+        WrongTypeError       an argument of another type than the expected one (also TypeError)
+      DeviceError            a device that the machine or the session lacks          (also ValueError, RuntimeError)
+      TowerError             no tower where one is needed, or a misused one          (also RuntimeError, AssertionError)
         TowerMismatchError   towers that should be alike and are not                 (also ValueError)
-      StrategyError          a distribution strategy that is used where it cannot be (also RuntimeError, ValueError)
-      ReductionError         a Reducer that cannot serve what it was given           (also ValueError, AssertionError)
+      StrategyError          a distribution strategy in a wrong context              (also RuntimeError, ValueError)
+      ReductionError         a Reducer that does not support its arguments           (also ValueError, AssertionError)
       GraphBuildError        no train op from this cost, gradient or optimizer       (also ValueError, AssertionError)
         CompilationError     an operation that XLA cannot compile
       InputError             data that does not reach the step                       (also RuntimeError, AssertionError)
@@ -16,33 +16,29 @@
         DataWorkerError      a thread or process of a dataflow that failed, died or hangs (also a WorkerError)
       CheckpointError        a checkpoint that is missing, damaged or of other shapes (also ValueError, AssertionError)
       CallbackError          a callback that is misused                              (also ValueError, AssertionError)
-      StepTimeoutError       a step that did not end in the time that it was given   (also TimeoutError)
-      NumericsError          NaN or infinity where numbers were wanted               (also RuntimeError)
+      StepTimeoutError       a step that did not end within its timeout              (also TimeoutError)
+      NumericsError          NaN or infinity where numbers are required              (also RuntimeError)
       WorkerError            a child process that failed or died                     (also RuntimeError)
       ClusterError           processes of a cluster that do not find each other      (also RuntimeError)
-        PeerLostError        one of them that was lost, or failed, while others train
+        PeerLostError        one of them was lost, or failed, while others train
       RemoteError            remote storage that cannot be read or written           (also OSError)
       DependencyError        an optional package that is not installed               (also ImportError)
-      MissingNameError       a name of TensorFlow 1 that is not here                 (also AttributeError)
+      MissingNameError       a name of TensorFlow 1 that does not exist any more     (also AttributeError)
 
-The built-in errors are those that TensorFlow, tf.estimator or tensorpack raised in the same place, so that a handler
-written for them catches these too: TensorFlow refused arguments with a ValueError or TypeError and calls in the wrong
-place with a RuntimeError, tensorpack both with an assertion. Inside tpack, nothing relies on it.
-
-Each message says what came and what was wanted. An error that happened elsewhere (in a thread, a process, TensorFlow)
-is chained with ``raise ... from ...``, so that its own traceback is printed too.
+The built-in errors are those of TensorFlow, tf.estimator or tensorpack in the same place, for handlers written for
+them; inside tpack, nothing relies on it. Each message has the value and the expectation. An error of a thread, a
+process or TensorFlow is chained with ``raise ... from ...``, so that its own traceback is printed too.
 """
 
 
 class StopTraining(Exception):
-    """Not an error: raised by a callback, or by a user's own ``run_step``, to end training early and well.
+    """Raised by a callback, or by a user's own ``run_step``, to end training early and well.
 
-    It is no `TpackError`, so that code which handles those does not swallow it.
+    It is not a `TpackError`, so that code which handles those does not swallow it.
 
     Args:
-        *reason: why, for the log.
-        to_be_continued: whether another run is to go on where this one ends. Callbacks then do what they do where a
-            signal ends training: they save.
+        *reason: the reason, for the log.
+        to_be_continued: whether another run resumes this one. Callbacks then save, as where a signal ends training.
     """
 
     def __init__(self, *reason: object, to_be_continued: bool = False) -> None:
@@ -63,11 +59,11 @@ class ConfigError(TpackError, ValueError, AssertionError):
 
 
 class WrongTypeError(ConfigError, TypeError):
-    """An argument is of another type than the one that is wanted."""
+    """An argument is of another type than the expected one."""
 
 
 class DeviceError(TpackError, ValueError, RuntimeError):
-    """A device was asked for that the machine or the session does not have."""
+    """The machine or the session lacks a device."""
 
 
 class TowerError(TpackError, RuntimeError, AssertionError):
@@ -79,11 +75,11 @@ class TowerMismatchError(TowerError, ValueError):
 
 
 class StrategyError(TpackError, RuntimeError, ValueError):
-    """A distribution strategy, or what belongs to one, is used in a place where it cannot be."""
+    """A distribution strategy, or a part of one, is used in a wrong context."""
 
 
 class ReductionError(TpackError, ValueError, AssertionError):
-    """A reducer cannot serve this number of towers, this dtype or this shape."""
+    """A reducer does not support this number of towers, this dtype or this shape."""
 
 
 class GraphBuildError(TpackError, ValueError, AssertionError):
@@ -91,7 +87,7 @@ class GraphBuildError(TpackError, ValueError, AssertionError):
 
 
 class CompilationError(GraphBuildError):
-    """XLA cannot compile an operation of a model that is to be compiled."""
+    """XLA cannot compile an operation of a model."""
 
 
 class InputError(TpackError, RuntimeError, AssertionError):
@@ -115,11 +111,11 @@ class CallbackError(TpackError, ValueError, AssertionError):
 
 
 class StepTimeoutError(TpackError, TimeoutError):
-    """A step did not end in the time that it was given."""
+    """A step did not end within its timeout."""
 
 
 class NumericsError(TpackError, RuntimeError):
-    """NaN or infinity appeared where finite numbers were wanted."""
+    """NaN or infinity where finite numbers are required."""
 
 
 class WorkerError(TpackError, RuntimeError):
@@ -127,7 +123,7 @@ class WorkerError(TpackError, RuntimeError):
 
 
 class DataWorkerError(InputError, WorkerError):
-    """A worker of a dataflow, a process or a thread, raised, died, was killed, or said nothing for too long."""
+    """A worker of a dataflow, a process or a thread, raised, died, was killed, or timed out."""
 
 
 class ClusterError(TpackError, RuntimeError):
@@ -135,15 +131,7 @@ class ClusterError(TpackError, RuntimeError):
 
 
 class PeerLostError(ClusterError):
-    """A process of a cluster was lost or failed, so that this one cannot go on.
-
-    Args:
-        text: what happened.
-        ranks: the workers whose fault it is.
-
-    Attributes:
-        ranks: the same.
-    """
+    """A process of a cluster was lost or failed, so that this one cannot go on; ``ranks`` are the workers at fault."""
 
     def __init__(self, text: str, ranks: tuple[int, ...] = ()) -> None:
         super().__init__(text, ranks)
@@ -158,8 +146,8 @@ class RemoteError(TpackError, OSError):
 
 
 class DependencyError(TpackError, ImportError):
-    """An optional package is needed and not installed."""
+    """An optional package is required and not installed."""
 
 
 class MissingNameError(TpackError, AttributeError):
-    """A name of TensorFlow 1 exists nowhere any more; the message says what to use in its place."""
+    """A name of TensorFlow 1 that does not exist any more; the message has the replacement."""

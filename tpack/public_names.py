@@ -1,7 +1,7 @@
-"""The public names of tpack, by what a reader looks for, in the order in which the documents show them.
+"""The public names of tpack by topic, in the order of the documents: the one list.
 
-This is the one list: ``tpack`` has these names, and the site's page ``names.md`` has a line on each.
-``from tpack import *`` gives them without most of the modules among them. The ``__all__`` of a package has its others.
+``tpack`` has these names, and the site's page ``names.md`` a line on each; ``from tpack import *`` gives them without
+most of the modules among them. The ``__all__`` of a package has its others.
 """
 
 GROUPS: dict[str, dict[str, str]] = {
@@ -24,7 +24,7 @@ GROUPS: dict[str, dict[str, str]] = {
             "MultiWorkerStrategyTrainer MultiWorkerTrainerReplicated NoOpTrainer SimpleTrainer "
             "SingleCostTrainer StrategyTrainer SyncMultiGPUTrainer SyncMultiGPUTrainerHierarchical "
             "SyncMultiGPUTrainerParameterServer SyncMultiGPUTrainerReplicated TowerTrainer Trainer WaitLimits"
-        ),
+        )
     },
     "Graph builders and reduction": {
         "graph_builder": (
@@ -50,7 +50,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "tfutils": (
             "ChainInit DictRestore JustCurrentSession SaverRestore SaverRestoreRelaxed SessionInit SmartInit "
             "get_default_sess_config get_model_loader sesscreate sessinit"
-        ),
+        )
     },
     "Data: the contract, and where data points come from": {
         "dataflow": (
@@ -58,7 +58,7 @@ GROUPS: dict[str, dict[str, str]] = {
             "DataFromList DataFromQueue FakeData HDF5Data ImageFromFile IndexedDataFlow LMDBData LMDBDataDecoder "
             "ProxyDataFlow RNGDataFlow SVMLightData StatelessError TFRecordData TarData UnknownLengthError as_dataflow "
             "dataset make_curve_keys"
-        ),
+        )
     },
     "Data: changing, joining and batching data points": {
         "dataflow": (
@@ -66,7 +66,7 @@ GROUPS: dict[str, dict[str, str]] = {
             "CacheData ConcatData CutMix FixedSizeData FlatMapData JoinData LocallyShuffleData MapData "
             "MapDataComponent MixUp PrintData RandomChooseData RandomMixData RepeatedData RepeatedDataPoint "
             "SelectComponent TestDataSpeed imgaug"
-        ),
+        )
     },
     "Data: threads, processes, other machines and files": {
         "dataflow": (
@@ -74,77 +74,75 @@ GROUPS: dict[str, dict[str, str]] = {
             "MultiProcessMapData MultiProcessMapDataZMQ MultiProcessRunner MultiProcessRunnerZMQ MultiThreadMapData "
             "MultiThreadRunner NumpySerializer RemoteDataZMQ RemoteOptions RemoteStats ShardData TFRecordSerializer "
             "TarSerializer send_dataflow_zmq shard_files start_workers_by"
-        ),
+        )
     },
     "From data to the graph": {
         "input_source": (
             "BatchQueueInput DummyConstantInput FeedInput FeedfreeInput InputSource PlaceholderInput QueueInput "
             "StagingInput TFDatasetInput TensorInput ZMQInput remap_input_source"
-        ),
+        )
     },
     "Callbacks: the contract, and when they run": {
         "callbacks": (
             "Callback CallbackFactory CallbackToHook Callbacks EnableCallbackIf HookToCallback PeriodicCallback "
             "PeriodicTrigger ProxyCallback RunOp RunUpdateOps StartProcOrThread"
-        ),
+        )
     },
     "Callbacks: saving and stopping": {
-        "callbacks": "EarlyStopping MaxSaver MaxTime MinSaver ModelSaver SessionRunTimeout Watchdog",
+        "callbacks": "EarlyStopping MaxSaver MaxTime MinSaver ModelSaver SessionRunTimeout Watchdog"
     },
     "Callbacks: validation": {
         "callbacks": (
             "BinaryClassificationStats ClassificationError DataParallelInferenceRunner InferenceRunner "
             "InferenceRunnerBase Inferencer ScalarStats"
-        ),
+        )
     },
     "Callbacks: hyperparameters and averages": {
         "callbacks": (
             "EMA GraphVarParam HumanHyperParamSetter HyperParam HyperParamSetter HyperParamSetterWithFunc "
             "ObjAttrParam SWA ScaleWithWorkers ScheduledHyperParamSetter SimpleMovingAverage StatMonitorParamSetter"
-        ),
+        )
     },
     "Callbacks: looking at tensors and at the machine": {
         "callbacks": (
             "CheckNumerics DumpParamAsImage DumpTensor DumpTensorAsImage DumpTensors EstimatedTimeLeft "
             "GPUMemoryTracker GPUUtilizationTracker GraphProfiler HostMemoryTracker PeakMemoryTracker ProcessTensors "
             "Profile ProgressBar TensorPrinter ThroughputTracker"
-        ),
+        )
     },
     "Callbacks: summaries and monitors": {
         "callbacks": (
             "CSVWriter CometMonitor JSONWriter MLflowMonitor MergeAllSummaries MergeScalars MonitorBase Monitors "
             "MovingAverageSummary ScalarPrinter SendMonitorData SendStat SlowestWorker TFEventWriter "
             "TensorBoardHParams WandbMonitor"
-        ),
+        )
     },
     "Prediction": {
         "predict": (
             "DataParallelOfflinePredictor DatasetPredictorBase FeedfreePredictor MultiProcessDatasetPredictor "
             "MultiThreadAsyncPredictor MultiTowerOfflinePredictor OfflinePredictor OnlinePredictor PredictConfig "
             "PredictorBase SimpleDatasetPredictor"
-        ),
+        )
     },
     "Distribution strategies": {
         "distribute": (
             "CollectiveAllReduceStrategy DistributedMovingAverage DistributedOptimizer DistributionStrategy "
             "MirroredStrategy OneDeviceStrategy ParameterServerStrategy get_cross_tower_context "
             "get_distribution_strategy get_tower_context has_distribution_strategy"
-        ),
+        )
     },
     "Estimators": {
         "estimator": (
             "Estimator EstimatorSpec EvalSpec ModeKeys RunConfig TowerOptimizer TrainSpec replicate_model_fn "
             "train_and_evaluate"
-        ),
+        )
     },
     "Logging, random numbers and the environment": {
         "utils": "change_env execute_only_once fix_rng_seed get_rng get_tqdm humanize_time_delta logger",
         "tfutils": "collect_env_info",
         "compat": "get_tf_version_tuple tfv1",
     },
-    "Scripts that import tensorpack": {
-        "legacy.as_tensorpack": "install_as_tensorpack",
-    },
+    "Scripts that import tensorpack": {"legacy.as_tensorpack": "install_as_tensorpack"},
 }
 """For each group the packages that its names come from, and the names, separated by spaces."""
 

@@ -1,7 +1,6 @@
-"""The types that several packages speak of and none of them owns: aliases, and protocols of what is made further up.
+"""Types that several packages name: aliases, and protocols of objects that are defined in packages above.
 
-Callbacks work on a trainer and towers on a strategy, and both are defined in packages above them. A protocol says here
-what may be asked of such an object, so that code below can name its type without importing it.
+Callbacks work on a trainer and towers on a strategy; a protocol has the part of them that code below may use.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ GradsAndVars: TypeAlias = Sequence[tuple[Any, Any]]
 
 
 class Counters(Protocol):
-    """Where a training stands, and what it runs to."""
+    """Position and length of a training."""
 
     @property
     def steps_per_epoch(self) -> int:
@@ -43,7 +42,7 @@ class Counters(Protocol):
 
     @property
     def starting_step(self) -> int:
-        """How many steps of the first epoch an earlier run has finished."""
+        """Finished steps of the first epoch, from an earlier run."""
 
     @property
     def epoch_num(self) -> int:
@@ -51,23 +50,23 @@ class Counters(Protocol):
 
     @property
     def local_step(self) -> int:
-        """How many steps of the current epoch are finished."""
+        """Finished steps of the current epoch."""
 
     @property
     def global_step(self) -> int:
-        """How many steps are finished in all runs."""
+        """Finished steps of all runs."""
 
     @property
     def num_coming(self) -> int:
-        """How many steps the coming run of the train op makes."""
+        """Steps of the next run of the train op."""
 
     @property
     def is_epoch_over(self) -> bool:
-        """Whether nothing is left to be done in the current epoch but saving it."""
+        """Whether nothing but saving is left of the current epoch."""
 
 
 class Monitors(Protocol):
-    """Where a callback reports statistics, and reads those that others reported."""
+    """Destination of a callback's statistics, and source of those of others."""
 
     def put_scalar(self, name: str, val: SupportsFloat) -> None:
         """Report a number."""
@@ -82,7 +81,7 @@ class Monitors(Protocol):
         """Report an event."""
 
     def hold_back(self, names: Iterable[str]) -> None:
-        """Keep scalars of some names, for who takes them and reports in their place."""
+        """Keep scalars of some names for a callback that reports in their place."""
 
     def take_held(self) -> dict[str, float]:
         """Return the last value of each scalar that was held back since the last call."""
@@ -113,10 +112,10 @@ class BuiltTower(Protocol):
 
 
 class Interruption(Protocol):
-    """Ends a training whose step does not return."""
+    """End of a training whose step does not return."""
 
     def fail(self, error: Exception) -> None:
-        """Have the step raise ``error``; called from another thread."""
+        """Raise ``error`` in the step; called from another thread."""
 
     def held(self) -> AbstractContextManager[None]:
         """Keep a signal from ending training inside of a block."""
@@ -126,7 +125,7 @@ class Interruption(Protocol):
 
 
 class Peers(Protocol):
-    """The line of the workers of a training to each other, for small values; all of them make the same calls."""
+    """Exchange of small values between the workers of a training, all of which make the same calls."""
 
     @property
     def rank(self) -> int:
@@ -134,7 +133,7 @@ class Peers(Protocol):
 
     @property
     def size(self) -> int:
-        """How many workers there are."""
+        """The number of workers."""
 
     def gather(self, topic: str, value: Any, *, timeout_secs: float | None = None) -> list[Any]:
         """Return the values of all workers, by rank."""
@@ -144,17 +143,17 @@ class Peers(Protocol):
 
 
 class DataSource(Protocol):
-    """Where the data of a training come from."""
+    """Source of the data of a training."""
 
     def data_state(self) -> dict[str, Any] | None:
-        """Return the position right after the last data that a finished step used, None if there is none."""
+        """Return the position after the last data that a finished step used; None without one."""
 
     def size(self) -> int:
         """Return the number of data points in one epoch."""
 
 
 class Trainer(Counters, Protocol):
-    """What a callback may ask of its trainer; ``tpack.train.trainer.Trainer`` says when each thing is there."""
+    """A trainer, for callbacks; ``tpack.train.trainer.Trainer`` has the times at which attributes are set."""
 
     @property
     def graph(self) -> Graph:
@@ -162,7 +161,7 @@ class Trainer(Counters, Protocol):
 
     @property
     def train_op(self) -> Fetches:
-        """What one step runs."""
+        """The operation of one step."""
 
     @property
     def costs(self) -> Sequence[Any]:
@@ -170,7 +169,7 @@ class Trainer(Counters, Protocol):
 
     @property
     def statistics(self) -> Mapping[str, Any]:
-        """Scalars of each step, over all towers of this process, by the names of their statistics."""
+        """Scalars of each step by name, over all towers of this process."""
 
     @property
     def is_compiled(self) -> bool:
@@ -182,22 +181,22 @@ class Trainer(Counters, Protocol):
 
     @property
     def hooked_sess(self) -> Session:
-        """The session whose runs carry the callbacks' fetches along."""
+        """The session that runs the callbacks' fetches too."""
 
     @property
     def loop(self) -> Counters:
-        """The counters of epochs and steps, which are the trainer's too."""
+        """The counters of epochs and steps."""
 
     @property
     def monitors(self) -> Monitors:
-        """Where statistics go."""
+        """The destinations of statistics."""
 
     @property
     def input_source(self) -> DataSource | None:
-        """Where the data come from, if it is an input source."""
+        """The input source, if there is one."""
 
     def prepare_save(self) -> dict[str, Any]:
-        """Let each callback object to what is about to be saved; return what they add to a checkpoint."""
+        """Let each callback veto a checkpoint; return their additions to it."""
 
     @property
     def is_chief(self) -> bool:
@@ -205,7 +204,7 @@ class Trainer(Counters, Protocol):
 
     @property
     def peers(self) -> Peers | None:
-        """The workers of which this process is one; None where one machine trains alone."""
+        """The workers that train together; None on one machine."""
 
     @property
     def interrupted(self) -> bool:
@@ -225,11 +224,11 @@ class Trainer(Counters, Protocol):
 
 
 class Strategy(Protocol):
-    """A distribution strategy, to code that its own module stands on."""
+    """A distribution strategy, for the code below it."""
 
     @property
     def is_default(self) -> bool:
-        """Whether it is the one that is current outside of all others."""
+        """Whether it is the default strategy, current outside of all others."""
 
     @property
     def is_single_tower(self) -> bool:

@@ -19,21 +19,11 @@ __getattr__, __dir__, __all__ = attach(
             "has_distribution_strategy",
             "require_tower_context",
         ),
-        "cross_tower_ops": (
-            "CrossTowerOps",
-            "ReductionToOneDeviceCrossTowerOps",
-        ),
-        "mirrored": (
-            "CollectiveAllReduceStrategy",
-            "MirroredStrategy",
-        ),
+        "cross_tower_ops": ("CrossTowerOps", "ReductionToOneDeviceCrossTowerOps"),
+        "mirrored": ("CollectiveAllReduceStrategy", "MirroredStrategy"),
         "multi_step": ("MultiStepContext",),
         "one_device": ("OneDeviceStrategy",),
-        "optimizer": (
-            "DistributedMovingAverage",
-            "DistributedOptimizer",
-            "increment_var",
-        ),
+        "optimizer": ("DistributedMovingAverage", "DistributedOptimizer", "increment_var"),
         "parameter_server": ("ParameterServerStrategy",),
         "per_device_dataset": ("PerDeviceDataset",),
         "reducer_ops": (
@@ -43,17 +33,8 @@ __getattr__, __dir__, __all__ = attach(
             "ReducerCrossTowerOps",
             "choose_the_best",
         ),
-        "steps": (
-            "Monitor",
-            "StandardInputStep",
-            "StandardSingleLossStep",
-            "Step",
-        ),
-        "strategy": (
-            "DistributeConfig",
-            "DistributionStrategy",
-            "get_loss_reduction",
-        ),
+        "steps": ("Monitor", "StandardInputStep", "StandardSingleLossStep", "Step"),
+        "strategy": ("DistributeConfig", "DistributionStrategy", "get_loss_reduction"),
         "values": (
             "DistributedValues",
             "MapOutput",

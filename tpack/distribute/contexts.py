@@ -4,6 +4,9 @@ In a *tower context* code builds one tower; in a *cross-tower context* it builds
 Code starts in the tower context of the default strategy. ``with strategy.scope():`` enters the cross-tower context of a
 strategy, `call_for_each_tower` its tower contexts, and `merge_call` the cross-tower context again. A trainer's tower is
 a tower context too. The frame of `tpack.tower.context` holds the current context.
+
+Source:
+    The seed ``distribute`` has all public functions and classes of these names.
 """
 
 import importlib
@@ -34,14 +37,7 @@ _TRAINER_TOWERS = "tpack.distribute.trainer_strategy"
 
 
 def get_tower_context() -> "TowerContext | None":
-    """Return the current tower context.
-
-    Returns:
-        None in a cross-tower context. Exactly one of this and `get_cross_tower_context` is not None.
-
-    Source:
-        The seed ``distribute``.
-    """
+    """Return the current tower context, or None in a cross-tower context; see `get_cross_tower_context`."""
     frame = current_frame()
     if frame.is_outside:
         return importlib.import_module(_DEFAULT_STRATEGY).DEFAULT_TOWER_CONTEXT
@@ -51,36 +47,18 @@ def get_tower_context() -> "TowerContext | None":
 
 
 def get_cross_tower_context() -> Any:
-    """Return the strategy whose cross-tower context is current.
-
-    Returns:
-        None in a tower context.
-
-    Source:
-        The seed ``distribute``.
-    """
+    """Return the strategy whose cross-tower context is current, or None in a tower context."""
     return current_frame().strategy
 
 
 def get_distribution_strategy() -> Any:
-    """Return the current strategy, in either kind of context.
-
-    Returns:
-        The default strategy outside of all others.
-
-    Source:
-        The seed ``distribute``.
-    """
+    """Return the current strategy, in either kind of context: the default one outside of all others."""
     context = get_tower_context()
     return current_frame().strategy if context is None else context.distribution_strategy
 
 
 def has_distribution_strategy() -> bool:
-    """Return whether a strategy other than the default one is current; a trainer's towers count as one.
-
-    Source:
-        The seed ``distribute``.
-    """
+    """Return whether a strategy other than the default one is current; a trainer's towers count as one."""
     return not get_distribution_strategy().is_default
 
 
@@ -100,12 +78,7 @@ def tower_context_of(frame: Frame) -> "TowerContext | None":
 
 
 def show_tower(tower: Tower, context: "TowerContext") -> None:
-    """Register the tower context of a tower.
-
-    Args:
-        tower: the tower; the entry lives as long.
-        context: the context. It must not refer to the tower.
-    """
+    """Register the tower context of a tower, which lives as long; the context must not refer to the tower."""
     _contexts[tower] = context
 
 
@@ -117,14 +90,7 @@ def across_towers(strategy: Strategy) -> Iterator[None]:
 
 
 def require_distribution_strategy_scope(strategy: Strategy) -> None:
-    """Check that a strategy is the current one, in either kind of context.
-
-    Raises:
-        StrategyError: No strategy is current, or another one.
-
-    Source:
-        The seed ``distribute``.
-    """
+    """Raise a `StrategyError` unless a strategy is the current one, in either kind of context."""
     frame = current_frame()
     current = strategy_of(frame)
     if current is strategy or (frame.is_outside and strategy.is_default):
@@ -137,14 +103,7 @@ def require_distribution_strategy_scope(strategy: Strategy) -> None:
 
 
 def require_cross_tower_context(strategy: Strategy) -> None:
-    """Check that the cross-tower context of a strategy is the current one.
-
-    Raises:
-        StrategyError: No strategy is current, or another one, or this is a tower.
-
-    Source:
-        The seed ``distribute``.
-    """
+    """Raise a `StrategyError` unless the cross-tower context of a strategy is the current one."""
     require_distribution_strategy_scope(strategy)
     if current_frame().strategy is None:
         raise StrategyError(
@@ -154,14 +113,7 @@ def require_cross_tower_context(strategy: Strategy) -> None:
 
 
 def require_tower_context(tower_context: "TowerContext") -> None:
-    """Check that a tower context is the current one.
-
-    Raises:
-        StrategyError: This is a cross-tower context, another tower, or a tower of another strategy.
-
-    Source:
-        The seed ``distribute``.
-    """
+    """Raise a `StrategyError` unless a tower context is the current one."""
     frame = current_frame()
     strategy = tower_context.distribution_strategy
     # The default strategy has one tower context, so it needs no comparison.
@@ -182,14 +134,7 @@ class TowerContext:
 
     As a block it is the current tower context. The class of the same name in `tpack.tower`, which
     `get_current_tower_context` returns, is a tower being built, with its scopes and variables. In a strategy's tower
-    both are current.
-
-    Args:
-        distribution_strategy: the strategy.
-        tower_id: the number of the tower, from 0.
-
-    Source:
-        The class of the same name in the seed ``distribute``.
+    both are current. Properties raise a `StrategyError` where this is not the current tower context.
     """
 
     def __init__(self, distribution_strategy: Strategy, tower_id: int) -> None:
@@ -221,11 +166,7 @@ class TowerContext:
 
     @property
     def is_single_tower(self) -> bool:
-        """Whether there is a single tower.
-
-        Raises:
-            StrategyError: This is not the current tower context.
-        """
+        """Whether there is a single tower."""
         require_tower_context(self)
         return bool(self._distribution_strategy.is_single_tower)
 
@@ -236,11 +177,7 @@ class TowerContext:
 
     @property
     def tower_id(self) -> int:
-        """The number of this tower, from 0 to K - 1.
-
-        Raises:
-            StrategyError: This is not the current tower context.
-        """
+        """The number of this tower, from 0 to K - 1."""
         require_tower_context(self)
         tower = current_frame().tower
         if tower is not None:
@@ -259,11 +196,7 @@ class TowerContext:
 
     @property
     def device(self) -> str:
-        """The device of this tower, as a string.
-
-        Raises:
-            StrategyError: This is not the current tower context.
-        """
+        """The device of this tower, as a string."""
         require_tower_context(self)
         return device_key(current_device())
 
@@ -286,27 +219,13 @@ _contexts: WeakKeyDictionary[Tower, TowerContext] = WeakKeyDictionary()
 
 
 def get_update_device() -> str | None:
-    """Return the device of the current update, or None outside `update` and `update_non_slot`.
-
-    Returns:
-        A device name; under the default strategy, that of the updated variable.
-
-    Source:
-        The seed ``distribute``.
-    """
+    """Return the device of the current update, or None outside `update` and `update_non_slot`."""
     return current_frame().update_device
 
 
 @check_arguments
 class UpdateContext:
-    """Block in which one device is updated; blocks can be nested.
-
-    Args:
-        device: the device.
-
-    Source:
-        The seed ``distribute``.
-    """
+    """Block in which one device is updated; blocks can be nested."""
 
     def __init__(self, device: str) -> None:
         self._device = device
@@ -324,21 +243,15 @@ class UpdateContext:
 def current_strategy(
     strategy: S, create_variable: Callable[..., BaseVariable], default_device: str | None = None
 ) -> Iterator[S]:
-    """Make a strategy and its cross-tower context current in a block.
+    """Make a strategy and its cross-tower context current in a block, which yields the strategy.
 
     Args:
         strategy: the strategy.
         create_variable: a variable creator, ``create_variable(next_creator, **kwargs)``.
         default_device: the device of the block's operations, or None.
 
-    Yields:
-        The strategy.
-
     Raises:
         StrategyError: In the block, a variable is created where another strategy is current.
-
-    Source:
-        The seed ``distribute``.
     """
 
     def create(next_creator: Callable[..., BaseVariable], **kwargs: Any) -> BaseVariable:
@@ -373,13 +286,8 @@ def _without_partitioner(getter: Getter, *args: Any, **kwargs: Any) -> tf.Variab
 def with_layer_state(kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return a variable creator's arguments, with the state of Keras layers local to towers.
 
-    Args:
-        kwargs: the arguments. Those of Keras have no ``use_resource``; its state is not trained and has neither a
-            synchronization nor an aggregation of its own.
-
-    Returns:
-        The arguments, with the mean over towers as the aggregation of floating-point numbers, and the first tower's
-        value as that of others.
+    Those of Keras have no ``use_resource``; its state is not trained, and has neither synchronization nor aggregation.
+    Floating-point numbers are aggregated by the mean over towers, others by the first tower's value.
     """
     # The automatic value of both enumerations is 0.
     says_how = any(getattr(kwargs.get(key), "value", 0) for key in ("synchronization", "aggregation"))

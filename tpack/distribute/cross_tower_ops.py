@@ -6,6 +6,9 @@ the same towers; these take the values of a strategy with a destination for each
 A *destination* is a device, a list of devices, or something that is on devices already: a variable, a mirrored one, a
 value of several devices, a tensor. Each device *contributes* one tensor to a reduction: usually its own; the sum of a
 list (`MapOutput`); a copy of anything else.
+
+Source:
+    The seed's ``cross_tower_ops``, for all names that it has too.
 """
 
 import abc
@@ -41,26 +44,16 @@ _PLACED = (BaseVariable, tf.Tensor, tf.IndexedSlices)
 
 
 class CrossTowerOps(abc.ABC):
-    """Base of algorithms for reduction and broadcasting.
-
-    Destinations are a device, a list of devices, a variable (mirrored or not), a tensor, or a value of several devices:
-    the result is on the same devices.
-
-    Source:
-        The class of this name in the seed's ``cross_tower_ops``, whose hooks for subclasses are the same.
-    """
+    """Base of algorithms for reduction and broadcasting, whose hooks for subclasses are the seed's."""
 
     def reduce(self, aggregation: Aggregation, per_device_value: Value, destinations: Destinations) -> Mirrored:
         """Reduce the values of several devices to one, on each device of the destinations.
 
         Args:
             aggregation: ``tf.VariableAggregation.SUM`` or ``tf.VariableAggregation.MEAN``.
-            per_device_value: a value of several devices, or a tensor or variable of one device. All are dense or all
-                are ``IndexedSlices``, and so is the result.
+            per_device_value: a value of several devices, or a tensor or variable. All are dense or ``IndexedSlices``,
+                as the result.
             destinations: the devices of the result.
-
-        Returns:
-            The result, equal on every device.
 
         Shapes:
             The shape of the values; the rows of ``IndexedSlices`` are those of all devices.
@@ -69,9 +62,6 @@ class CrossTowerOps(abc.ABC):
             ConfigError: The aggregation, the value or the destinations are of another kind, or empty.
             ReductionError: The values differ in kind, dtype or shape, integers are averaged, or the algorithm does not
                 support these devices.
-
-        Source:
-            The seed's method of this name.
         """
         reduce_op_of(aggregation)
         value = _as_values(per_device_value)
@@ -81,21 +71,15 @@ class CrossTowerOps(abc.ABC):
     def batch_reduce(
         self, aggregation: Aggregation, value_destination_pairs: Sequence[tuple[Value, Destinations]]
     ) -> list[Mirrored]:
-        """Reduce several values at once, each to its own destinations.
+        """Reduce several values at once, each to its own destinations, as `reduce` does.
 
         Args:
             aggregation: ``tf.VariableAggregation.SUM`` or ``tf.VariableAggregation.MEAN``.
-            value_destination_pairs: (value, destinations) pairs as for `reduce`.
-
-        Returns:
-            The results in the order of the pairs.
+            value_destination_pairs: (value, destinations) pairs as for `reduce`; the results are in their order.
 
         Raises:
             ConfigError: The pairs are not a list or tuple of tuples of two, or as for `reduce`.
             ReductionError: As for `reduce`.
-
-        Source:
-            The seed's method of this name.
         """
         reduce_op_of(aggregation)
         if not isinstance(value_destination_pairs, list | tuple):
@@ -111,20 +95,10 @@ class CrossTowerOps(abc.ABC):
         return self._batch_reduce(aggregation, pairs)
 
     def broadcast(self, tensor: Value, destinations: Destinations) -> Mirrored:
-        """Copy a tensor to each device of the destinations.
-
-        Args:
-            tensor: a tensor, ``IndexedSlices``, a variable or a number.
-            destinations: the devices of the copies.
-
-        Returns:
-            The copies.
+        """Copy a tensor, ``IndexedSlices``, a variable or a number to each device of the destinations.
 
         Raises:
             ConfigError: The tensor is a value of several devices, or the destinations are of another kind or empty.
-
-        Source:
-            The seed's method of this name.
         """
         if isinstance(tensor, DistributedValues):
             raise ConfigError(
@@ -159,9 +133,6 @@ class ReductionToOneDeviceCrossTowerOps(CrossTowerOps):
     Raises:
         ConfigError: The name of the device is malformed.
         DeviceError: The machine has GPUs, but not this one.
-
-    Source:
-        The class of this name in the seed's ``cross_tower_ops``.
     """
 
     def __init__(self, reduce_to_device: str | None = None, accumulation_fn: AccumulationFn | None = None) -> None:
@@ -197,9 +168,6 @@ def reduce_on_device(
         device: the device.
         accumulation_fn: as for `ReductionToOneDeviceCrossTowerOps`.
 
-    Returns:
-        A tensor, or ``IndexedSlices`` if the summands are.
-
     Shapes:
         The shape of the summands; the rows of ``IndexedSlices`` are those of all devices.
 
@@ -207,7 +175,7 @@ def reduce_on_device(
         ReductionError: The summands differ, or integers are averaged.
 
     Source:
-        ``_simple_reduce`` of the seed's ``cross_tower_ops``.
+        ``_simple_reduce`` of the seed.
     """
     column = list(contributions.by_device.values())
     check_columns([[summand] for summand in column], op)
@@ -221,17 +189,7 @@ def reduce_on_device(
 
 
 def check_destinations(destinations: Destinations) -> bool:
-    """Return whether a destination names a device.
-
-    Args:
-        destinations: a kind that `validate_destinations` accepts.
-
-    Returns:
-        False for an empty list or name, and for a variable without a device.
-
-    Source:
-        The function of this name in the seed's ``cross_tower_ops``.
-    """
+    """Return whether a destination names a device; empty lists and names, and variables without a device, do not."""
     if isinstance(destinations, DistributedValues):
         return bool(destinations.devices)
     if isinstance(destinations, _PLACED):
@@ -242,18 +200,7 @@ def check_destinations(destinations: Destinations) -> bool:
 
 
 def validate_destinations(destinations: Destinations) -> None:
-    """Check that a value is a destination.
-
-    Args:
-        destinations: a device, a list of devices, a variable, a tensor, or a `DistributedValues`, such as a mirrored
-            variable.
-
-    Raises:
-        ConfigError: It is of another kind, or names no device.
-
-    Source:
-        The function of this name in the seed's ``cross_tower_ops``.
-    """
+    """Raise a `ConfigError` unless a value is a destination that names a device."""
     names = destinations if isinstance(destinations, list | tuple) else []
     if not isinstance(destinations, (DistributedValues, *_PLACED, str, list, tuple)) or not all(
         isinstance(name, str) for name in names
@@ -268,21 +215,13 @@ def validate_destinations(destinations: Destinations) -> None:
 
 
 def get_devices_from(destinations: Destinations) -> list[str]:
-    """Return the devices of a destination.
+    """Return the devices of a destination, by their `device_key`, in its order and each once.
 
-    Args:
-        destinations: a kind that `validate_destinations` accepts.
-
-    Returns:
-        Their names in the spelling of `device_key`, in the order of the destination, each once. GPUs become logical CPU
-        devices on a machine without GPUs.
+    GPUs become logical CPU devices on a machine without GPUs.
 
     Raises:
         ConfigError: A name is malformed.
         DeviceError: The machine has GPUs, but not one of these.
-
-    Source:
-        The function of this name in the seed's ``cross_tower_ops``.
     """
     if isinstance(destinations, DistributedValues):
         return _unique(map(device_key, destinations.devices))
@@ -293,11 +232,7 @@ def get_devices_from(destinations: Destinations) -> list[str]:
 
 
 def devices_for(colocate_with: Destinations | None, devices: Sequence[str]) -> list[str]:
-    """Return the devices of a new variable.
-
-    Args:
-        colocate_with: the argument of `colocate_vars_with`; None outside of it.
-        devices: the default devices.
+    """Return the devices of a new variable: those of ``colocate_with`` in `colocate_vars_with`, else the given ones.
 
     Raises:
         ConfigError: ``colocate_with`` is something else.
@@ -321,10 +256,7 @@ class Contributions(NamedTuple):
 
 
 def gather_contributions(value: DistributedValues) -> Contributions:
-    """Return the contribution of each device; a device with an empty list contributes nothing.
-
-    Args:
-        value: the value to reduce.
+    """Return the contribution of each device to a reduction; a device with an empty list contributes nothing.
 
     Raises:
         ConfigError: No device contributes.
@@ -343,17 +275,10 @@ def gather_contributions(value: DistributedValues) -> Contributions:
 
 
 def copy_to_device(value: PlainValue, device: str) -> TensorOrSlices:
-    """Return a value on a device: itself if it is there.
-
-    Args:
-        value: a tensor, ``IndexedSlices``, a variable, or a number or array.
-        device: its name in the spelling of `device_key`; empty for any.
-
-    Returns:
-        A tensor, or ``IndexedSlices``.
+    """Return a value as a tensor or ``IndexedSlices`` on a device: itself if it is there; an empty name is any device.
 
     Raises:
-        ConfigError: It is something else.
+        ConfigError: It is not a tensor, ``IndexedSlices``, variable, number or array.
     """
     with on_device(device):
         value = as_dense_or_slices(value)
@@ -363,10 +288,10 @@ def copy_to_device(value: PlainValue, device: str) -> TensorOrSlices:
 
 
 def as_dense_or_slices(value: PlainValue) -> TensorOrSlices:
-    """Return a variable, number or array as a tensor, and others as they are.
+    """Return a variable, number or array as a tensor, and tensors and ``IndexedSlices`` as they are.
 
     Raises:
-        ConfigError: It is not a tensor, ``IndexedSlices``, variable, number or array.
+        ConfigError: It is something else.
     """
     if isinstance(value, tf.Tensor):
         return value

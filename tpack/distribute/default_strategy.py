@@ -35,20 +35,13 @@ class DefaultStrategy(DistributionStrategy):
     """Strategy that changes nothing; its one instance is `DEFAULT_STRATEGY`, with one tower context.
 
     Values that another strategy made for several devices stay whole: they are updated on all of them.
-
-    Source:
-        The default strategy of the seed ``distribute``.
     """
 
     is_default = True
 
     @contextmanager
     def scope(self) -> Iterator[DistributionStrategy]:
-        """Enter the cross-tower context of the default strategy.
-
-        Raises:
-            StrategyError: Another strategy is current.
-        """
+        """Enter the cross-tower context of the default strategy; another current one raises a `StrategyError`."""
         frame = current_frame()
         current = strategy_of(frame)
         if frame.tower is not None or (current is not None and current is not self):
@@ -64,11 +57,7 @@ class DefaultStrategy(DistributionStrategy):
 
     @contextmanager
     def colocate_vars_with(self, colocate_with_variable: Destinations) -> Iterator[None]:
-        """Make variables in a block on the device of another one; a scope is not needed.
-
-        Raises:
-            StrategyError: Another strategy is current.
-        """
+        """Make variables in a block on the device of another one; raise a `StrategyError` in another strategy."""
         require_distribution_strategy_scope(self)
         with tf.colocate_with(colocate_with_variable):
             yield

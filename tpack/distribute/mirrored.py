@@ -47,8 +47,8 @@ class MirroredStrategy(MultiDeviceStrategy):
     Args:
         devices: names of devices, each once. None for the GPUs of the machine, or its CPU if it has none.
         num_gpus: in place of ``devices``, the number of GPUs; 0 for the CPU.
-        cross_tower_ops: reduces and broadcasts values; by default the result of `choose_the_best`, with the session
-            config of `configure`.
+        cross_tower_ops: reduces and broadcasts values; by default `choose_the_best`, with the session config of
+            `configure`.
         prefetch_on_device: the elements of a dataset that wait on each device; see `PerDeviceDataset`.
         num_gpus_per_worker: another name of ``num_gpus``.
         tower_building: see `call_in_replicated_towers`.
@@ -118,9 +118,9 @@ class CollectiveAllReduceStrategy(MultiWorkerStrategy, MirroredStrategy):
     """Synchronous training on K devices in each of W workers, with a mirror of each variable on each device.
 
     In one process it reduces by collective operations; `MirroredStrategy` chooses a faster reduction between CPU
-    devices. In several, values are reduced inside each worker as there, and exchanged between workers by queues on
-    their servers. All workers have the same number of devices. Each has variables of its own, which must start with
-    equal values, as an `Estimator` and a `MultiWorkerStrategyTrainer` ensure.
+    devices. In several, values are reduced inside each worker as there, and exchanged by queues on their servers. All
+    workers have the same number of devices. Their variables must start with equal values, as an `Estimator` and a
+    `MultiWorkerStrategyTrainer` ensure.
 
     Args:
         num_gpus_per_worker: the number of towers, on as many GPUs; 0 for one on the CPU.
@@ -177,10 +177,7 @@ class CollectiveAllReduceStrategy(MultiWorkerStrategy, MirroredStrategy):
 
 
 class _MirroredOptimizers:
-    """Optimizers that apply gradients in place of the user's, by the devices of mirrored variables.
-
-    They are kept, so that an optimizer that is used twice continues with the same slots.
-    """
+    """Optimizers by the devices of mirrored variables; kept, so that one used twice continues with its slots."""
 
     def __init__(self) -> None:
         self._known: WeakKeyDictionary[tf.train.Optimizer, _Clones] = WeakKeyDictionary()
@@ -188,15 +185,10 @@ class _MirroredOptimizers:
     def apply_gradients(
         self, optimizer: tf.train.Optimizer, grads_and_vars: GradsAndVars, name: str
     ) -> list[tf.Operation]:
-        """Apply reduced gradients to the mirrors of each device.
+        """Apply reduced gradients to the mirrors of each device, and return the update operations.
 
-        Args:
-            optimizer: the user's. It works on the first device of the first variables; elsewhere there are clones.
-            grads_and_vars: (gradient, variable) pairs. Those of plain variables are applied by one optimizer.
-            name: the name of the operations.
-
-        Returns:
-            The update operations.
+        The user's optimizer works on the first device of the first variables, clones elsewhere; one of them applies the
+        gradients of plain variables.
 
         Raises:
             TowerMismatchError: The optimizer makes other variables on one device than on another.
@@ -220,11 +212,7 @@ class _MirroredOptimizers:
 
 
 class _Clones:
-    """The clones of one optimizer, by the devices that they work together on.
-
-    Args:
-        optimizer: the optimizer, which was not used yet. It is not kept.
-    """
+    """The clones of one optimizer, unused until then and not kept, by the devices that they work together on."""
 
     def __init__(self, optimizer: tf.train.Optimizer) -> None:
         # What an optimizer keeps in attributes of its own when it is used is not known, so clones are made of this one.
@@ -264,11 +252,7 @@ def _apply_on_devices(
 
 
 class _OptimizerVariables:
-    """Variables of an optimizer and its clones: the first one makes each for all devices, the others share it.
-
-    Args:
-        devices: the devices.
-    """
+    """Variables of an optimizer and its clones: the first one makes each for all devices, the others share it."""
 
     def __init__(self, devices: Sequence[str]) -> None:
         self._devices = list(devices)
@@ -277,14 +261,7 @@ class _OptimizerVariables:
 
     @contextmanager
     def made_on(self, number: int) -> Iterator[None]:
-        """Record the variables that a device's optimizer makes in this block.
-
-        Args:
-            number: the number of the device, from 0.
-
-        Raises:
-            TowerMismatchError: It makes others than that of the first device.
-        """
+        """Record the variables that a device's optimizer makes in this block; the first device's must be the same."""
         if number == 0:
             with tf.variable_creator_scope(self._make):
                 yield

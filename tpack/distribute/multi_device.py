@@ -1,4 +1,4 @@
-"""What strategies with a list of devices have in common: one tower on each device, and values of all of them."""
+"""Base of strategies with a list of devices: one tower on each device, and values of all of them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -38,20 +38,19 @@ from tpack.utils.validation import check_count, check_instance, check_instances,
 
 
 class MultiDeviceStrategy(DistributionStrategy):
-    """Builds a tower on each of a list of devices, and moves values between them; a subclass says what variables are.
+    """Base of strategies that build a tower on each of a list of devices; a subclass decides on the variables.
 
-    A value that is the same for all towers, being none of several devices, counts once for each of them when it is
-    reduced: its mean is the value and its sum K times the value.
+    A value that is the same for all towers counts once for each of them when it is reduced: its mean is the value and
+    its sum K times the value.
 
     Args:
-        cross_tower_ops: reduces and broadcasts values. None for what the strategy chooses when they are first needed:
-            by default to reduce on one device.
-        prefetch_on_device: how many elements of a dataset wait on each device; see `PerDeviceDataset`.
-        tower_building: how the third tower and all that follow come about; see `call_in_replicated_towers`.
+        cross_tower_ops: reduces and broadcasts values. None for the strategy's choice on first use: by default, one
+            device.
+        prefetch_on_device: the elements of a dataset that wait on each device; see `PerDeviceDataset`.
+        tower_building: see `call_in_replicated_towers`.
 
     Source:
-        The mirrored strategy that the seed ``distribute`` describes, which refuses to sum a value that is the same for
-        all towers.
+        The mirrored strategy of the seed ``distribute``, which refuses to sum a value that is the same for all towers.
     """
 
     def __init__(
@@ -70,12 +69,12 @@ class MultiDeviceStrategy(DistributionStrategy):
 
     @property
     def tower_building(self) -> TowerBuilding:
-        """How the third tower and all that follow come about; see `call_in_replicated_towers`."""
+        """The way to build the third tower and all that follow; see `call_in_replicated_towers`."""
         return self._tower_building
 
     @property
     def cross_tower_ops(self) -> CrossTowerOps:
-        """What reduces and broadcasts values."""
+        """The operations that reduce and broadcast values."""
         if self._cross_tower_ops is None:
             self._cross_tower_ops = self._choose_cross_tower_ops()
         return self._cross_tower_ops
@@ -161,18 +160,11 @@ class MultiDeviceStrategy(DistributionStrategy):
 
 
 def worker_devices_of(num_gpus_per_worker: int, devices: Sequence[str] | None) -> list[str]:
-    """Return the device of each tower.
-
-    Args:
-        num_gpus_per_worker: how many towers, on as many GPUs; 0 for one on the CPU.
-        devices: in place of that, the devices.
-
-    Returns:
-        Names of devices.
+    """Return the device of each tower: ``num_gpus_per_worker`` GPUs, 0 for the CPU, or the given devices.
 
     Raises:
         ConfigError: Both are given, the number is negative, or the list is empty or has a device twice.
-        DeviceError: There are GPUs, and not one that is asked for.
+        DeviceError: The machine has GPUs, but not one of these.
 
     Source:
         The strategies of TensorFlow's ``contrib.distribute`` take the number.
@@ -187,17 +179,11 @@ def worker_devices_of(num_gpus_per_worker: int, devices: Sequence[str] | None) -
 
 
 def different_devices(devices: Sequence[str]) -> list[str]:
-    """Return a list of devices with their names spelled as those of values.
-
-    Args:
-        devices: names.
-
-    Returns:
-        As many names.
+    """Return the names of devices, spelled as those of values.
 
     Raises:
-        ConfigError: It is no list, there is none, or one twice.
-        DeviceError: There are GPUs, and not one that is asked for.
+        ConfigError: It is not a list, or empty, or has a device twice.
+        DeviceError: The machine has GPUs, but not one of these.
     """
     wanted = "a list of one or more different devices"
     names = resolve_together(check_instances("a strategy", "devices", devices, str, least=1, expected=wanted))
@@ -207,7 +193,7 @@ def different_devices(devices: Sequence[str]) -> list[str]:
 
 
 def _summed(value: Value, count: int) -> TensorOrSlices:
-    """Return the sum of so many values that are the same."""
+    """Return the sum of ``count`` equal values."""
     value = as_dense_or_slices(value)
     check_columns([[value]], ReduceOp.SUM)
     return value if count == 1 else map_gradient_values(lambda values: values * count, value)

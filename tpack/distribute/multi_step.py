@@ -33,7 +33,7 @@ class MultiStepContext:
         run_op: the operation that runs the steps; None while they are built.
 
     Source:
-        The class of the same name in TensorFlow's ``contrib.distribute``.
+        TensorFlow's ``contrib.distribute``.
     """
 
     def __init__(self) -> None:
@@ -76,11 +76,7 @@ class MultiStepContext:
             self._merge_output(current_frame().strategy, name, output, aggregation)
 
     def set_non_tensor_output(self, name: str, output: object) -> None:
-        """Output an object that is not a tensor, while steps are built.
-
-        Args:
-            name: the name.
-            output: the object. Of towers, it becomes a list of each tower's.
+        """Output an object that is not a tensor, while steps are built; of towers, it becomes a list of each tower's.
 
         Raises:
             TowerMismatchError: The towers output different names.
@@ -108,7 +104,7 @@ def run_steps(
     iterations: int,
     initial_loop_values: Mapping[str, Structure],
 ) -> MultiStepContext:
-    """Build a loop of steps, in the cross-tower context of a strategy.
+    """Build a loop of steps in the cross-tower context; return the outputs, and the operation that runs it.
 
     Args:
         strategy: the strategy.
@@ -117,9 +113,6 @@ def run_steps(
         iterations: the number of steps.
         initial_loop_values: for each output, a value of its dtype and shape; one with parts on several devices as a
             list.
-
-    Returns:
-        The outputs, and the operation that runs the steps.
 
     Raises:
         ConfigError: An argument is of the wrong kind, or the outputs are not those of ``initial_loop_values``.

@@ -1,7 +1,7 @@
-"""What a strategy does over several workers, each of which has a graph and towers of its own.
+"""Strategies over several workers, each of which has a graph and towers of its own.
 
-Inside a worker, values are reduced as on one machine. What came out is exchanged with the other workers, and copied to
-where it is to go. So each number crosses the network twice, however many towers a worker has.
+Inside a worker, values are reduced as on one machine. The results are exchanged with the other workers, and copied to
+their destinations: each number crosses the network twice, whatever the number of towers of a worker.
 """
 
 from typing import Any
@@ -21,15 +21,15 @@ from tpack.utils.validation import check_arguments, check_count, check_text, sho
 
 @check_arguments
 class WorkersCrossTowerOps(CrossTowerOps):
-    """Reduce inside this worker by other operations, and then over the workers.
+    """Cross-tower operations that reduce inside this worker by other operations, and then over the workers.
 
-    All workers build the same reductions in the same order, with as many towers each, and run the same of them in each
-    of their steps: a worker waits in a reduction until all have come to it.
+    All workers build the same reductions in the same order, with the same number of towers, and run the same of them in
+    each step: a worker waits in a reduction for all others.
 
     Args:
-        inner: what reduces inside a worker.
+        inner: reduces inside a worker.
         group: the workers.
-        exchange: how values travel between workers; None means ``Exchange()``.
+        exchange: the transport of values between workers; None means ``Exchange()``.
     """
 
     def __init__(self, inner: CrossTowerOps, group: WorkerGroup, exchange: Exchange | None = None) -> None:
@@ -41,7 +41,7 @@ class WorkersCrossTowerOps(CrossTowerOps):
 
     @property
     def inner(self) -> CrossTowerOps:
-        """What reduces inside a worker."""
+        """The operations that reduce inside a worker."""
         return self._inner
 
     def _reduce(
@@ -67,12 +67,7 @@ class WorkersCrossTowerOps(CrossTowerOps):
         ]
 
     def over_workers(self, value: tf.Tensor, aggregation: Aggregation) -> tf.Tensor:
-        """Reduce a tensor that each worker has one of, on the worker's CPU.
-
-        Args:
-            value: this worker's, of a shape that is known.
-            aggregation: as for `reduce`.
-        """
+        """Reduce a tensor of known shape over workers, on the worker's CPU; for the aggregation see `reduce`."""
         name = f"values{self._next_number()}"
         return all_reduce_between_workers(
             self._group, [value], reduce_op_of(aggregation), name=name, exchange=self._exchange
@@ -85,10 +80,9 @@ class WorkersCrossTowerOps(CrossTowerOps):
 
 
 class MultiWorkerStrategy(DistributionStrategy):
-    """A strategy that can be that of several workers, each with a graph of its own.
+    """Base of strategies that may have several workers, each with a graph of its own.
 
-    A worker's own towers are those of its `worker_devices`. What a strategy is told of the cluster holds from then on,
-    so it is told before anything is built.
+    A worker's own towers are those of its `worker_devices`. The cluster is configured before anything is built.
     """
 
     _member: ClusterMember | None = None
@@ -100,9 +94,9 @@ class MultiWorkerStrategy(DistributionStrategy):
         task_type: str | None = None,
         task_id: int | None = None,
     ) -> None:
-        """Choose what suits a session, and be one of several workers where there are any.
+        """Adapt to a session, and join the workers of a cluster if there are several.
 
-        What workers exchange lies on their servers under names that are the same each time: several trainings, one
+        Values are exchanged on the workers' servers under names that are the same each time: several trainings, one
         after the other on the same servers, call `join_workers` with different names instead.
 
         Args:
@@ -113,7 +107,7 @@ class MultiWorkerStrategy(DistributionStrategy):
 
         Raises:
             WrongTypeError: ``session_config`` is something else.
-            ConfigError: There is no such task, or this one does not train.
+            ConfigError: The cluster has no such task, or it does not train.
         """
         super().configure(session_config)
         member = member_of(cluster_spec, task_type, task_id)
@@ -121,11 +115,11 @@ class MultiWorkerStrategy(DistributionStrategy):
             self.join_workers(member, "configured")
 
     def join_workers(self, member: ClusterMember, run: str) -> None:
-        """Be one of several workers; called in all of them, before anything is built.
+        """Join the workers of a training; called in all of them, before anything is built.
 
         Args:
             member: the place of this process.
-            run: a name that all workers have, and no other training that ever uses their servers.
+            run: a name that all workers have, and no other training on their servers.
 
         Raises:
             ConfigError: The process does not train, or the towers are in tasks of a cluster already.
@@ -146,7 +140,7 @@ class MultiWorkerStrategy(DistributionStrategy):
 
     @property
     def num_workers(self) -> int:
-        """W, how many workers there are."""
+        """W, the number of workers."""
         return 1 if self._member is None else self._member.num_workers
 
     @property
@@ -166,12 +160,7 @@ class MultiWorkerStrategy(DistributionStrategy):
 
 
 def member_of(cluster_spec: Any, task_type: str | None, task_id: int | None) -> ClusterMember | None:
-    """Return the place of this process that a strategy was told; None where it was told of no others.
-
-    Args:
-        cluster_spec: a ``tf.train.ClusterSpec``, or {job: addresses}.
-        task_type: the job of this process.
-        task_id: its number in the job.
+    """Return the place of this process in a ``tf.train.ClusterSpec`` or {job: addresses}; None without other processes.
 
     Raises:
         ConfigError: There is a task and no cluster, or no such task in it.

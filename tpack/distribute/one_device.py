@@ -25,7 +25,7 @@ class OneDeviceStrategy(MultiDeviceStrategy):
         DeviceError: The machine has GPUs, but not this one.
 
     Source:
-        The one-device strategy of the seed ``distribute``.
+        The seed ``distribute``.
     """
 
     def __init__(self, device: str, *, prefetch_on_device: bool | int | None = None) -> None:

@@ -1,7 +1,7 @@
-"""What training code uses in the towers of a strategy: an optimizer, a counter and moving averages for all of them.
+"""Optimizer, counter and moving averages for training code in the towers of a strategy.
 
-Each works like TensorFlow's own outside of strategies. In a tower it meets the other towers and does once, on every
-device that a variable is on, what each of them asks for.
+Each works like TensorFlow's own outside of strategies. In a tower it waits for the other towers, and updates each
+device of a variable once with the requests of all of them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,9 +28,6 @@ class DistributedOptimizer(ProxyOptimizer):
     it acts as the inner optimizer. Each tower makes its own, and that of the first tower does the work.
     ``compute_gradients`` returns gradients of the tower alone. Where a strategy applies reduced gradients, it acts as
     the inner optimizer, so it can be wrapped or be given to `StrategyTrainer`.
-
-    Args:
-        optimizer: any ``tf.train.Optimizer``.
 
     Raises:
         GraphBuildError: It is something else.
@@ -72,11 +69,7 @@ class DistributedOptimizer(ProxyOptimizer):
 
 @check_arguments
 def increment_var(v: Variable, amount: PlainValue = 1) -> tf.Operation:
-    """Add to a variable once, from any number of towers.
-
-    Args:
-        v: a variable, such as the global step: mirrored or not.
-        amount: the summand.
+    """Add to a variable, such as the global step, once from any number of towers.
 
     Returns:
         The operation, the same in all towers.
@@ -88,7 +81,7 @@ def increment_var(v: Variable, amount: PlainValue = 1) -> tf.Operation:
         StrategyError: This is a cross-tower context.
 
     Source:
-        The function of the same name in the seed ``distribute``.
+        The seed ``distribute``.
     """
     if not hasattr(v, "assign_add"):
         raise WrongTypeError(f"increment_var got v={shown(v)}: expected a variable")
@@ -131,31 +124,20 @@ class DistributedMovingAverage(tf.train.ExponentialMovingAverage):
     """
 
     def __init__(
-        self,
-        decay: float | tf.Tensor,
-        num_updates: PlainValue | None = None,
-        *,
-        name: str = "ExponentialMovingAverage",
+        self, decay: float | tf.Tensor, num_updates: PlainValue | None = None, *, name: str = "ExponentialMovingAverage"
     ) -> None:
         super().__init__(decay, num_updates=num_updates, name=name)
 
     def apply(self, var_list: Iterable[Variable | tf.Tensor] | None = None) -> tf.Operation:
-        """Return the operation that updates the averages, which are created on first use.
+        """Return the operation that updates the averages, which are created on first use, with the variables' shapes.
+
+        It is the same in all towers; of the towers' own objects, the first one's is updated.
 
         Args:
             var_list: the variables; by default the trainable ones. Outside of towers, tensors as well.
 
-        Returns:
-            The operation, the same one in all towers; of the towers' own objects, the first one's is updated.
-
-        Shapes:
-            The averages have those of the variables.
-
         Raises:
             ConfigError: In a strategy's tower, an element is not a variable.
-
-        Source:
-            The method of TensorFlow's class.
         """
         averaged = list(tf.trainable_variables() if var_list is None else var_list)
         context = get_tower_context()

@@ -31,16 +31,15 @@ _CPU = "/device:CPU:0"
 class ParameterServerStrategy(MultiWorkerStrategy, MultiDeviceStrategy):
     """Training with variables that the towers share: synchronous on one machine, asynchronous between workers.
 
-    A variable is a plain one on one of the parameter devices, which get about as many bytes each. One that is made with
-    an aggregation is a `MirroredVariable` with one mirror, so that towers can assign to it; one that is local to
-    towers, as moving averages of layers are, has a component on each worker device. Towers cannot assign to others:
-    they would do it K times, in any order.
+    A variable is a plain one on one of the parameter devices, which get about as many bytes each. Made with an
+    aggregation, it is a `MirroredVariable` with one mirror, so that towers can assign to it; local to towers, as moving
+    averages of layers are, it has a component on each worker device. Towers cannot assign to others: they would do it K
+    times, in any order.
 
     Between several workers, the variables lie on the tasks of the job ``ps``. The towers of a worker average their
     gradients on its CPU, and the worker applies them by itself, without waiting for the others.
 
-    Use it where devices have little memory or slow links between them; with fast links, `MirroredStrategy` is usually
-    faster.
+    Use it where devices have little memory or slow links; with fast links, `MirroredStrategy` is usually faster.
 
     Args:
         num_gpus_per_worker: the number of towers, on as many GPUs; 0 for one on the CPU.

@@ -38,7 +38,7 @@ class PerDeviceDataset:
         ConfigError: There is no device, or the number is negative.
 
     Source:
-        The class of this name in TensorFlow's ``contrib.distribute``.
+        TensorFlow's ``contrib.distribute``.
     """
 
     def __init__(
@@ -64,10 +64,7 @@ class PerDeviceDataset:
         return list(self._devices)
 
     def make_one_shot_iterator(self) -> "PerDeviceIterator":
-        """Return an iterator over the stream, once.
-
-        With prefetching it must still be started, by ``tf.tables_initializer()``.
-        """
+        """Return an iterator over the stream, once; with prefetching, ``tf.tables_initializer()`` starts it."""
         if not self._prefetch:
             with on_device(_HOST):
                 return _HostIterator(tf.data.make_one_shot_iterator(self._dataset), self._devices)
@@ -84,14 +81,10 @@ class PerDeviceDataset:
 
 
 def checked_prefetch(owner: object, prefetch_on_device: bool | int) -> int:
-    """Validate and return the number of prefetched elements.
-
-    Args:
-        owner: the owner of the argument.
-        prefetch_on_device: the number, or a bool.
+    """Return the number of prefetched elements.
 
     Raises:
-        WrongTypeError: It is something else.
+        WrongTypeError: It is neither a bool nor an integer.
         ConfigError: It is negative.
     """
     if isinstance(prefetch_on_device, bool):

@@ -19,14 +19,7 @@ from tpack.distribute.cross_tower_ops import (
     get_devices_from,
     reduce_on_device,
 )
-from tpack.distribute.values import (
-    Aggregation,
-    Destinations,
-    DistributedValues,
-    Mirrored,
-    TensorOrSlices,
-    reduce_op_of,
-)
+from tpack.distribute.values import Aggregation, Destinations, DistributedValues, Mirrored, TensorOrSlices, reduce_op_of
 from tpack.errors import ConfigError, ReductionError
 from tpack.reduction.algorithms.collective import PROCESS_KEYS, CollectiveKeys, CollectiveReducer
 from tpack.reduction.algorithms.launch_order import one_launch_order
@@ -54,12 +47,9 @@ class ReducerCrossTowerOps(CrossTowerOps):
     is reduced on the first of them and copied, since an all-reduce would copy it to needless devices; so is a value
     with several parts on a device (`MapOutput`).
 
-    Args:
-        reducer: the algorithm.
-
     Source:
-        ``AllReduceCrossTowerOps`` of the seed, which reduces all values one by one as soon as the destinations of two
-        differ, or one is sparse.
+        ``AllReduceCrossTowerOps`` of the seed, which reduces one by one as soon as the destinations of two differ, or
+        one is sparse.
     """
 
     def __init__(self, reducer: Reducer) -> None:
@@ -129,7 +119,7 @@ class AllReduceCrossTowerOps(ReducerCrossTowerOps):
         ConfigError: The algorithm is unknown, or a number is negative.
 
     Source:
-        The class of this name in the seed's ``cross_tower_ops``.
+        The seed's ``cross_tower_ops``.
     """
 
     def __init__(
@@ -154,10 +144,9 @@ class AllReduceCrossTowerOps(ReducerCrossTowerOps):
 
 @check_arguments
 class CollectiveAllReduce(ReducerCrossTowerOps):
-    """Cross-tower operations by one collective operation per tower and tensor.
+    """Cross-tower operations by one collective operation per tower and tensor, on different devices.
 
-    Other values are reduced as in `ReducerCrossTowerOps`. ``IndexedSlices`` are concatenated on one device. The devices
-    of a value differ.
+    Other values are reduced as in `ReducerCrossTowerOps`. ``IndexedSlices`` are concatenated on one device.
 
     Args:
         num_workers: the number of processes; here only 1.
@@ -170,7 +159,7 @@ class CollectiveAllReduce(ReducerCrossTowerOps):
         ConfigError: A number is out of range.
 
     Source:
-        The class of this name in the seed's ``cross_tower_ops``, which refuses ``IndexedSlices``.
+        The seed's ``cross_tower_ops``, which refuses ``IndexedSlices``.
     """
 
     def __init__(
@@ -226,11 +215,11 @@ class MultiWorkerAllReduce(ReducerCrossTowerOps):
         agg_small_grads_max_group: as for `AllReduceCrossTowerOps`.
 
     Raises:
-        ConfigError: There is no worker or one twice, a number is negative, there are more or fewer numbers than
-            workers, or the spec is malformed.
+        ConfigError: There is no worker or one twice, a number is negative, there is not one for each worker, or the
+            spec is malformed.
 
     Source:
-        The class of this name in the seed's ``cross_tower_ops``.
+        The seed's ``cross_tower_ops``.
     """
 
     def __init__(
@@ -285,22 +274,18 @@ class MultiWorkerAllReduce(ReducerCrossTowerOps):
 def choose_the_best(devices: Sequence[str], session_config: tf.ConfigProto | None = None) -> ReducerCrossTowerOps:
     """Return the default cross-tower operations for some devices, and log the reason.
 
-    The function of the same name in `tpack.reduction` returns the reducer and the reason; this one makes cross-tower
-    operations of it. Values on other devices are reduced by the default for their kind.
+    They use the reducer of the same function of `tpack.reduction`, and on other devices the default for their kind.
 
     Args:
         devices: the devices of the strategy; GPUs become logical CPU devices on a machine without GPUs.
         session_config: the ``ConfigProto`` of the session that will run, or None.
-
-    Returns:
-        Operations on the reducer of `tpack.reduction.choose_the_best`.
 
     Raises:
         ReductionError: There is no device, or one twice.
         DeviceError: The machine has GPUs, but not one of these.
 
     Source:
-        The function of this name in the seed's ``cross_tower_ops``, which takes NCCL unchecked.
+        The seed's ``cross_tower_ops``, which takes NCCL unchecked.
     """
     choice = topology.choose_the_best(devices, session_config)
     logger.info(f"Values of {len(devices)} device(s) are reduced by {choice.reducer.name}: {choice.reason}.")
@@ -320,16 +305,7 @@ class _ChosenOps(ReducerCrossTowerOps):
 
 @dataclass(frozen=True)
 class _Packing:
-    """How tensors are packed before they are reduced: into packs of one size, or small ones together, or not.
-
-    Args:
-        num_packs: concatenate all tensors and cut them into this number of packs; with 0, the other two numbers apply.
-        small_max_bytes: join tensors of up to this size; 0 joins none.
-        small_max_group: the most tensors that are joined to one; 0 joins none.
-
-    Raises:
-        ConfigError: A number is negative.
-    """
+    """Packing of tensors before they are reduced, by the numbers of `AllReduceCrossTowerOps`."""
 
     num_packs: int
     small_max_bytes: int

@@ -39,11 +39,10 @@ class MergeCallContext(TowerContext):
         tower_id: the number of the tower, from 0.
         arrivals: one dict for all towers, by their numbers, which each fills in `merge_call`.
         device: the device of the tower; None for the current one.
-        variable_scope: the variable scope of merged functions, in the first tower's name scope; None for the root of
-            both.
+        variable_scope: the scope of merged functions, in the first tower's name scope; None for the root of both.
 
     Source:
-        The towers of the mirrored strategy in the seed ``distribute``.
+        The mirrored strategy of the seed ``distribute``.
     """
 
     def __init__(
@@ -62,11 +61,7 @@ class MergeCallContext(TowerContext):
 
     @property
     def device(self) -> str:
-        """The device of this tower, as a string; without a device scope, TensorFlow's default.
-
-        Raises:
-            StrategyError: This is not the current tower context.
-        """
+        """The device of this tower, as a string; without a device scope, TensorFlow's default."""
         require_tower_context(self)
         if self._device is not None:
             return self._device
@@ -116,19 +111,13 @@ def _gate() -> tf.Operation | None:
 
 
 class StrategyTower(TrainTowerContext):
-    """One of K towers of a strategy.
+    """One of K towers of a strategy; ``main`` is the first one, for the others.
 
     The first tower makes the variables, each on all devices, and the others share them. Names of the first tower have
     no prefix. Update operations of every tower are kept, since each updates its own part of a variable.
 
-    Args:
-        index: the number of the tower.
-        total: K.
-        device: its device.
-        main: the first tower, for the others.
-
     Source:
-        The towers of the mirrored strategy in the seed ``distribute``.
+        The mirrored strategy of the seed ``distribute``.
     """
 
     def __init__(self, index: int, total: int, device: Device, main: "StrategyTower | None" = None) -> None:
@@ -153,7 +142,7 @@ def call_in_strategy_towers(
     *,
     tower_building: TowerBuilding = "auto",
 ) -> Any:
-    """Call a function in each tower of a strategy.
+    """Call a function in each tower of a strategy; return the `regroup` of the K results.
 
     Args:
         strategy: the strategy, whose cross-tower context is current.
@@ -163,12 +152,9 @@ def call_in_strategy_towers(
         kwargs: more of them.
         tower_building: see `call_in_replicated_towers`.
 
-    Returns:
-        The `regroup` of the K results.
-
     Raises:
-        StrategyError: A value of several devices has none for a tower, or one of several towers changes a variable
-            alone, as optimizers do.
+        StrategyError: A value of several devices has none for a tower, or a tower changes a variable alone, as
+            optimizers do.
         TowerMismatchError: The towers differ in their merge_calls, variables or results.
     """
     main = StrategyTower(0, len(devices), devices[0])

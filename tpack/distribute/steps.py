@@ -1,6 +1,9 @@
 """Training steps as objects, for a script that has neither a trainer nor an Estimator.
 
-A `Step` knows its strategy, data and model; calling it builds the operation of a step, and a `Monitor` runs that.
+A `Step` has its strategy, data and model; calling it builds the operation of a step, and a `Monitor` runs that.
+
+Source:
+    TensorFlow's ``contrib.distribute``.
 """
 
 import abc
@@ -18,14 +21,7 @@ from tpack.utils.validation import check_arguments, check_count, check_instance
 
 
 class Step(abc.ABC):
-    """One training step under a strategy: calling it builds the operation.
-
-    Args:
-        distribution: the strategy.
-
-    Source:
-        The class of the same name in TensorFlow's ``contrib.distribute``.
-    """
+    """One training step under a strategy: calling it builds the operation."""
 
     def __init__(self, distribution: DistributionStrategy) -> None:
         self._distribution = check_instance(self, "distribution", distribution, DistributionStrategy)
@@ -41,15 +37,7 @@ class Step(abc.ABC):
 
 
 class StandardInputStep(Step):
-    """Step whose data are those of one dataset, dealt out to the towers.
-
-    Args:
-        dataset_fn: returns a ``tf.data.Dataset``.
-        distribution: the strategy.
-
-    Source:
-        The class of the same name in TensorFlow's ``contrib.distribute``.
-    """
+    """Step whose data are those of the ``tf.data.Dataset`` that a function returns, dealt out to the towers."""
 
     def __init__(self, dataset_fn: DatasetFn, distribution: DistributionStrategy) -> None:
         super().__init__(distribution)
@@ -75,9 +63,6 @@ class StandardSingleLossStep(StandardInputStep):
     Example:
         step = StandardSingleLossStep(dataset_fn, loss_fn, tf.train.GradientDescentOptimizer(0.1), strategy)
         Monitor(step, session).run_steps(100)
-
-    Source:
-        The class of the same name in TensorFlow's ``contrib.distribute``.
     """
 
     def __init__(
@@ -119,9 +104,6 @@ class Monitor:
     Raises:
         ConfigError: There is no session.
         WrongTypeError: An argument is of the wrong kind.
-
-    Source:
-        The class of the same name in TensorFlow's ``contrib.distribute``.
     """
 
     def __init__(self, step_callable: Callable[[], Any], session: tf.Session | None = None) -> None:
@@ -133,11 +115,7 @@ class Monitor:
         session.run(start)
 
     def run_steps(self, num_steps: int | None = None) -> None:
-        """Run steps until their number is reached, or the data end.
-
-        Args:
-            num_steps: the number; None until the data end.
-        """
+        """Run steps until their number is reached, or the data end."""
         limit = None if num_steps is None else check_count(self, "num_steps", num_steps)
         done = 0
         while limit is None or done < limit:

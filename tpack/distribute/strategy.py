@@ -1,7 +1,7 @@
-"""What a distribution strategy offers: where towers run, where variables live, and how values move between them.
+"""Base of distribution strategies: devices of towers, placement of variables, and movement of values between them.
 
 Values have a *locality*: T, another value in each tower (`PerDevice`); M, the same value in each tower (`Mirrored`);
-V(v), mirrored over the devices of the variable v; N, over those of non-slot variables. Methods say which they take.
+V(v), mirrored over the devices of the variable v; N, over those of non-slot variables.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -51,14 +51,14 @@ _is_updating: ContextVar[bool] = ContextVar("tpack_applies_reduced_gradients", d
 
 
 class DistributionStrategy:
-    """A list of devices and a policy of how state and computation are spread over them.
+    """A list of devices, and a policy of how state and computation are spread over them.
 
     Under a strategy, ordinary model code builds K towers, each with its part of the data. Outside of all strategies the
     default one is current, which changes nothing, so that layers can be written once for all cases.
 
     Methods that move values or call functions are for the strategy's cross-tower context, and raise a `StrategyError`
     anywhere else. A subclass implements the properties, `non_slot_devices`, and in place of a public method the one of
-    the same name with an underscore, which is called in the context that it needs, with arguments that were checked.
+    the same name with an underscore, which is called in its context with checked arguments.
 
     Attributes:
         is_default: whether it is the default strategy.
@@ -105,11 +105,7 @@ class DistributionStrategy:
         return self._worker_device_index()
 
     def non_slot_devices(self, var_list: Sequence[Variable]) -> Destinations:
-        """Return the devices of an optimizer's non-slot variables, for `colocate_vars_with` and `update_non_slot`.
-
-        Args:
-            var_list: the optimized variables.
-        """
+        """Return the devices of optimizers' non-slot variables, for `colocate_vars_with` and `update_non_slot`."""
         raise NotImplementedError
 
     @property
@@ -139,16 +135,10 @@ class DistributionStrategy:
         task_type: str | None = None,
         task_id: int | None = None,
     ) -> None:
-        """Adapt to a session.
-
-        Args:
-            session_config: the session's ``ConfigProto``.
-            cluster_spec: None, as there is one process.
-            task_type: None.
-            task_id: None.
+        """Adapt to a session; a strategy of one process takes no cluster.
 
         Raises:
-            WrongTypeError: ``session_config`` is something else.
+            WrongTypeError: ``session_config`` is something else than a ``ConfigProto``.
             ConfigError: There is a cluster, or a task of one.
         """
         if session_config is not None:
@@ -192,12 +182,9 @@ class DistributionStrategy:
 
     @contextmanager
     def colocate_vars_with(self, colocate_with_variable: Destinations) -> Iterator[None]:
-        """Make variables in a block on the devices of a variable v, with locality V(v).
+        """Make variables in a block on the devices of a variable v, or of `non_slot_devices`, with locality V(v).
 
         The block should build only variables.
-
-        Args:
-            colocate_with_variable: a variable, or a result of `non_slot_devices`.
 
         Raises:
             StrategyError: This strategy is not current.
@@ -212,14 +199,10 @@ class DistributionStrategy:
             yield
 
     def distribute_dataset(self, dataset_fn: DatasetFn) -> Any:
-        """Split a dataset over the towers.
-
-        Args:
-            dataset_fn: returns a ``tf.data.Dataset``.
+        """Split the ``tf.data.Dataset`` that a function returns over the towers.
 
         Returns:
-            An object with ``make_one_shot_iterator`` and ``make_initializable_iterator``, whose elements have locality
-            T.
+            An object with ``make_one_shot_iterator`` and ``make_initializable_iterator``, with elements of locality T.
 
         Raises:
             StrategyError: This is a tower.
@@ -255,28 +238,22 @@ class DistributionStrategy:
         return self._run_steps_on_dataset(fn, iterator, iterations, initial_loop_values or {})
 
     def broadcast(self, tensor: Value, destinations: Destinations | None = None) -> Value:
-        """Copy a tensor to several devices.
+        """Copy a tensor to several devices, as a value of locality M, or V(v).
 
         Args:
             tensor: the tensor.
             destinations: a mirrored variable v, a device or a list of devices; None for all worker devices.
-
-        Returns:
-            A value of locality M, or V(v).
         """
         require_cross_tower_context(self)
         return self._broadcast(tensor, destinations)
 
     def call_for_each_tower(self, fn: Callable[..., Structure], *args: Structure, **kwargs: Structure) -> Structure:
-        """Call a function once for each tower, in a tower context.
+        """Call a function once for each tower, in a tower context; return the `regroup` of the K results.
 
         Args:
             fn: builds one tower. It may call ``get_tower_context().merge_call``.
             *args: of locality T or M, or variables: each tower gets its own. Other values are equal for all.
             **kwargs: more of them. ``run_concurrently``, for eager execution, is ignored.
-
-        Returns:
-            The `regroup` of the K results.
 
         Raises:
             TowerMismatchError: The towers differ in their merge_calls or results.
@@ -286,15 +263,12 @@ class DistributionStrategy:
         return self._call_for_each_tower(fn, *args, **kwargs)
 
     def reduce(self, aggregation: Aggregation, value: Value, destinations: Destinations | None = None) -> Value:
-        """Sum or average a value over the towers, or take the first tower's.
+        """Sum or average a value over the towers, or take the first tower's, as a value of locality M, or V(v).
 
         Args:
             aggregation: ``tf.VariableAggregation.SUM``, ``MEAN`` or ``ONLY_FIRST_TOWER``.
             value: of locality T.
             destinations: a mirrored variable v, a device or a list of devices; None for the devices of the value.
-
-        Returns:
-            A value of locality M, or V(v).
 
         Raises:
             ConfigError: The aggregation is another one.
@@ -306,33 +280,19 @@ class DistributionStrategy:
     def batch_reduce(
         self, aggregation: Aggregation, value_destination_pairs: Iterable[tuple[Value, Destinations | None]]
     ) -> list[Value]:
-        """Reduce several values over the towers at once, each as `reduce` does.
-
-        Args:
-            aggregation: ``tf.VariableAggregation.SUM``, ``MEAN`` or ``ONLY_FIRST_TOWER``.
-            value_destination_pairs: (value, destinations) pairs, as for `reduce`.
-
-        Returns:
-            One value for each pair.
-
-        Raises:
-            ConfigError: The aggregation is another one.
-        """
+        """Reduce the values of (value, destinations) pairs over the towers at once, each as `reduce` does."""
         require_cross_tower_context(self)
         takes_first_tower(aggregation)
         return self._batch_reduce(aggregation, list(value_destination_pairs))
 
     def update(self, var: Variable, fn: Callable[..., Structure], *args: Structure, **kwargs: Structure) -> Structure:
-        """Call ``fn(v, *args, **kwargs)`` once on each device of a variable.
+        """Call ``fn(v, *args, **kwargs)`` once on each device of a variable; return the `regroup`, of locality V(var).
 
         Args:
             var: the variable, mirrored or not.
             fn: updates the variable of one device.
             *args: of locality V(var); each call gets the part of its device. None may be `PerDevice`.
             **kwargs: more of them.
-
-        Returns:
-            The `regroup` of the results, with locality V(var).
 
         Raises:
             StrategyError: An argument differs between towers.
@@ -345,11 +305,7 @@ class DistributionStrategy:
     ) -> Structure:
         """Call ``fn(*args, **kwargs)`` once on each device of non-slot variables, as `update` does for one.
 
-        Args:
-            colocate_with: a result of `non_slot_devices`.
-            fn: updates them on one device.
-            *args: of locality N, as is the result.
-            **kwargs: more of them.
+        ``colocate_with`` is a result of `non_slot_devices`; arguments and the result are of locality N.
         """
         require_cross_tower_context(self)
         return self._update_non_slot(colocate_with, fn, *args, **kwargs)
@@ -364,7 +320,7 @@ class DistributionStrategy:
         """Reduce the gradients of all towers and update the variables on all their devices.
 
         Of several towers, each calls it, and the first one's optimizer does the work: a clone of it on each device
-        updates a mirrored variable, with slots and counters there.
+        updates a mirrored variable, with slots and counters there. The operation is the same one in every tower.
 
         Args:
             optimizer: any ``tf.train.Optimizer``.
@@ -372,9 +328,6 @@ class DistributionStrategy:
                 locality T. `get_loss_reduction` selects sum or mean.
             global_step: a variable to increment, or None.
             name: the name of the operation.
-
-        Returns:
-            The operation, the same one in every tower.
 
         Raises:
             StrategyError: This strategy is not current.
@@ -400,12 +353,7 @@ class DistributionStrategy:
             return merged(self, list(grads_and_vars), global_step)
 
     def reduce_over_workers(self, aggregation: Aggregation, value: tf.Tensor) -> tf.Tensor:
-        """Return the sum or mean of a value over workers; in one process the value.
-
-        Args:
-            aggregation: ``tf.VariableAggregation.SUM`` or ``MEAN``.
-            value: this worker's.
-        """
+        """Return the sum or mean of a worker's value over workers; in one process the value."""
         reduce_op_of(aggregation)
         return value
 
@@ -415,21 +363,12 @@ class DistributionStrategy:
         return list(value.index.values()) if isinstance(value, DistributedValues) else [value]
 
     def value_container(self, value: Any) -> Any:
-        """Return the value of all devices that a component belongs to, or else the component itself.
-
-        Args:
-            value: what a tower sees of a variable, or anything else.
-        """
+        """Return the value of all devices that a component belongs to, or else the component itself."""
         container = container_of(value)
         return value if container is None else container
 
     def group(self, value: Structure, name: str | None = None) -> tf.Operation:
-        """Return one operation that runs what `unwrap` returns; a single one as it is, unless it is to have a name.
-
-        Args:
-            value: a value of several devices, or a structure of them, such as a tower function may return.
-            name: the name of the operation.
-        """
+        """Return one operation that runs the `unwrap` of a structure of values; a single unnamed one as it is."""
         require_cross_tower_context(self)
         values = tf.nest.flatten([self.unwrap(part) for part in tf.nest.flatten(value)])
         if len(values) != 1 or name is not None:
@@ -492,15 +431,7 @@ class DistributionStrategy:
         raise NotImplementedError
 
     def _reduce_gradients(self, pairs: GradsAndVars) -> GradsAndVars:
-        """Reduce the gradients of all towers to where their variables are, in the cross-tower context.
-
-        Args:
-            pairs: (gradient, variable) pairs; gradients of locality T. Pairs without a gradient are left out.
-
-        Returns:
-            (gradient, variable) pairs: the gradients summed or averaged, as `get_loss_reduction` says, of locality
-            V(v). For a variable of one copy, the gradient is a plain one.
-        """
+        """Reduce gradients of locality T to their variables, by `get_loss_reduction`; leave pairs without one out."""
         for grad, variable in pairs:
             _check_pair(grad, variable)
         trained = [(grad, variable) for grad, variable in pairs if grad is not None]
@@ -517,7 +448,7 @@ class DistributionStrategy:
 
 @check_arguments
 class DistributeConfig(NamedTuple):
-    """Under which strategies an Estimator works; what `RunConfig` takes as ``experimental_distribute``.
+    """Strategies of an Estimator, for ``RunConfig(experimental_distribute=...)``.
 
     Attributes:
         train_distribute: the strategy for training, or None.
@@ -525,7 +456,7 @@ class DistributeConfig(NamedTuple):
         remote_cluster: a cluster that one process trains on from outside; None, as there is one process.
 
     Source:
-        The class of the same name in TensorFlow's ``contrib.distribute``.
+        TensorFlow's ``contrib.distribute``.
     """
 
     train_distribute: DistributionStrategy | None = None
@@ -534,11 +465,7 @@ class DistributeConfig(NamedTuple):
 
 
 def takes_first_tower(aggregation: Aggregation) -> bool:
-    """Tell whether an aggregation takes the first tower's value; if not, it is a reduction.
-
-    Raises:
-        ConfigError: It is something else.
-    """
+    """Return whether an aggregation takes the first tower's value; raise a `ConfigError` if it is unknown."""
     if isinstance(aggregation, Aggregation) and aggregation.value == tf.VariableAggregation.ONLY_FIRST_TOWER.value:
         return True
     reduce_op_of(aggregation)
@@ -546,20 +473,20 @@ def takes_first_tower(aggregation: Aggregation) -> bool:
 
 
 def get_loss_reduction() -> Aggregation:
-    """Return how towers' gradients are aggregated, which the last loss of ``tf.losses`` in the current graph says.
+    """Return the aggregation of towers' gradients, by the last loss of ``tf.losses`` in the current graph.
 
     Returns:
         ``tf.VariableAggregation.SUM`` for ``tf.losses.Reduction.SUM``; for others, and without a loss, ``MEAN``.
 
     Source:
-        The function of the same name in the seed ``distribute``.
+        The seed ``distribute``.
     """
     is_sum = last_loss_reduction() == tf.losses.Reduction.SUM
     return tf.VariableAggregation.SUM if is_sum else tf.VariableAggregation.MEAN
 
 
 def is_updating() -> bool:
-    """Tell whether an optimizer that is called here gets gradients that a strategy has reduced already."""
+    """Return whether an optimizer that is called here gets reduced gradients."""
     return _is_updating.get()
 
 

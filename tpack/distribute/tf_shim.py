@@ -22,11 +22,7 @@ from tpack.tower.context import current_frame
 
 
 def seen_by_tensorflow(fn: Callable[..., Structure]) -> Callable[..., Structure]:
-    """Return a function that builds a tower, with the strategy visible to TensorFlow.
-
-    Args:
-        fn: the function, which is called in the tower context of a strategy.
-    """
+    """Return a function that builds a tower, with the strategy visible to TensorFlow."""
 
     @functools.wraps(fn)
     def build(*args: Structure, **kwargs: Structure) -> Structure:
@@ -38,11 +34,7 @@ def seen_by_tensorflow(fn: Callable[..., Structure]) -> Callable[..., Structure]
 
 
 class TFReplicaShim:
-    """A tower of a strategy, for TensorFlow's functions.
-
-    Args:
-        context: the tower.
-    """
+    """A tower of a strategy, for TensorFlow's functions."""
 
     def __init__(self, context: TowerContext) -> None:
         self._context = context
@@ -54,14 +46,9 @@ class TFReplicaShim:
         args: Sequence[Structure] = (),
         kwargs: Mapping[str, Structure] | None = None,
     ) -> Structure:
-        """Call a function with the values of all towers, as `TowerContext.merge_call` does.
+        """Call a function with the strategy for TensorFlow and the values of all towers; see `TowerContext.merge_call`.
 
         Optimizers that apply gradients use the strategy's `apply_gradients`.
-
-        Args:
-            merge_fn: called once, with the strategy for TensorFlow and the values of all towers.
-            args: this tower's values.
-            kwargs: more of them.
         """
         strategy = self._context.distribution_strategy
         optimizer = optimizer_that_applies(merge_fn)
@@ -77,13 +64,7 @@ class TFReplicaShim:
         return self._context.merge_call(merge, *args, **(kwargs or {}))
 
     def all_reduce(self, reduce_op: Any, value: Structure, options: object = None) -> Structure:
-        """Sum or average the values of all towers, as for synchronised statistics.
-
-        Args:
-            reduce_op: a ``tf.distribute.ReduceOp``.
-            value: numbers, tensors, or a structure of them.
-            options: hints to TensorFlow's own strategies, ignored.
-        """
+        """Sum or average a structure of all towers, as for synchronised statistics; ``options`` are ignored."""
 
         def merge(strategy: Any, values: list[Value]) -> list[Value]:
             return list(strategy.batch_reduce(_aggregation(reduce_op), [(each, None) for each in values]))
@@ -109,9 +90,6 @@ class TFReplicaShim:
 
 class TFStrategyShim:
     """The part of a strategy that TensorFlow's functions use.
-
-    Args:
-        strategy: the strategy.
 
     Attributes:
         num_replicas_in_sync: the divisor of losses for the sum of their gradients to be a mean: one, since tpack's

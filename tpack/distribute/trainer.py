@@ -18,12 +18,7 @@ from tpack.utils.validation import check_arguments
 class StrategyTrainer(BuilderTrainer):
     """Trainer of a model with one cost under a distribution strategy.
 
-    Each tower takes its data from the `InputSource`, as under any other trainer.
-
-    Args:
-        strategy: the strategy.
-        precision: see `SingleCostTrainer`.
-        compile: see `SingleCostTrainer`.
+    Each tower takes its data from the `InputSource`. For ``precision`` and ``compile`` see `SingleCostTrainer`.
 
     Raises:
         ConfigError: ``strategy`` is something else, or the precision is unknown.
@@ -33,11 +28,7 @@ class StrategyTrainer(BuilderTrainer):
     """
 
     def __init__(
-        self,
-        strategy: DistributionStrategy,
-        *,
-        precision: str | PrecisionPolicy = "float32",
-        compile: Compile = None,
+        self, strategy: DistributionStrategy, *, precision: str | PrecisionPolicy = "float32", compile: Compile = None
     ) -> None:
         super().__init__(StrategyBuilder(strategy), precision=precision, compile=compile)
         self.strategy = strategy
@@ -47,12 +38,10 @@ class StrategyTrainer(BuilderTrainer):
 class StrategyBuilder(GraphBuilder):
     """Builder of a strategy's towers; the strategy reduces gradients and updates variables.
 
-    Args:
-        strategy: any strategy but the default one.
-        end_signal: travels with the gradients, where the strategy is one of several workers.
+    A strategy of several workers sends ``end_signal`` with the gradients.
 
     Raises:
-        ConfigError: ``strategy`` is something else.
+        ConfigError: ``strategy`` is something else, or the default one.
     """
 
     def __init__(self, strategy: DistributionStrategy, end_signal: StopFlag | None = None) -> None:
@@ -74,13 +63,6 @@ class StrategyBuilder(GraphBuilder):
     def build(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> BuildResult:
         """Build the towers and the train op in the scope of the strategy.
 
-        Args:
-            grad_fn: see `GraphBuilder.build`.
-            optimizer_fn: see `GraphBuilder.build`.
-
-        Returns:
-            The train op and the towers.
-
         Shapes:
             K x N gradients in, N values applied, each on the devices of its variable.
 
@@ -94,7 +76,7 @@ class StrategyBuilder(GraphBuilder):
             ReductionError: The strategy cannot reduce these gradients.
 
         Source:
-            The standard pattern in the seed ``distribute``.
+            The seed ``distribute``.
         """
         towers: dict[int, TowerContext] = {}
 

@@ -26,9 +26,6 @@ class TrainerTowersStrategy(MultiDeviceStrategy):
     """The K towers of a trainer, or one for prediction.
 
     The trainer makes the variables. The towers' own variables form a `PerDevice`, which `update` takes too.
-
-    Args:
-        num_towers: K.
     """
 
     def __init__(self, num_towers: int) -> None:
@@ -43,11 +40,7 @@ class TrainerTowersStrategy(MultiDeviceStrategy):
 
     @property
     def worker_devices(self) -> list[str]:
-        """The devices of the towers.
-
-        Raises:
-            StrategyError: Not all towers have called merge_call, so that not all devices are known.
-        """
+        """The devices of the towers; a `StrategyError` is raised before all towers have called merge_call."""
         if len(self.arrivals) < self._num_towers:
             raise StrategyError("the devices of a trainer's towers are known when they meet: in merge_call")
         return [self.arrivals[index].device for index in sorted(self.arrivals)]
@@ -59,14 +52,7 @@ class TrainerTowersStrategy(MultiDeviceStrategy):
         global_step: Variable | None = None,
         name: str | None = None,
     ) -> tf.Operation:
-        """Apply gradients as any strategy does; those of a single tower by the optimizer alone.
-
-        Args:
-            optimizer: any ``tf.train.Optimizer``.
-            grads_and_vars: (gradient, variable) pairs.
-            global_step: a variable to increment, or None.
-            name: the name of the operation.
-        """
+        """Apply gradients as any strategy does; those of a single tower by the optimizer alone."""
         if self._num_towers > 1:
             return super().apply_gradients(optimizer, grads_and_vars, global_step, name)
         check_optimizer(optimizer)
@@ -77,11 +63,7 @@ class TrainerTowersStrategy(MultiDeviceStrategy):
 
     @contextmanager
     def colocate_vars_with(self, colocate_with_variable: Destinations) -> Iterator[None]:
-        """Make variables in a block on the device of another one.
-
-        Raises:
-            StrategyError: This is not one of the towers.
-        """
+        """Make variables in a block on the device of another one; raise a `StrategyError` outside of the towers."""
         require_distribution_strategy_scope(self)
         with tf.colocate_with(colocate_with_variable):
             yield
@@ -94,11 +76,7 @@ class TrainerTowersStrategy(MultiDeviceStrategy):
 
 
 def context_of_tower(tower: Tower) -> TowerContext:
-    """Return the strategy's context of a trainer's tower, created on first use.
-
-    Args:
-        tower: the current tower.
-    """
+    """Return the strategy's context of a trainer's current tower, created on first use."""
     context = tower_context_of(Frame(tower))
     if context is None:
         is_alone = tower.total == 1 or not tower.is_training

@@ -2,6 +2,9 @@
 
 A tower works with its device's part. `regroup` joins the parts of all devices, `select_device` takes one device's part,
 and `update_on_devices` does both around a function for each device.
+
+Source:
+    The seeds ``distribute`` and ``cross_tower_ops``, for all names that they have too.
 """
 
 import operator
@@ -102,9 +105,6 @@ class DistributedValues:
 
     Raises:
         ConfigError: There is no device, or one under two names.
-
-    Source:
-        The class of the same name that the seed ``cross_tower_ops`` uses.
     """
 
     def __init__(self, index: Mapping[str, Any]) -> None:
@@ -127,11 +127,10 @@ class DistributedValues:
         return self._key(device) is not None
 
     def get(self, device: str | None = None) -> Any:
-        """Return the value of one device.
+        """Return the value of one device, by any of its names.
 
-        Args:
-            device: any of its names. None means the device of the current tower or update; across towers, and on a
-                device without a value, the result depends on the kind of value.
+        None means the device of the current tower or update; across towers, and on a device without a value, the result
+        depends on the kind of value.
 
         Raises:
             StrategyError: There is no value for this device.
@@ -187,28 +186,12 @@ Destinations: TypeAlias = str | Sequence[str] | DistributedValues | BaseVariable
 
 
 class PerDevice(DistributedValues):
-    """Values that differ between devices: of locality T, when the devices are those of the towers.
-
-    Args:
-        index: the value of each device.
-
-    Source:
-        The class of the same name in the seeds.
-    """
+    """Values that differ between devices: of locality T, when the devices are those of the towers."""
 
 
 @with_operators
 class Mirrored(DistributedValues):
-    """Values that are equal on all devices: of locality M, V(v) or N.
-
-    It can be used like the value itself, that of the current device.
-
-    Args:
-        index: the value of each device.
-
-    Source:
-        The class of the same name in the seeds.
-    """
+    """Values that are equal on all devices: of locality M, V(v) or N; usable like the value of the current device."""
 
     def _get_cross_tower(self) -> Any:
         return self._index.get(device_key(current_device()), next(iter(self._index.values())))
@@ -245,14 +228,7 @@ tf.register_tensor_conversion_function(Mirrored, _to_tensor)
 
 @check_arguments
 class MapOutput:
-    """Several results of one device, possibly none, that are one value to a reduction.
-
-    Args:
-        values: the results.
-
-    Source:
-        The class of the same name that the seed ``cross_tower_ops`` uses.
-    """
+    """Several results of one device, possibly none, that are one value to a reduction."""
 
     def __init__(self, values: Sequence[PlainValue]) -> None:
         self._values = list(values)
@@ -273,15 +249,12 @@ def regroup(per_device: Mapping[str, Structure], wrap_class: type[DistributedVal
         wrap_class: the class of values that differ between devices: `PerDevice` or `Mirrored`.
 
     Returns:
-        The structure. An object that is the same one on all devices stays; the components of one variable become that
+        The structure. An object that is the same on all devices stays; the components of a variable become that
         variable.
 
     Raises:
         ConfigError: There is no device.
         TowerMismatchError: The structures differ, or components of variables are mixed up.
-
-    Source:
-        The function of the same name in the seed ``distribute``.
     """
     if not per_device:
         raise ConfigError("expected the values of at least one device, got none")
@@ -299,20 +272,10 @@ def regroup(per_device: Mapping[str, Structure], wrap_class: type[DistributedVal
 
 
 def select_device(device: str, structured: Structure) -> Structure:
-    """Return the part of one device of a structure.
-
-    Args:
-        device: the device.
-        structured: values of all devices, and others, in nested lists, tuples and dicts.
-
-    Returns:
-        The structure with the device's value in place of each `DistributedValues`.
+    """Return nested lists, tuples and dicts with one device's value in place of each `DistributedValues`.
 
     Raises:
         StrategyError: A value has no part on the device.
-
-    Source:
-        The function of the same name in the seed ``distribute``.
     """
 
     def select(value: object) -> object:
@@ -322,20 +285,10 @@ def select_device(device: str, structured: Structure) -> Structure:
 
 
 def select_device_mirrored(device: str, structured: Structure) -> Structure:
-    """Return the part of one device of a structure that is equal for all devices.
-
-    Args:
-        device: the device.
-        structured: `Mirrored` values, and plain ones, in nested lists, tuples and dicts.
-
-    Returns:
-        The structure with the device's value in place of each `Mirrored`.
+    """Return nested lists, tuples and dicts with one device's value in place of each `Mirrored`.
 
     Raises:
         StrategyError: A value is not mirrored, or has no part on the device.
-
-    Source:
-        The function of the same name in the seed ``distribute``.
     """
 
     def select(value: object) -> object:
@@ -347,14 +300,7 @@ def select_device_mirrored(device: str, structured: Structure) -> Structure:
 
 
 def reduce_op_of(aggregation: Aggregation) -> ReduceOp:
-    """Return the reduction of an aggregation.
-
-    Args:
-        aggregation: ``tf.VariableAggregation.SUM`` or ``tf.VariableAggregation.MEAN``, of TensorFlow 1 or 2.
-
-    Raises:
-        ConfigError: It is something else.
-    """
+    """Return the reduction of an aggregation; raise a `ConfigError` unless it is ``SUM`` or ``MEAN``."""
     if not isinstance(aggregation, Aggregation) or aggregation.value not in _REDUCE_OPS:
         raise ConfigError(
             f"aggregation got {aggregation!r}: expected tf.VariableAggregation.SUM or tf.VariableAggregation.MEAN"
@@ -370,11 +316,8 @@ def update_on_devices(
 ) -> Structure:
     """Call a function on each device with its subjects and the device's part of the arguments.
 
-    Args:
-        fn: the function.
-        subjects: the first arguments on each device, such as the component of a variable.
-        args: more arguments, `Mirrored` or equal everywhere.
-        kwargs: more of them.
+    ``subjects`` are the first arguments on each device, such as the component of a variable; the others are `Mirrored`
+    or equal everywhere.
 
     Returns:
         The `regroup` of the results; those that differ are `Mirrored`.
@@ -391,11 +334,7 @@ def update_on_devices(
 
 
 def tie_together(changed: Structure) -> Structure:
-    """Make each part of a value depend on the changes on all devices, so that running one part runs all of them.
-
-    Args:
-        changed: the result of `update_on_devices` with a function that returns an operation or a tensor.
-    """
+    """Make each part of a result of `update_on_devices` depend on the changes on all devices."""
     if not isinstance(changed, Mirrored):
         return changed
     tied = {}

@@ -24,9 +24,6 @@ def refuse_lone_change(operation: tf.Operation) -> None:
 
     Values that Keras layers load are initial values, and no change.
 
-    Args:
-        operation: the operation.
-
     Raises:
         StrategyError: An optimizer changes a variable, or something changes one mirror.
     """
@@ -46,15 +43,9 @@ def refuse_lone_change(operation: tf.Operation) -> None:
 
 
 def refuse_partial_change(operation: tf.Operation) -> None:
-    """Reject an operation that changes one of several mirrors, outside of an update, which runs on each device.
+    """Reject an operation that changes one of several mirrors by a `StrategyError`, outside of updates of each device.
 
     Assignments are allowed: the mirrored variable's own change all mirrors, and that of a mirror is explicit.
-
-    Args:
-        operation: the operation.
-
-    Raises:
-        StrategyError: It changes one of several mirrors.
     """
     kind = operation.type
     if (

@@ -5,53 +5,25 @@ from tpack.utils.lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "base": (
-            "BuildResult",
-            "GraphBuilder",
-            "SyncOp",
-        ),
+        "base": ("BuildResult", "GraphBuilder", "SyncOp"),
         "compiled": ("CompilePolicy",),
-        "cost": (
-            "GradientOptions",
-            "make_grad_fn",
-        ),
-        "model_desc": (
-            "ModelDesc",
-            "ModelDescBase",
-        ),
+        "cost": ("GradientOptions", "make_grad_fn"),
+        "model_desc": ("ModelDesc", "ModelDescBase"),
         "precision": ("LossScaling", "PrecisionPolicy"),
         "predict": ("build_predict_tower",),
-        "replicated": (
-            "SyncMultiGPUReplicatedBuilder",
-            "apply_in_replicas",
-            "build_replicas",
-            "copy_to_replicas",
-        ),
-        "parameter_server": (
-            "AsyncMultiGPUBuilder",
-            "SyncMultiGPUParameterServerBuilder",
-        ),
+        "replicated": ("SyncMultiGPUReplicatedBuilder", "apply_in_replicas", "build_replicas", "copy_to_replicas"),
+        "parameter_server": ("AsyncMultiGPUBuilder", "SyncMultiGPUParameterServerBuilder"),
         "simple": ("SimpleBuilder",),
-        "towers": (
-            "BuiltTowers",
-            "DataParallelBuilder",
-            "build_towers",
-        ),
+        "towers": ("BuiltTowers", "DataParallelBuilder", "build_towers"),
         "tpack.reduction.functions": (
             "aggregate_grads_colocate",
             "allreduce_grads",
             "allreduce_grads_hierarchical",
             "allreduce_grads_naive",
         ),
-        "tpack.reduction.gradients": (
-            "merge_grad_list",
-            "split_grad_list",
-        ),
+        "tpack.reduction.gradients": ("merge_grad_list", "split_grad_list"),
         "tpack.reduction.wrappers.gradient_packer": ("GradientPacker",),
         "tpack.tower.devices": ("LeastLoadedDeviceSetter",),
-        "tpack.tower.getters": (
-            "OverrideCachingDevice",
-            "override_to_local_variable",
-        ),
+        "tpack.tower.getters": ("OverrideCachingDevice", "override_to_local_variable"),
     },
 )

@@ -28,9 +28,9 @@ class SyncOp:
 
     Attributes:
         op: the operation.
-        every_steps: None to run it before each epoch, so that all towers have the changes that callbacks made to the
-            main tower. A number to run it after each step that is a multiple, counted over all runs, and after the last
-            step of each epoch, before callbacks see the weights.
+        every_steps: None to run it before each epoch, so that all towers have the changes of callbacks. A number to run
+            it after each step that is a multiple, counted over all runs, and after the last step of each epoch, before
+            callbacks see the weights.
 
     Raises:
         GraphBuildError: ``op`` is not an operation, or ``every_steps`` not a positive integer.
@@ -49,18 +49,15 @@ class SyncOp:
 
 @dataclass(frozen=True)
 class BuildResult:
-    """Result of a builder.
+    """Result of a builder; a ``sync_op`` that is something else raises a `GraphBuildError`.
 
     Attributes:
         train_op: one step of training.
         towers: the towers, the main one first.
         init_op: run once after the variables are initialised and restored; None for nothing.
-        sync_op: synchronises the towers' variables; several with their own times in a tuple; None where towers share
-            them.
+        sync_op: synchronises the towers' variables; several with their own times in a tuple; None where they are
+            shared.
         copies: the variables that ``init_op`` sets, so that their initialisers need not run.
-
-    Raises:
-        GraphBuildError: ``sync_op`` is something else.
     """
 
     train_op: tf.Operation | tf.Tensor
@@ -100,10 +97,7 @@ class BuildResult:
 
 
 class GraphBuilder(ABC):
-    """Builder of the training graph on some devices.
-
-    It may be used for several graphs, with one call of `build` for each.
-    """
+    """Builder of the training graph on some devices, for several graphs with one call of `build` for each."""
 
     @property
     @abstractmethod
@@ -117,9 +111,6 @@ class GraphBuilder(ABC):
         Args:
             grad_fn: called once in each tower; builds the model and returns its N (gradient, variable) pairs.
             optimizer_fn: returns the same ``tf.train.Optimizer`` at each call.
-
-        Returns:
-            The result.
 
         Shapes:
             Each gradient has the shape of its variable, or is an ``IndexedSlices`` into it.

@@ -38,8 +38,8 @@ class CompilePolicy:
 
     Args:
         mode: ``"xla"``, or ``"auto"``, which makes the first steps of a training both ways and keeps the faster.
-        fall_back: run operations that XLA cannot compile uncompiled, with a line in the log. Otherwise they are an
-            error that names them; in ``"auto"`` they never are.
+        fall_back: run operations that XLA cannot compile uncompiled, with a line in the log; by default they are an
+            error that names them, but not in ``"auto"``.
 
     Raises:
         ConfigError: The mode is unknown.
@@ -62,23 +62,15 @@ Compile: TypeAlias = str | CompilePolicy | None
 
 
 def as_compile_policy(compile: Compile) -> CompilePolicy | None:
-    """Return the policy of a name or a policy; None compiles nothing.
-
-    Raises:
-        ConfigError: It is something else.
-    """
+    """Return the policy of a name or a policy; None compiles nothing, and an unknown mode raises a `ConfigError`."""
     return CompilePolicy(compile) if isinstance(compile, str) else compile
 
 
 class TowerCompiler:
     """Marks the operations of a model's towers for XLA, and reports those that it cannot compile.
 
-    Args:
-        policy: the options.
-
     Attributes:
-        is_on_server: whether the model runs on a TensorFlow server, as with several workers; set before anything is
-            marked.
+        is_on_server: whether the model runs on a TensorFlow server, as with several workers; set before marking.
     """
 
     def __init__(self, policy: CompilePolicy) -> None:
@@ -97,10 +89,7 @@ class TowerCompiler:
 
     @contextmanager
     def watching(self, tower: TowerContext) -> Iterator[None]:
-        """Record the operations that a block adds to a tower, for `mark`.
-
-        Operations of other towers, and outside of all towers, are left out where towers have names.
-        """
+        """Record the operations that a block adds to a tower, for `mark`, without those of other towers."""
         graph = tf.get_default_graph()
         num_before = len(graph.get_operations())
         yield
@@ -109,12 +98,7 @@ class TowerCompiler:
         self._made[tower].extend(op for op in made if op.name.startswith(prefix))
 
     def mark(self, tower: TowerContext, outputs: Iterable[Any]) -> None:
-        """Mark the recorded operations of a tower that the outputs depend on, on the device that most of them have.
-
-        Args:
-            tower: the tower.
-            outputs: tensors, ``IndexedSlices`` and operations.
-        """
+        """Mark the recorded operations of a tower that outputs depend on, on the device that most of them have."""
         if self.measures and not tower.is_training:
             return
         self._last = (tower, len(self._marked), len(self._refused))
@@ -139,11 +123,7 @@ class TowerCompiler:
             compat.mark_for_compilation(op, _scope_of(tower))
 
     def copy_step(self) -> CompiledCopy | None:
-        """Add a compiled copy of all that depends on the marked operations to the graph, which must be complete.
-
-        Returns:
-            The copy; None, with a line in the log, where nothing can be compiled or copied.
-        """
+        """Add a compiled copy of all that depends on marked operations to the complete graph; None if impossible."""
         reason = "nothing in it can be compiled"
         if self._scopes:
             try:
@@ -168,10 +148,10 @@ class TowerCompiler:
                 self._mark(op, tower)
 
     def check(self, session: tf.Session) -> None:
-        """Find the operations that cannot be compiled, and log or raise, once ``session`` has its variables.
+        """Log or raise the operations that cannot be compiled, once ``session`` has its variables.
 
         Raises:
-            CompilationError: Some operations cannot be compiled, and the policy does not fall back. It names them.
+            CompilationError: There are some, which it names, and the policy does not fall back.
         """
         # TensorFlow registers its kernels in the first run of any session.
         session.run(tf.no_op())
@@ -217,16 +197,11 @@ def _needed(ends: Sequence[tf.Operation], among: Sequence[tf.Operation]) -> list
 
 
 def _moved_to_host(ops: Sequence[tf.Operation], device: str, *, is_on_server: bool) -> set[str]:
-    """Return the names of operations with which TensorFlow would refuse to compile others.
+    """Return the names of operations of a tower with which TensorFlow would refuse to compile others.
 
     Before compilation it folds constants, and rewrites slices that begin elsewhere each time, as in the gradient of a
     concatenation. It puts both on the first CPU device, and then refuses the function if the tower is on another one. A
     session on a server does not have that device.
-
-    Args:
-        ops: in their order.
-        device: the tower's device.
-        is_on_server: whether they run on a server.
     """
     spec = tf.DeviceSpec.from_string(device)
     if spec.device_type != "CPU" or not (spec.device_index or is_on_server):

@@ -52,9 +52,6 @@ def make_grad_fn(
         options: arguments of ``compute_gradients``.
         compiler: marks operations for XLA; None for none.
 
-    Returns:
-        A function without arguments, for a training tower.
-
     Shapes:
         The cost is a scalar; gradients have the shapes of their variables.
 
@@ -102,17 +99,10 @@ def make_grad_fn(
 
 
 def statistics_of_towers(towers: Sequence[TowerHandle]) -> dict[str, tf.Tensor]:
-    """Return the statistics of a step: the mean over towers of the cost, and of what else they noted.
+    """Return the statistics of a step by name: the mean over training towers of the cost, then of their notes.
 
-    With one tower they are its own tensors. The name of the cost is ``cost``, or the model's name for it if it notes or
-    summarises the cost.
-
-    Args:
-        towers: the training towers, the main one first; their output is the cost, and their notes are in the collection
-            `STATISTICS_KEY`.
-
-    Returns:
-        Scalars by name, the cost first.
+    With one tower they are its own tensors; notes are in the collection `STATISTICS_KEY`. The name of the cost is
+    ``cost``, or the model's name for it if it notes or summarises the cost.
     """
     prefix = join_scope(towers[0].ns_name, "")
     noted = zip(*(tower.get_collection(STATISTICS_KEY) for tower in towers), strict=True)
@@ -132,11 +122,7 @@ def _mean(tensors: Sequence[tf.Tensor], name: str) -> tf.Tensor:
 
 
 def check_cost(cost: object) -> tf.Tensor:
-    """Return the cost if it can be minimised.
-
-    Raises:
-        GraphBuildError: It is not a tensor, not a scalar or not of a floating-point dtype.
-    """
+    """Return the cost; raise a `GraphBuildError` unless it is a floating-point scalar tensor."""
     if cost is None:
         raise GraphBuildError("build_graph returned None: expected the cost to minimise, a scalar tensor")
     if not isinstance(cost, tf.Tensor):
@@ -150,11 +136,7 @@ def check_cost(cost: object) -> tf.Tensor:
 
 
 def _check_all_trained(cost: tf.Tensor, tower: TowerContext) -> None:
-    """Check that the cost of a tower with variables of its own depends on no trainable variables of others.
-
-    Raises:
-        GraphBuildError: It does, and the tower would not train them.
-    """
+    """Check that the cost of a tower with variables of its own depends on no trainable variables of others."""
     hidden = {v.op.name for v in tower.collections.hidden(tf.GraphKeys.TRAINABLE_VARIABLES)}
     used = sorted(hidden & _trained_by(cost)) if hidden else []
     if used:

@@ -20,9 +20,6 @@ from tpack.tower.grads import Gradient, gradient_values, map_gradient_values
 class DynamicLossScale:
     """The factor and its counters in one graph, shared by all towers; made outside of them.
 
-    Args:
-        scaling: the options.
-
     Attributes:
         scale: the factor of the current step, a float32 tensor.
         variables: the factor, the number of consecutive steps with finite gradients, and the number of skipped steps.
@@ -47,10 +44,7 @@ class DynamicLossScale:
         self._all_finite.append(is_finite)
 
     def update(self) -> tf.Operation:
-        """Return the operation that adapts the factor and counts the step, once all updates are built.
-
-        Returns:
-            An operation to run with every step.
+        """Return the operation that adapts the factor and counts the step, for every step, once all updates are built.
 
         Raises:
             GraphBuildError: No update was built.
@@ -83,12 +77,8 @@ class LossScaleOptimizer(ProxyOptimizer):
     towers, so they skip the same steps. The asynchronous builder checks each tower's update, and a step counts as
     skipped if one of them was.
 
-    A skipped step used its data, the global step counts it, and update operations of the model, such as moving
-    averages, run.
-
-    Args:
-        opt: the inner optimizer.
-        loss_scale: the factor; clones of this optimizer share it.
+    A skipped step used its data, the global step counts it, and moving averages and other update operations run. Clones
+    of this optimizer share the ``loss_scale``.
 
     Raises:
         GraphBuildError: ``opt`` is not a ``tf.compat.v1.train.Optimizer``.
@@ -109,11 +99,7 @@ class LossScaleOptimizer(ProxyOptimizer):
         global_step: tf.Variable | None = None,
         name: str | None = None,
     ) -> tf.Operation:
-        """Return the operation that applies gradients of the scaled cost, if they are finite.
-
-        Raises:
-            GraphBuildError: There is no gradient.
-        """
+        """Return the operation that applies gradients, if they are finite; without any, raise a `GraphBuildError`."""
         pairs = list(grads_and_vars)
         gradients = [gradient for gradient, _ in pairs if gradient is not None]
         if not gradients:

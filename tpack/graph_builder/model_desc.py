@@ -33,31 +33,21 @@ class _IsTraining:
 
 
 class ModelDescBase:
-    """Base of model descriptions: the inputs, and the graph that is built from them.
-
-    Subclasses override `inputs` and `build_graph`.
-    """
+    """Base of model descriptions; subclasses override `inputs` and `build_graph`."""
 
     def __init_subclass__(cls) -> None:
         on_subclass(cls, MODEL_METHODS)
 
     def inputs(self) -> Sequence[tf.TensorSpec | tf.Tensor]:
-        """Return the inputs: ``tf.TensorSpec`` with names, or placeholders.
-
-        Raises:
-            ConfigError: The subclass does not override it.
-        """
+        """Return the inputs, ``tf.TensorSpec`` with names or placeholders; raise a `ConfigError` if not overridden."""
         raise ConfigError(f"{type(self).__name__} must define inputs(), which returns a list of tf.TensorSpec")
 
     def build_graph(self, *args: Any, **kwargs: Any) -> Any:
-        """Build the model in the current tower.
+        """Build the model in the current tower; a `ModelDesc` returns the cost to minimise.
 
         Args:
             *args: one tensor for each entry of `inputs`.
             **kwargs: none; lets type checkers accept any parameters in a subclass.
-
-        Returns:
-            For a `ModelDesc`, the cost to minimise.
 
         Raises:
             ConfigError: The subclass does not override it.
@@ -69,9 +59,6 @@ class ModelDescBase:
     def get_input_signature(self) -> InputSignature:
         """Return the inputs as a list of ``tf.TensorSpec``, the same at each call.
 
-        Returns:
-            One ``tf.TensorSpec`` for each input.
-
         Shapes:
             Those of `inputs`; the first dimension usually is None, the batch.
 
@@ -79,7 +66,7 @@ class ModelDescBase:
             ConfigError: `inputs` returns something else, an input without a name, or a name twice.
 
         Source:
-            The method of the same name in tensorpack.
+            tensorpack's method of the same name.
         """
         signature: InputSignature | None = vars(self).get("_input_signature")
         if signature is None:
@@ -119,22 +106,11 @@ class ModelDesc(ModelDescBase):
     """
 
     def optimizer(self) -> tf.train.Optimizer:
-        """Return a new ``tf.train.Optimizer``.
-
-        Raises:
-            ConfigError: The subclass does not override it.
-        """
+        """Return a new ``tf.train.Optimizer``; raise a `ConfigError` if the subclass does not override it."""
         raise ConfigError(f"{type(self).__name__} must define optimizer(), which returns a tf.train.Optimizer")
 
     def get_optimizer(self) -> tf.train.Optimizer:
-        """Return the optimizer of the current graph, the first result of `optimizer`.
-
-        Raises:
-            ConfigError: The subclass does not define `optimizer`.
-
-        Source:
-            The method of the same name in tensorpack.
-        """
+        """Return the optimizer of the current graph, the first result of `optimizer`, as in tensorpack."""
         # The graph keeps it: a model that kept an optimizer would keep its graphs alive.
         known = _optimizers.here()
         for model, optimizer in known:

@@ -53,22 +53,10 @@ class SyncMultiGPUParameterServerBuilder(SharedVariablesBuilder):
 
     For devices with little memory or slow links: there is one copy of each variable and its optimizer state. On GPUs
     with fast links the replicated builder is usually faster.
-
-    Args:
-        towers: see `SharedVariablesBuilder`.
-        ps_device: see `SharedVariablesBuilder`.
-        tower_building: see `DataParallelBuilder`.
     """
 
     def build(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> BuildResult:
         """Build the towers and one train op.
-
-        Args:
-            grad_fn: see `GraphBuilder.build`.
-            optimizer_fn: see `GraphBuilder.build`.
-
-        Returns:
-            The train op and the K towers.
 
         Shapes:
             K x N gradients are averaged to N.
@@ -100,14 +88,10 @@ class AsyncMultiGPUBuilder(SharedVariablesBuilder):
     Adam's beta powers, and mix the averages of different towers.
 
     Args:
-        towers: the number of towers, or the numbers of their GPUs.
+        towers: see `SharedVariablesBuilder`.
         scale_gradient: multiply gradients by 1/K, so that the K updates of a step together are as large as one.
-        ps_device: ``"cpu"`` puts all variables on the CPU, ``"gpu"`` balances them over the towers' devices.
+        ps_device: see `SharedVariablesBuilder`.
         tower_building: see `DataParallelBuilder`.
-
-    Raises:
-        ConfigError: An argument is invalid.
-        DeviceError: The machine has GPUs, but not one of these.
     """
 
     def __init__(
@@ -124,13 +108,6 @@ class AsyncMultiGPUBuilder(SharedVariablesBuilder):
     def build(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> BuildResult:
         """Build the towers and a train op that runs all K updates.
 
-        Args:
-            grad_fn: see `GraphBuilder.build`.
-            optimizer_fn: see `GraphBuilder.build`.
-
-        Returns:
-            The train op and the K towers.
-
         Shapes:
             K x N gradients, each of its variable's shape.
 
@@ -139,8 +116,7 @@ class AsyncMultiGPUBuilder(SharedVariablesBuilder):
             GraphBuildError: The optimizer is not a ``tf.train.Optimizer``.
 
         Source:
-            tensorpack's builder of the same name; it applies variable by variable, which advances Adam's beta powers N
-            times as fast as this does.
+            tensorpack's builder, which applies variable by variable and so advances Adam's beta powers N times as fast.
         """
         towers = self._build_towers(grad_fn)
         optimizer = check_optimizer(optimizer_fn())

@@ -58,12 +58,11 @@ class PrecisionPolicy:
     The tower function gets its floating-point inputs cast to the compute dtype, and ``get_variable`` returns float32
     variables that are cast where they are used, so that the operations between them compute in 16 bits. A 16-bit scalar
     that it returns, the cost, is cast to float32. Gradients are those of the float32 variables, and are reduced in
-    float32. Prediction towers compute in the same dtype. Checkpoints hold float32 only, and load in any precision.
+    float32. Prediction towers compute in the same dtype. Checkpoints hold float32, and load in any precision.
 
     Models should cast the last layer's output to float32 before they compute the cost, and use
-    ``tpack.tower.full_precision`` for variables that must be float32. Regularisation of ``tf.trainable_variables()`` is
-    in float32 already: add it to a float32 cost. Variables that ``get_variable`` does not make, such as those of Keras
-    layers, keep their dtype.
+    ``tpack.tower.full_precision`` for float32 variables. Regularisation of ``tf.trainable_variables()`` is in float32:
+    add it to a float32 cost. Variables that ``get_variable`` does not make, as those of Keras layers, keep their dtype.
 
     Args:
         compute_dtype: ``"float32"``, ``"bfloat16"`` or ``"float16"``.
@@ -95,20 +94,13 @@ class PrecisionPolicy:
         return self.compute_dtype != "float32"
 
     def wrap(self, function: Callable[..., Any], input_names: Sequence[str]) -> Callable[..., Any]:
-        """Return a tower function that computes in this precision.
-
-        Args:
-            function: builds the model from one tensor for each name.
-            input_names: the names of the inputs.
-
-        Returns:
-            A function of the same inputs; ``function`` itself in float32.
+        """Return a tower function of the same inputs in this precision; the function itself in float32.
 
         Raises:
             ConfigError: ``uncast_inputs`` has an unknown name.
 
         Source:
-            The mixed precision policies of Keras, which cast inputs and variables at each layer.
+            The mixed precision policies of Keras, which cast at each layer.
         """
         unknown = sorted(set(self.uncast_inputs) - set(input_names))
         if unknown:
@@ -140,14 +132,7 @@ class _CastingFunction:
 
 
 def as_precision_policy(precision: str | PrecisionPolicy) -> PrecisionPolicy:
-    """Return the policy of a name, or the policy itself.
-
-    Args:
-        precision: ``"float32"``, ``"bfloat16"``, ``"float16"`` (with dynamic scaling of the cost), or a policy.
-
-    Raises:
-        ConfigError: It is something else.
-    """
+    """Return a policy, or that of a dtype, with scaling in float16; raise a `ConfigError` for others."""
     if isinstance(precision, PrecisionPolicy):
         return precision
     return PrecisionPolicy(precision, LossScaling() if precision == "float16" else None)

@@ -21,7 +21,7 @@ def build_predict_tower(
     vs_name: str = "",
     compiler: TowerCompiler | None = None,
 ) -> TowerHandle:
-    """Call ``tower_func`` in a prediction tower.
+    """Call ``tower_func`` in a prediction tower, and return the handle of the tower.
 
     Args:
         tower_func: the model.
@@ -30,12 +30,6 @@ def build_predict_tower(
         device: the device; a GPU becomes the logical CPU device of its number on a machine without GPUs.
         vs_name: the variable scope of the training tower whose variables are used; empty for the main one.
         compiler: records the operations for XLA; call its ``mark`` with the outputs to compile.
-
-    Returns:
-        The handle of the tower.
-
-    Shapes:
-        As in the signature of ``tower_func``.
 
     Raises:
         TowerError: The name is taken, or the number of inputs is wrong.

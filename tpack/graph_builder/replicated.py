@@ -61,13 +61,7 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
     def build(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> BuildResult:
         """Build the towers, the reduction and one update for each tower.
 
-        Args:
-            grad_fn: see `GraphBuilder.build`.
-            optimizer_fn: see `GraphBuilder.build`.
-
-        Returns:
-            The train op, the towers, and ops that copy the main tower's state to the others: once, and before each
-            epoch.
+        The result has ops that copy the main tower's state to the others: once, and before each epoch.
 
         Shapes:
             K x N gradients in, K x N reduced gradients applied.
@@ -82,8 +76,7 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
             ReductionError: The reducer does not support these gradients.
 
         Source:
-            tensorpack's builder of the same name, which shares one optimizer between the towers and so computes other
-            weights with Adam.
+            tensorpack's builder, which shares one optimizer between the towers and so computes other weights with Adam.
         """
         towers = build_replicas(grad_fn, self.devices, tower_building=self._tower_building, copies_are_set=True)
         optimizer = check_optimizer(optimizer_fn())
@@ -110,22 +103,15 @@ class Copying(NamedTuple):
 
 @check_arguments
 def build_replicas(
-    grad_fn: GradFn,
-    devices: Sequence[str],
-    *,
-    tower_building: TowerBuilding = "auto",
-    copies_are_set: bool = False,
+    grad_fn: GradFn, devices: Sequence[str], *, tower_building: TowerBuilding = "auto", copies_are_set: bool = False
 ) -> BuiltTowers[GradsAndVars]:
-    """Call ``grad_fn`` in K towers with their own variables.
+    """Call ``grad_fn`` in K towers with their own variables; the n-th pairs are of copies of one variable.
 
     Args:
         grad_fn: builds one tower.
         devices: K names.
         tower_building: see `call_in_replicated_towers`.
         copies_are_set: whether `copy_to_replicas` runs before the variables are used; see `call_in_replicated_towers`.
-
-    Returns:
-        The towers. The n-th pairs of all towers are of copies of one variable.
 
     Raises:
         TowerMismatchError: The towers created or trained different variables.

@@ -30,21 +30,11 @@ class SimpleBuilder(GraphBuilder):
     def build(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> BuildResult:
         """Build the tower and apply its gradients.
 
-        Args:
-            grad_fn: see `GraphBuilder.build`.
-            optimizer_fn: see `GraphBuilder.build`.
-
-        Returns:
-            The train op and the one tower.
-
         Shapes:
             N gradients, each of its variable's shape.
 
         Raises:
             GraphBuildError: The optimizer is not a ``tf.train.Optimizer``.
-
-        Source:
-            tensorpack's ``SimpleTrainer``.
         """
         context = TrainTowerContext("", device=self._device or None)
         with context:

@@ -1,9 +1,8 @@
 """Base of the builders of several towers: a call of one function in each, and checks that the towers agree.
 
-Towers are built one after the other, or together from the first `TowerContext.merge_call` on.
-
-Gradients are reduced by position, so they are ordered first: TensorFlow would silently add gradients of different
-variables of towers that create them in different orders.
+Towers are built one after the other, or together from the first `TowerContext.merge_call` on. Gradients are reduced by
+position, so they are ordered first: TensorFlow would silently add gradients of different variables of towers that
+create them in different orders.
 """
 
 from abc import abstractmethod
@@ -32,8 +31,7 @@ class DataParallelBuilder(GraphBuilder):
 
     Args:
         towers: the number of towers, or the numbers of their GPUs.
-        tower_building: how towers 2 to K-1 are built, copied from tower 1 or by calling the function; see
-            `call_in_replicated_towers`.
+        tower_building: copy towers 2 to K-1 from tower 1, or call the function; see `call_in_replicated_towers`.
 
     Raises:
         ConfigError: There is no tower, a GPU number is negative or there twice, or ``tower_building`` is unknown.
@@ -60,28 +58,22 @@ class DataParallelBuilder(GraphBuilder):
         devices: Sequence[Device] | None = None,
         use_vs: Sequence[bool] | None = None,
     ) -> list[T]:
-        """Call a function once in each tower and return its results.
+        """Call a function once in each tower and return its K results.
 
         Args:
             towers: the GPU numbers of the K towers.
             func: builds one tower.
             devices: K device names or device functions, in place of the GPUs. GPUs become logical CPU devices on a
                 machine without GPUs.
-            use_vs: K flags: whether a tower has its own variables, in a variable scope of its name. None means that all
-                towers share the first one's.
-
-        Returns:
-            K outputs of ``func``.
-
-        Shapes:
-            Those of ``func``.
+            use_vs: K flags: whether a tower has its own variables, in a variable scope of its name. None: all share the
+                first's.
 
         Raises:
             ConfigError: The lists differ in length.
             TowerMismatchError: A tower uses a shared variable that the first tower did not create.
 
         Source:
-            The static method of the same name in tensorpack.
+            tensorpack's static method.
         """
         where = list(towers if devices is None else devices)
         own = [False] * len(towers) if use_vs is None else list(use_vs)
@@ -113,7 +105,7 @@ def build_towers(
     tower_building: TowerBuilding = "auto",
     copies_are_set: bool = False,
 ) -> BuiltTowers[T]:
-    """Call ``func`` once in each of K towers.
+    """Call ``func`` once in each of K towers; return the towers in the order of the devices.
 
     Args:
         func: builds one tower.
@@ -121,11 +113,7 @@ def build_towers(
         own_variables: K flags: whether the tower has variables of its own. The first tower's variables are the main
             ones, without a prefix, whatever its flag; towers without their own share them.
         tower_building: see `call_in_replicated_towers`.
-        copies_are_set: whether all variables get the main tower's values before they are used, as by
-            `copy_to_replicas`; see `call_in_replicated_towers`.
-
-    Returns:
-        The towers, in the order of the devices.
+        copies_are_set: whether all variables get the main tower's values before they are used; see there.
 
     Raises:
         ConfigError: There is no device, or the two lists differ in length.
@@ -133,7 +121,7 @@ def build_towers(
             `TowerContext.merge_call` a different number of times or for different things.
 
     Source:
-        ``DataParallelBuilder.call_for_each_tower`` of tensorpack.
+        tensorpack's ``DataParallelBuilder``.
     """
     if not devices or len(devices) != len(own_variables):
         raise ConfigError(
@@ -157,13 +145,7 @@ def build_towers(
 
 
 def align_shared_gradients(tower_grads: Sequence[GradsAndVars]) -> list[GradsAndVars]:
-    """Order the gradients of shared variables as the first tower's are.
-
-    Args:
-        tower_grads: K lists of N (gradient, variable) pairs.
-
-    Returns:
-        The same pairs, in one order of variables.
+    """Order K lists of N (gradient, variable) pairs of shared variables as the first tower's are.
 
     Shapes:
         K x N x 2; returned: K x N x 2.
@@ -178,23 +160,13 @@ def align_shared_gradients(tower_grads: Sequence[GradsAndVars]) -> list[GradsAnd
 
 
 def align_own_gradients(tower_grads: Sequence[GradsAndVars], towers: Sequence[TowerContext]) -> list[GradsAndVars]:
-    """Order the gradients of each tower's own variables as the first tower's are.
-
-    Args:
-        tower_grads: K lists of N (gradient, variable) pairs.
-        towers: the K towers, which record their variables.
-
-    Returns:
-        The same pairs. The n-th variables of all towers are copies of one.
+    """Order K lists of N (gradient, variable) pairs of towers' own variables: the n-th are copies of one variable.
 
     Shapes:
         K x N x 2; returned: K x N x 2.
 
     Raises:
         TowerMismatchError: The towers created different variables, or return gradients of different ones.
-
-    Source:
-        As `align_shared_gradients`.
     """
     main = towers[0].recorder
     copies = [{id(copy): own for own, copy in pair_variables(main, tower.recorder)} for tower in towers]

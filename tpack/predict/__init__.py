@@ -8,17 +8,10 @@ __getattr__, __dir__, __all__ = attach(
         "asynchronous": ("MultiThreadAsyncPredictor",),
         "base": ("PredictorBase",),
         "config": ("PredictConfig",),
-        "dataset": (
-            "DatasetPredictorBase",
-            "MultiProcessDatasetPredictor",
-            "SimpleDatasetPredictor",
-        ),
+        "dataset": ("DatasetPredictorBase", "MultiProcessDatasetPredictor", "SimpleDatasetPredictor"),
         "feedfree": ("FeedfreePredictor",),
         "offline": ("OfflinePredictor",),
         "online": ("OnlinePredictor",),
-        "towers": (
-            "DataParallelOfflinePredictor",
-            "MultiTowerOfflinePredictor",
-        ),
+        "towers": ("DataParallelOfflinePredictor", "MultiTowerOfflinePredictor"),
     },
 )

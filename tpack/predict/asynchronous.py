@@ -53,11 +53,7 @@ class MultiThreadAsyncPredictor:
         self._state = "new"
 
     def start(self) -> None:
-        """Start the threads. Predictors without a session use the present default session.
-
-        Raises:
-            ConfigError: They were started before.
-        """
+        """Start the threads, once; predictors without a session use the present default session."""
         if self._state != "new":
             raise ConfigError(f"MultiThreadAsyncPredictor cannot start again, it is {self._state}: make a new one")
         self._state = "started"
@@ -75,8 +71,8 @@ class MultiThreadAsyncPredictor:
             callback: called with the finished future, in the predicting thread.
 
         Returns:
-            A ``concurrent.futures.Future`` of the list of outputs for this data point, without a batch dimension. An
-            error of this data point alone is the exception of its future.
+            A ``concurrent.futures.Future`` of the list of outputs for this data point, or of the error of this one
+            alone.
 
         Raises:
             ConfigError: The threads were not started, or were stopped.

@@ -23,14 +23,7 @@ class PredictorBase:
     return_input = False
 
     def __call__(self, *dp: Any) -> Any:
-        """Predict.
-
-        Args:
-            *dp: one value for each input.
-
-        Returns:
-            The list of outputs, or ``(dp, outputs)`` with `return_input`.
-        """
+        """Return the list of outputs for one value of each input, or ``(dp, outputs)`` with `return_input`."""
         output = self._do_call(dp)
         return (dp, output) if self.return_input else output
 
@@ -42,16 +35,11 @@ class PredictorBase:
 def make_predict_function(
     session: tf.Session, inputs: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]
 ) -> Callable[..., list[np.ndarray]]:
-    """Return a function of one array for each input that returns the values of the outputs.
+    """Return a function of one array for each input that returns the outputs, while the session is open.
 
-    Outputs may be inputs too, as where an input has a default, such as the noise of a generator. TensorFlow's fast
-    callables reject a tensor that is both fed and fetched. The error of a failed operation names the line of the
-    program that made it, if the function was not loaded.
-
-    Args:
-        session: an open session; it must outlive the function.
-        inputs: tensors to feed.
-        outputs: tensors to return. Those that are inputs are returned as given.
+    Outputs may be inputs too, as where an input has a default, such as the noise of a generator; they are returned as
+    given, since TensorFlow's fast callables reject a tensor that is both fed and fetched. The error of a failed
+    operation names the line of the program that made it, if the function was not loaded.
     """
     position_of = {tensor.name: position for position, tensor in enumerate(inputs)}
     computed = [tensor for tensor in outputs if tensor.name not in position_of]

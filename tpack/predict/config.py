@@ -38,7 +38,7 @@ class PredictConfig:
     Attributes:
         input_signature: a list of ``tf.TensorSpec``.
         compile_policy: a `CompilePolicy` or None.
-        tower_func: a `TowerFunc`. Predictors build copies of it, so it has none of their towers.
+        tower_func: a `TowerFunc`, of which predictors build copies.
 
     Raises:
         ConfigError: The model is given in no such way, there are no output names, or an argument is of the wrong type.

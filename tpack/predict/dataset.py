@@ -27,9 +27,6 @@ class DatasetPredictorBase(ABC):
     Args:
         config: the model and its weights.
         dataset: the data points, with one component for each of the config's input names.
-
-    Raises:
-        ConfigError: ``config`` is not a `PredictConfig`, or ``dataset`` not a `DataFlow`.
     """
 
     def __init__(self, config: PredictConfig, dataset: DataFlow) -> None:
@@ -58,10 +55,6 @@ class DatasetPredictorBase(ABC):
 class SimpleDatasetPredictor(DatasetPredictorBase):
     """Predictor of the data points in this process.
 
-    Args:
-        config: the model and its weights.
-        dataset: the data points.
-
     Attributes:
         predictor: the `OfflinePredictor`.
 
@@ -80,11 +73,7 @@ class SimpleDatasetPredictor(DatasetPredictorBase):
         self.predictor = OfflinePredictor(config)
 
     def get_result(self) -> Iterator[Any]:
-        """Yield the predictor's result for each data point, with a progress bar.
-
-        Raises:
-            DataPointError: A data point does not fit the inputs.
-        """
+        """Yield each data point's result, with a progress bar; a `DataPointError` if it does not fit."""
         self.dataset.reset_state()
         yield from self._progress(self.predictor(*dp) for dp in self.dataset)
 
@@ -95,7 +84,7 @@ class MultiProcessDatasetPredictor(DatasetPredictorBase):
 
     The DataFlow is iterated in this process. The processes start with the first result, which takes as long as starting
     TensorFlow and building the model, and end with the last one or when iteration stops. They are new interpreters,
-    which do not run the script again. (tensorpack forks, which TensorFlow does not survive once it was used:
+    which do not run the script again. (tensorpack forks, which TensorFlow does not survive after use:
     tensorflow/tensorflow#2448.)
 
     Args:

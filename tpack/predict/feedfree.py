@@ -19,8 +19,7 @@ from tpack.utils.validation import check_arguments
 class FeedfreePredictor(PredictorBase):
     """Predictor of the next data point of an input source.
 
-    The source may prefetch in the background. Call `close` at the end, or use the predictor in a ``with`` block: it
-    ends the source's threads and the session.
+    The source may prefetch in the background. `close`, or a ``with`` block, ends its threads and the session.
 
     Args:
         config: the model and its weights; its input names are ignored.
@@ -71,14 +70,7 @@ class FeedfreePredictor(PredictorBase):
         self._start()
 
     def __call__(self) -> list[Any]:
-        """Predict the next data point.
-
-        Returns:
-            The list of outputs.
-
-        Raises:
-            ConfigError: The predictor is closed.
-        """
+        """Return the outputs for the next data point; a closed predictor raises a `ConfigError`."""
         if self._is_closed:
             raise ConfigError("FeedfreePredictor is closed")
         return self.hooked_sess.run(self.output_tensors)

@@ -55,11 +55,7 @@ class OfflinePredictor(OnlinePredictor):
 
 
 def check_config(config: PredictConfig, predictor: object) -> PredictConfig:
-    """Return the config if it is one.
-
-    Raises:
-        ConfigError: It is something else.
-    """
+    """Return the config; raise a `ConfigError` if it is something else."""
     return check_instance(predictor, "config", config, PredictConfig)
 
 

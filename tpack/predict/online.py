@@ -74,12 +74,7 @@ def input_components(tensors: Sequence[tf.Tensor], names: Sequence[str]) -> list
 
 
 def convert_inputs(predictor: str, components: Sequence[Component], dp: Sequence[ArrayLike]) -> list[np.ndarray]:
-    """Return a data point as arrays of the dtypes to feed.
-
-    Args:
-        predictor: the name of the predictor, for messages.
-        components: a result of `input_components`.
-        dp: the data point.
+    """Return a data point as arrays of the dtypes to feed; the name of the predictor is for messages.
 
     Raises:
         DataPointError: The number of inputs is wrong, or the rank, shape or dtype of one.
@@ -95,11 +90,7 @@ def convert_inputs(predictor: str, components: Sequence[Component], dp: Sequence
 
 
 def check_that_inputs_suffice(inputs: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]) -> None:
-    """Reject outputs that need a placeholder that is not fed.
-
-    Raises:
-        ConfigError: There is such a placeholder.
-    """
+    """Raise a `ConfigError` for outputs that need a placeholder that is not fed."""
     # Operations before an input are not run.
     needed = ancestors(outputs, up_to=inputs)
     missing = sorted(op.name for op in needed if op.type == "Placeholder")

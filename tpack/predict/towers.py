@@ -165,18 +165,10 @@ def build_predict_towers(
     get_inputs: Callable[[int], Sequence[tf.Tensor]],
     compiler: TowerCompiler | None = None,
 ) -> list[TowerHandle]:
-    """Build the model of a config once on each device, in the current graph.
+    """Build the model of a config once on each device, in the current graph; return the handles of the towers.
 
-    All towers use one set of variables, which lies on the first device.
-
-    Args:
-        config: has the model.
-        devices: where the towers are.
-        get_inputs: ``get_inputs(k)`` returns the input tensors of tower ``k``.
-        compiler: marks what the config's outputs need for XLA; None for nothing.
-
-    Returns:
-        The handles of the towers, which are called ``tower0`` and so on.
+    All towers, ``tower0`` and so on, use one set of variables, which lies on the first device. A compiler marks the
+    operations of the config's outputs for XLA.
 
     Raises:
         TowerMismatchError: A later tower asks for a variable that the first did not create.

@@ -5,32 +5,15 @@ from tpack.utils.lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "config": (
-            "DEFAULT_CALLBACKS",
-            "DEFAULT_MONITORS",
-            "TrainConfig",
-        ),
-        "tpack.multi_worker.ps_trainer": (
-            "DistributedTrainerParameterServer",
-            "DistributedTrainerReplicated",
-        ),
+        "config": ("DEFAULT_CALLBACKS", "DEFAULT_MONITORS", "TrainConfig"),
+        "tpack.multi_worker.ps_trainer": ("DistributedTrainerParameterServer", "DistributedTrainerReplicated"),
         "interface": ("launch_train_with_config",),
         "loop": ("TrainLoop",),
-        "tpack.multi_worker.trainer": (
-            "MultiWorkerTrainerReplicated",
-            "WaitLimits",
-        ),
+        "tpack.multi_worker.trainer": ("MultiWorkerTrainerReplicated", "WaitLimits"),
         "tpack.multi_worker.strategy_trainer": ("MultiWorkerStrategyTrainer",),
         "resume": ("AutoResumeTrainConfig",),
-        "single_cost": (
-            "BuilderTrainer",
-            "SingleCostTrainer",
-            "TowerTrainer",
-        ),
-        "tpack.distribute.trainer": (
-            "StrategyBuilder",
-            "StrategyTrainer",
-        ),
+        "single_cost": ("BuilderTrainer", "SingleCostTrainer", "TowerTrainer"),
+        "tpack.distribute.trainer": ("StrategyBuilder", "StrategyTrainer"),
         "trainer": ("Trainer",),
         "trainers": (
             "AsyncMultiGPUTrainer",
@@ -42,9 +25,6 @@ __getattr__, __dir__, __all__ = attach(
             "SyncMultiGPUTrainerReplicated",
         ),
         "tpack.errors": ("StopTraining",),
-        "tpack.graph_builder.model_desc": (
-            "ModelDesc",
-            "ModelDescBase",
-        ),
+        "tpack.graph_builder.model_desc": ("ModelDesc", "ModelDescBase"),
     },
 )

@@ -36,14 +36,11 @@ def create_distributed_variable(
         devices: the devices, the first one first.
         kwargs: the arguments of a variable creator; a caching device is ignored, as each device has the variable.
 
-    Returns:
-        The variable.
-
     Raises:
         ConfigError: The aggregation is not a ``tf.VariableAggregation``.
 
     Source:
-        The variable creator of the mirrored strategy in the seed ``distribute``.
+        The mirrored strategy of the seed ``distribute``.
     """
     aggregation = _aggregation_in(kwargs)
     kwargs = {**kwargs, "trainable": False} if kind.differs_between_towers else dict(kwargs)
@@ -57,11 +54,7 @@ def create_distributed_variable(
 
 
 def is_local_to_towers(kwargs: Mapping[str, Any]) -> bool:
-    """Return whether a creator's arguments have ``synchronization=tf.VariableSynchronization.ON_READ``.
-
-    Raises:
-        ConfigError: The synchronization is not supported.
-    """
+    """Return whether a creator's arguments have ``ON_READ``; raise a `ConfigError` for unsupported ones."""
     given = kwargs.get("synchronization") or tf.VariableSynchronization.AUTO
     # TensorFlow has had several enumerations of the same values.
     synchronization = _SYNCHRONIZATIONS.get(getattr(given, "value", None))

@@ -1,4 +1,4 @@
-"""Base of variables of several devices: how they are read, changed, named, initialised and saved.
+"""Base of variables of several devices: reading, changes, names, initialisation and saving.
 
 Such a variable has one component on each device. Code that reads it, differentiates with respect to it, or depends on
 it, uses the component of the current device. The properties of the variable are those of the first device's component,
@@ -35,11 +35,7 @@ TO_AGGREGATE = ("assign", "assign_add", "assign_sub", "scatter_add", "scatter_su
 
 
 class ChangingMethods:
-    """The methods of ``tf.Variable`` that change a variable.
-
-    The options are those of the methods of the same names: ``name``, ``use_locking``, and for the first three
-    ``read_value``.
-    """
+    """Methods of ``tf.Variable`` that change it; options are ``name``, ``use_locking`` and ``read_value``."""
 
     def _change(self, method: str, values: tuple[Value, ...], options: Mapping[str, object]) -> Change:
         """Call a method of each component with its part of values."""
@@ -282,11 +278,7 @@ class DistributedVariable(ChangingMethods, DistributedValues, Trackable):
         return tf.gather_nd(self.get(), indices, name=name)
 
     def count_up_to(self, limit: int) -> NoReturn:
-        """Raise an error: the operation would count one component.
-
-        Raises:
-            StrategyError: Always.
-        """
+        """Raise a `StrategyError`: the operation would count one component."""
         raise StrategyError(
             f"{self.op.name} cannot count up to {limit!r} on {len(self._index)} devices: use assign_add"
         )
@@ -329,14 +321,7 @@ def assign_to_components(variable: DistributedVariable, value: TensorOrArray) ->
 
 
 def replace_in_collections(variable: DistributedVariable) -> None:
-    """Replace a variable's components in collections by the variable, in the place of the first one.
-
-    Args:
-        variable: the variable, whose components are in the collections of its graph.
-
-    Source:
-        The mirrored strategy that the seed ``distribute`` describes.
-    """
+    """Replace a variable's components in the graph's collections by the variable, in the place of the first one."""
     components = {id(component) for component in variable.components}
     for key in variable.graph.get_all_collection_keys():
         items = variable.graph.get_collection_ref(key)

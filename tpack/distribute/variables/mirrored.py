@@ -1,4 +1,4 @@
-"""A variable that is kept the same on several devices, by making every change to it on all of them."""
+"""Variable that is kept equal on several devices, by changing it on all of them."""
 
 from collections.abc import Mapping, Sequence
 
@@ -23,38 +23,38 @@ from tpack.tower.keras_values import is_giving_value
 class MirroredVariable(DistributedVariable, Mirrored):
     """A variable of locality V(v), a mirror of which is on each device of a strategy.
 
-    What ``assign`` and the other methods that change it do depends on where they are called. In a function given to
-    `update` or `update_non_slot`, they change the mirror of the update's device. In a cross-tower context, and outside
-    of every strategy, they change all mirrors, by `update`. In a tower, what all towers assign is aggregated first,
-    which needs an aggregation and every tower to take part; each tower gets the operation of its mirror. What a Keras
-    layer loads is what all mirrors begin with.
+    The effect of ``assign`` and the other changing methods depends on the context. In a function given to `update` or
+    `update_non_slot`, they change the mirror of the update's device. In a cross-tower context, and outside of every
+    strategy, they change all mirrors, by `update`. In a tower, the values of all towers are aggregated first, which
+    needs an aggregation and every tower to take part; each tower gets the operation of its mirror. Values that a Keras
+    layer loads are initial values of all mirrors.
 
     TensorFlow's own operations on its handle, such as those of ``tf.train.Optimizer`` outside of `apply_gradients`,
     would change one mirror: they are errors where they are made.
 
     Args:
         index: the mirror on each device.
-        aggregation: how what the towers assign is aggregated: ``tf.VariableAggregation.SUM``, ``MEAN`` or
-            ``ONLY_FIRST_TOWER``; with ``NONE``, towers cannot assign.
+        aggregation: the ``tf.VariableAggregation`` of towers' assignments: ``SUM``, ``MEAN`` or ``ONLY_FIRST_TOWER``;
+            with ``NONE``, towers cannot assign.
 
     Raises:
-        StrategyError: In a tower, it is changed and has no aggregation, or the change is of a kind that cannot be
-            aggregated; in an update, it has no mirror on the device.
+        StrategyError: In a tower, it is changed without an aggregation, or by a change that cannot be aggregated; in an
+            update, it has no mirror on the device.
         TowerMismatchError: The towers change different variables, or in different ways.
 
     Source:
-        The class of the same name that belongs to the seed ``distribute``.
+        The seed ``distribute``.
     """
 
     @property
     def handle(self) -> tf.Tensor:
-        """The handle of the mirror that is read here, which nothing but an update may change by it."""
+        """The handle of the current mirror, by which only updates may change it."""
         if len(self._index) > 1:
             keep_watching(refuse_partial_change)
         return super().handle
 
     def _lazy_read(self, operation: tf.Operation) -> BaseVariable:
-        """Answer TensorFlow's functions that change a variable by its handle, as in an update they can."""
+        """Return the result of functions that change a variable by its handle, as in an update they can."""
         return self.component()._lazy_read(operation)
 
     def _change(self, method: str, values: tuple[Value, ...], options: Mapping[str, object]) -> Change:

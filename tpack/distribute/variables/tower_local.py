@@ -1,4 +1,4 @@
-"""A variable of which each tower has its own, such as a count of examples; only all of them together are a result."""
+"""Variable with a value of each tower, such as a count of examples, of which only all together are a result."""
 
 from collections.abc import Mapping
 
@@ -18,21 +18,20 @@ class TowerLocalVariable(DistributedVariable, PerDevice):
     """A variable whose components differ between towers, and are aggregated when it is read across towers or saved.
 
     A tower reads and changes its own component. Across towers, and outside of every strategy, its value is the sum or
-    the mean of the components, or the first tower's; assigning that value, as restoring does, gives the components what
-    makes up the same value again.
+    the mean of the components, or the first tower's; assigning it, as restoring does, gives the components parts of the
+    same value.
 
     Args:
         index: the component of each device.
-        aggregation: ``tf.VariableAggregation.SUM``, ``MEAN`` or ``ONLY_FIRST_TOWER``; with ``NONE`` it can only be used
-            in towers.
+        aggregation: ``tf.VariableAggregation.SUM``, ``MEAN`` or ``ONLY_FIRST_TOWER``; ``NONE`` for use in towers only.
 
     Raises:
-        ConfigError: It holds no numbers, and is to be summed or averaged.
-        StrategyError: It is read across towers and has no aggregation, or is changed outside of a tower by something
-            else than ``assign``.
+        ConfigError: It is not numeric, and is to be summed or averaged.
+        StrategyError: It is read across towers without an aggregation, or changed there by another method than
+            ``assign``.
 
     Source:
-        The class of the same name that belongs to the seed ``distribute``.
+        The seed ``distribute``.
     """
 
     differs_between_towers = True
@@ -63,11 +62,7 @@ class TowerLocalVariable(DistributedVariable, PerDevice):
         )
 
     def _lazy_read(self, operation: tf.Operation) -> BaseVariable:
-        """Answer TensorFlow's functions that change a variable by its handle, such as ``tf.scatter_add``, in towers.
-
-        Raises:
-            StrategyError: This is no tower.
-        """
+        """Return the result of functions that change it by its handle, as ``tf.scatter_add``, in towers only."""
         if self._key_in_tower() is None:
             raise StrategyError(
                 f"{operation.type} of {self.op.name}, which is local to towers, may only be called in a tower context"
@@ -75,7 +70,7 @@ class TowerLocalVariable(DistributedVariable, PerDevice):
         return self.component()._lazy_read(operation)
 
     def split_value(self, value: TensorOrArray) -> list[TensorOrArray]:
-        """Return what each component has to hold so that a tensor or array is the variable's value across towers."""
+        """Return the value of each component for a tensor or array to be the variable's value across towers."""
         others = len(self._index) - 1
         if self.aggregation != _SUM or others == 0:
             return super().split_value(value)
@@ -101,7 +96,7 @@ class TowerLocalVariable(DistributedVariable, PerDevice):
         )
 
     def _as_graph_element(self) -> tf.Tensor:
-        """Answer sessions: in a tower with its component, otherwise with the aggregate."""
+        """Return this tower's component for sessions, otherwise the aggregate."""
         if self._key_in_tower() is not None:
             return super()._as_graph_element()
         return self._get_cross_tower() if self._aggregate is None else self._aggregate
