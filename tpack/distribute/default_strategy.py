@@ -41,7 +41,7 @@ class DefaultStrategy(DistributionStrategy):
 
     @contextmanager
     def scope(self) -> Iterator[DistributionStrategy]:
-        """Enter the cross-tower context of the default strategy; another current one raises a `StrategyError`."""
+        """Enter the default strategy's cross-tower context; raise a `StrategyError` in another strategy."""
         frame = current_frame()
         current = strategy_of(frame)
         if frame.tower is not None or (current is not None and current is not self):

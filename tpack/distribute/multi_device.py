@@ -23,7 +23,6 @@ from tpack.distribute.values import (
     MapOutput,
     PerDevice,
     Structure,
-    TensorOrSlices,
     Value,
     Variable,
     reduce_op_of,
@@ -134,8 +133,12 @@ class MultiDeviceStrategy(DistributionStrategy):
         if isinstance(value, DistributedValues):
             raise StrategyError(f"reduce got the mirrored {value!r}: expected a value that differs between towers")
         is_sum = not takes_first_tower(aggregation) and reduce_op_of(aggregation) is ReduceOp.SUM
-        total = _summed(value, self.num_towers) if is_sum else value
-        return self.cross_tower_ops.broadcast(total, self._or_workers(destinations))
+        if is_sum:
+            value = as_dense_or_slices(value)
+            check_columns([[value]], ReduceOp.SUM)
+            if self.num_towers > 1:
+                value = map_gradient_values(lambda values: values * self.num_towers, value)
+        return self.cross_tower_ops.broadcast(value, self._or_workers(destinations))
 
     def _batch_reduce(
         self, aggregation: Aggregation, value_destination_pairs: Sequence[tuple[Value, Destinations | None]]
@@ -190,10 +193,3 @@ def different_devices(devices: Sequence[str]) -> list[str]:
     if len(set(names)) < len(names):
         raise ConfigError(f"expected a list of one or more different devices, got {shown(list(devices))}")
     return names
-
-
-def _summed(value: Value, count: int) -> TensorOrSlices:
-    """Return the sum of ``count`` equal values."""
-    value = as_dense_or_slices(value)
-    check_columns([[value]], ReduceOp.SUM)
-    return value if count == 1 else map_gradient_values(lambda values: values * count, value)

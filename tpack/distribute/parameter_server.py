@@ -1,7 +1,6 @@
 """Strategy with one copy of each variable, which all towers read and whose gradients are reduced on its device."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -10,7 +9,7 @@ from tpack.distribute.cross_tower_ops import CrossTowerOps, ReductionToOneDevice
 from tpack.distribute.multi_device import MultiDeviceStrategy, different_devices, worker_devices_of
 from tpack.distribute.multi_worker import MultiWorkerStrategy
 from tpack.distribute.strategy import VariableCreator
-from tpack.distribute.values import Destinations, Mirrored, Value, Variable
+from tpack.distribute.values import Mirrored, Value, Variable
 from tpack.distribute.variables.creating import create_distributed_variable
 from tpack.distribute.variables.distributed import replace_in_collections
 from tpack.distribute.variables.mirrored import MirroredVariable
@@ -107,18 +106,15 @@ class ParameterServerStrategy(MultiWorkerStrategy, MultiDeviceStrategy):
         if self._cross_tower_ops is None:
             self._cross_tower_ops = ReductionToOneDeviceCrossTowerOps(_CPU)
 
-    @contextmanager
-    def _placed(self, colocate_with: Destinations | None) -> Iterator[None]:
-        with tf.container(self._container), tf.device(self._device_of_variable(colocate_with)):
-            yield
-
     def _create_variable(self, next_creator: VariableCreator, **kwargs: Any) -> Variable:
         colocate_with = kwargs.pop("colocate_with", None)
         synchronization = kwargs.get("synchronization")
         if getattr(synchronization, "value", None) == tf.VariableSynchronization.ON_READ.value:
             devices = devices_for(colocate_with, self._worker_devices)
             return create_distributed_variable(TowerLocalVariable, next_creator, devices, kwargs)
-        with self._placed(colocate_with):
+        # The device, or the device function that chooses it.
+        device = self._setters.here() if colocate_with is None else devices_for(colocate_with, [])[0]
+        with tf.container(self._container), tf.device(device):
             variable = next_creator(**kwargs)
         protect(variable)
         aggregation = kwargs.get("aggregation") or tf.VariableAggregation.NONE
@@ -127,12 +123,6 @@ class ParameterServerStrategy(MultiWorkerStrategy, MultiDeviceStrategy):
         shared = MirroredVariable({variable.device: variable}, tf.VariableAggregation(aggregation.value))
         replace_in_collections(shared)
         return shared
-
-    def _device_of_variable(self, colocate_with: Destinations | None) -> str | LeastLoadedDeviceSetter:
-        """Return the device of a variable, or the device function that chooses it."""
-        if colocate_with is not None:
-            return devices_for(colocate_with, [])[0]
-        return self._setters.here()
 
     def _update_by_optimizer(
         self, optimizer: tf.train.Optimizer, grads_and_vars: GradsAndVars, name: str

@@ -9,7 +9,7 @@ TensorFlow's default strategy.
 import functools
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import tensorflow.compat.v1 as tf
 
@@ -19,6 +19,9 @@ from tpack.distribute.values import Destinations, Structure, Value, Variable, ti
 from tpack.errors import StrategyError
 from tpack.tfutils.scope_utils import whole_variable
 from tpack.tower.context import current_frame
+
+_SAME_METHODS = {"colocate_vars_with", "group", "non_slot_devices", "read_var"}
+"""The methods that strategies of TensorFlow and of tpack share."""
 
 
 def seen_by_tensorflow(fn: Callable[..., Structure]) -> Callable[..., Structure]:
@@ -109,10 +112,6 @@ class TFStrategyShim:
         """This object: TensorFlow splits a strategy into two objects."""
         return self
 
-    def colocate_vars_with(self, colocate_with_variable: Destinations) -> Any:
-        """Make variables in a block on the devices of another one."""
-        return self._strategy.colocate_vars_with(colocate_with_variable)
-
     def reduce_to(self, reduce_op: Any, value: Value, destinations: Destinations) -> Value:
         """Sum or average a value over the towers."""
         return self._strategy.reduce(_aggregation(reduce_op), value, destinations)
@@ -152,27 +151,17 @@ class TFStrategyShim:
     def _grouped(self, updated: Structure, group: bool) -> Structure:
         return tie_together(updated) if group else self._strategy.unwrap(updated)
 
-    def non_slot_devices(self, var_list: Sequence[Variable]) -> Destinations:
-        """Return the devices of non-slot variables."""
-        return self._strategy.non_slot_devices(var_list)
-
-    def read_var(self, v: Variable) -> tf.Tensor:
-        """Return the value of a variable."""
-        return self._strategy.read_var(v)
-
     def value_container(self, value: Any) -> Any:
         """Return the variable of a component, or else the value."""
         return whole_variable(value)
-
-    def group(self, value: Structure, name: str | None = None) -> tf.Operation:
-        """Return one operation that runs a value."""
-        return self._strategy.group(value, name)
 
     def experimental_local_results(self, value: Value) -> tuple[Any, ...]:
         """Return the values of all devices."""
         return tuple(self._strategy.unwrap(value))
 
-    def __getattr__(self, name: str) -> NoReturn:
+    def __getattr__(self, name: str) -> Any:
+        if name in _SAME_METHODS:
+            return getattr(self._strategy, name)
         raise AttributeError(f"TensorFlow asks for {name!r} of {self!r}, and tpack's strategies have no such thing")
 
     def __repr__(self) -> str:

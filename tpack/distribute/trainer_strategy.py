@@ -40,7 +40,7 @@ class TrainerTowersStrategy(MultiDeviceStrategy):
 
     @property
     def worker_devices(self) -> list[str]:
-        """The devices of the towers; a `StrategyError` is raised before all towers have called merge_call."""
+        """The devices of the towers; raise a `StrategyError` before all have called merge_call."""
         if len(self.arrivals) < self._num_towers:
             raise StrategyError("the devices of a trainer's towers are known when they meet: in merge_call")
         return [self.arrivals[index].device for index in sorted(self.arrivals)]

@@ -43,7 +43,7 @@ def refuse_lone_change(operation: tf.Operation) -> None:
 
 
 def refuse_partial_change(operation: tf.Operation) -> None:
-    """Reject an operation that changes one of several mirrors by a `StrategyError`, outside of updates of each device.
+    """Raise a `StrategyError` for an operation that changes one of several mirrors, outside of updates.
 
     Assignments are allowed: the mirrored variable's own change all mirrors, and that of a mirror is explicit.
     """

@@ -49,7 +49,7 @@ class SyncOp:
 
 @dataclass(frozen=True)
 class BuildResult:
-    """Result of a builder; a ``sync_op`` that is something else raises a `GraphBuildError`.
+    """Result of a builder; raise a `GraphBuildError` for another ``sync_op``.
 
     Attributes:
         train_op: one step of training.

@@ -24,6 +24,7 @@ from tpack.step.compiled_copy import CompiledCopy
 from tpack.tower.context import TowerContext, current_tower_context
 from tpack.tower.devices import list_gpus
 from tpack.tower.names import Scope
+from tpack.tower.tower_func import TowerFunc, TowerHandle
 from tpack.utils import logger
 from tpack.utils.validation import check_arguments
 
@@ -173,6 +174,20 @@ def _scope_of(tower: TowerContext) -> str:
 def watched(compiler: TowerCompiler | None, tower: TowerContext) -> AbstractContextManager[None]:
     """Return a block whose operations a compiler, if any, records for a tower."""
     return nullcontext() if compiler is None else compiler.watching(tower)
+
+
+def build_watched(
+    tower_func: TowerFunc,
+    tower: TowerContext,
+    get_inputs: Callable[[], Sequence[tf.Tensor]],
+    compiler: TowerCompiler | None = None,
+) -> TowerHandle:
+    """Call ``tower_func`` in a tower with inputs that are made inside of it, and record its operations, for `mark`."""
+    with tower:
+        values = get_inputs()
+        with watched(compiler, tower):
+            tower_func(*values)
+    return tower_func.towers[-1]
 
 
 def _operations_of(output: Any) -> list[tf.Operation]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from tpack.graph_builder.compiled import TowerCompiler, watched
+from tpack.graph_builder.compiled import TowerCompiler, build_watched
 from tpack.tower.context import PredictTowerContext
 from tpack.tower.devices import resolve_device
 from tpack.tower.tower_func import TowerFunc, TowerHandle
@@ -40,8 +40,4 @@ def build_predict_tower(
         ``SimplePredictBuilder`` of tensorpack.
     """
     tower = PredictTowerContext(name, vs_name, device=resolve_device(device) or None, reuse=True)
-    with tower:
-        values = inputs() if callable(inputs) else inputs
-        with watched(compiler, tower):
-            tower_func(*values)
-    return tower_func.towers[-1]
+    return build_watched(tower_func, tower, inputs if callable(inputs) else lambda: inputs, compiler)

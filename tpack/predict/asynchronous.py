@@ -53,7 +53,11 @@ class MultiThreadAsyncPredictor:
         self._state = "new"
 
     def start(self) -> None:
-        """Start the threads, once; predictors without a session use the present default session."""
+        """Start the threads; predictors without a session use the present default session.
+
+        Raises:
+            ConfigError: They were started before.
+        """
         if self._state != "new":
             raise ConfigError(f"MultiThreadAsyncPredictor cannot start again, it is {self._state}: make a new one")
         self._state = "started"

@@ -4,7 +4,7 @@ from contextlib import ExitStack
 from typing import Any, cast
 
 from tpack.errors import ConfigError
-from tpack.graph_builder.compiled import watched
+from tpack.graph_builder.compiled import build_watched
 from tpack.input_source.base import InputSource
 from tpack.predict.base import PredictorBase
 from tpack.predict.config import PredictConfig
@@ -54,11 +54,8 @@ class FeedfreePredictor(PredictorBase):
             self._callbacks = input_source.setup(config.input_signature)
             tower_func = config.tower_func.without_towers()
             compiler, context = config.make_compiler(), PredictTowerContext("")
-            with context:
-                values = input_source.get_input_tensors()
-                with watched(compiler, context):
-                    tower_func(*values)
-            self.output_tensors = tower_func.towers[0].get_tensors(config.output_names)
+            tower = build_watched(tower_func, context, input_source.get_input_tensors, compiler)
+            self.output_tensors = tower.get_tensors(config.output_names)
             if compiler is not None:
                 compiler.mark(context, self.output_tensors)
             for callback in self._callbacks:

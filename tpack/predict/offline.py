@@ -3,7 +3,7 @@
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import CompilationError
-from tpack.graph_builder.compiled import TowerCompiler, watched
+from tpack.graph_builder.compiled import TowerCompiler, build_watched
 from tpack.input_source.tensors import PlaceholderInput
 from tpack.predict.config import PredictConfig
 from tpack.predict.online import OnlinePredictor
@@ -42,11 +42,7 @@ class OfflinePredictor(OnlinePredictor):
             source = PlaceholderInput()
             source.setup(config.input_signature)
             compiler, context = config.make_compiler(), PredictTowerContext("")
-            with context:
-                values = source.get_input_tensors()
-                with watched(compiler, context):
-                    tower_func(*values)
-            tower = tower_func.towers[0]
+            tower = build_watched(tower_func, context, source.get_input_tensors, compiler)
             inputs, outputs = tower.get_tensors(config.input_names), tower.get_tensors(config.output_names)
             super().__init__(inputs, outputs, config.return_input)
             if compiler is not None:

@@ -1,13 +1,14 @@
 """Prediction on several devices: a predictor for each with the same weights, or one for batches over all of them."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 from numpy.typing import ArrayLike
 
 from tpack.errors import ConfigError, DataPointError
-from tpack.graph_builder.compiled import TowerCompiler, watched
+from tpack.graph_builder.compiled import TowerCompiler, build_watched
 from tpack.input_source.tensors import PlaceholderInput
 from tpack.predict.base import PredictorBase, make_predict_function
 from tpack.predict.config import PredictConfig
@@ -177,12 +178,9 @@ def build_predict_towers(
     for index, device in enumerate(devices):
         # A tower for prediction is one by itself: nothing is summed over towers.
         tower = PredictTowerContext(tower_name(index), device=device, reuse=index > 0)
-        with tower:
-            values = get_inputs(index)
-            with watched(compiler, tower):
-                tower_func(*values)
+        handle = build_watched(tower_func, tower, partial(get_inputs, index), compiler)
         if compiler is not None:
-            compiler.mark(tower, tower_func.towers[-1].get_tensors(config.output_names))
+            compiler.mark(tower, handle.get_tensors(config.output_names))
     return list(tower_func.towers)
 
 

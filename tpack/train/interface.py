@@ -72,7 +72,12 @@ def launch_train_with_config(
     plan.set_options(trainer)
     if config.seed is not None:
         seed_everything(config.seed, trainer.graph, rank=0 if trainer.peers is None else trainer.peers.rank)
-    _warn_of_restart(config)
+    restart = int(os.environ.get("TPACK_RESTART_COUNT", "0"))
+    if restart and not isinstance(config, AutoResumeTrainConfig) and type(config.session_init) is JustCurrentSession:
+        logger.warning(
+            f"This is restart {restart} of tpack launch, and training starts from the beginning: use "
+            "AutoResumeTrainConfig in place of TrainConfig to resume from the last checkpoint."
+        )
     logger.info(plan.description)
     with trainer.graph.as_default():
         begin_at_step(plan.first_global_step)
@@ -84,16 +89,6 @@ def launch_train_with_config(
         describe_trainable_vars()
     names = "callbacks monitors session_creator session_init steps_per_epoch starting_epoch max_epoch extra_callbacks"
     trainer.train_with_defaults(**{name: getattr(config, name) for name in (*names.split(), "starting_step")})
-
-
-def _warn_of_restart(config: TrainConfig) -> None:
-    """Warn where `tpack launch` has restarted the job and training does not resume."""
-    restart = int(os.environ.get("TPACK_RESTART_COUNT", "0"))
-    if restart and not isinstance(config, AutoResumeTrainConfig) and type(config.session_init) is JustCurrentSession:
-        logger.warning(
-            f"This is restart {restart} of tpack launch, and training starts from the beginning: use "
-            "AutoResumeTrainConfig in place of TrainConfig to resume from the last checkpoint."
-        )
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ class TowerTrainer(Trainer):
 
     @property
     def tower_func(self) -> TowerFunc:
-        """The tower function; a `TowerError` is raised before it is set, and a `ConfigError` by another object."""
+        """The tower function; raise a `TowerError` before it is set, a `ConfigError` for another object."""
         if self._tower_func is None:
             raise TowerError(f"{type(self).__name__} has no tower function yet: set trainer.tower_func first")
         return self._tower_func

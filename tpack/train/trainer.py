@@ -7,6 +7,7 @@ import inspect
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -54,6 +55,11 @@ def adding_callback(make: Callable[[], Callback]) -> Iterator[None]:
         yield
     finally:
         _makers.pop()
+
+
+def _of_loop(name: str, doc: str) -> Any:
+    """Return a property that is an attribute of the trainer's `TrainLoop`."""
+    return property(attrgetter(f"loop.{name}"), doc=doc)
 
 
 class InOwnGraph(type):
@@ -160,53 +166,18 @@ class Trainer(metaclass=InOwnGraph):
         return False
 
     def join(self) -> None:
-        """Serve the workers until they have ended; a process that trains raises a `ConfigError`."""
+        """Serve the workers until they have ended; raise a `ConfigError` in a process that trains."""
         raise ConfigError(f"{type(self).__name__}.join is for parameter servers: this process trains")
 
-    @property
-    def steps_per_epoch(self) -> int:
-        """Steps in each epoch."""
-        return self.loop.steps_per_epoch
-
-    @property
-    def starting_epoch(self) -> int:
-        """The first epoch of this run."""
-        return self.loop.starting_epoch
-
-    @property
-    def max_epoch(self) -> int:
-        """The last epoch."""
-        return self.loop.max_epoch
-
-    @property
-    def starting_step(self) -> int:
-        """Steps of the first epoch that an earlier run has finished."""
-        return self.loop.starting_step
-
-    @property
-    def epoch_num(self) -> int:
-        """The current epoch, counted from 1; ``starting_epoch - 1`` before the first."""
-        return self.loop.epoch_num
-
-    @property
-    def local_step(self) -> int:
-        """Finished steps of the current epoch."""
-        return self.loop.local_step
-
-    @property
-    def global_step(self) -> int:
-        """Finished steps of all runs."""
-        return self.loop.global_step
-
-    @property
-    def num_coming(self) -> int:
-        """Steps of the next run of the train op."""
-        return self.loop.num_coming
-
-    @property
-    def is_epoch_over(self) -> bool:
-        """Whether the current epoch has nothing left but saving it."""
-        return self.loop.is_epoch_over
+    steps_per_epoch = _of_loop("steps_per_epoch", "Steps in each epoch.")
+    starting_epoch = _of_loop("starting_epoch", "The first epoch of this run.")
+    max_epoch = _of_loop("max_epoch", "The last epoch.")
+    starting_step = _of_loop("starting_step", "Steps of the first epoch that an earlier run has finished.")
+    epoch_num = _of_loop("epoch_num", "The current epoch, counted from 1; ``starting_epoch - 1`` before the first.")
+    local_step = _of_loop("local_step", "Finished steps of the current epoch.")
+    global_step = _of_loop("global_step", "Finished steps of all runs.")
+    num_coming = _of_loop("num_coming", "Steps of the next run of the train op.")
+    is_epoch_over = _of_loop("is_epoch_over", "Whether the current epoch has nothing left but saving it.")
 
     @property
     def history(self) -> History:
@@ -358,17 +329,14 @@ class Trainer(metaclass=InOwnGraph):
             ask_to_end=self._ask_to_end,
         )
         with self.graph.as_default(), self.sess.as_default(), interruption as self.interruption:
-            self._train_and_finish(interruption)
+            has_failed = True
+            try:
+                self._train_to_the_end(interruption)
+                has_failed = False
+            finally:
+                interruption.leave()
+                self._finish(has_failed=has_failed)
         interruption.end_process()
-
-    def _train_and_finish(self, interruption: Interruption) -> None:
-        has_failed = True
-        try:
-            self._train_to_the_end(interruption)
-            has_failed = False
-        finally:
-            interruption.leave()
-            self._finish(has_failed=has_failed)
 
     def _train_to_the_end(self, interruption: Interruption) -> None:
         """Train until all epochs are done, a callback stops training, or a signal arrives."""
