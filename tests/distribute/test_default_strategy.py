@@ -93,7 +93,7 @@ def test_colocation_and_data_need_no_scope(graph):
     assert not has_distribution_strategy()
     dataset = tf.data.Dataset.range(3)
     assert DEFAULT_STRATEGY.distribute_dataset(lambda: dataset) is dataset
-    with pytest.raises(ConfigError, match=r"dataset_fn\(\) must return a tf.data.Dataset"):
+    with pytest.raises(ConfigError, match="dataset_fn returned .*: expected a tf.data.Dataset"):
         DEFAULT_STRATEGY.distribute_dataset(lambda: [1])
 
 
@@ -108,7 +108,7 @@ def test_reading_a_variable_gives_a_tensor(strategy):
 
 def test_scopes_must_not_be_nested(graph):
     for around in (in_scope(), TrainTowerContext("")):
-        nested = pytest.raises(StrategyError, match="must not nest scopes of distribution strategies")
+        nested = pytest.raises(StrategyError, match="scope got .* as the current strategy: expected none")
         with around, nested, DEFAULT_STRATEGY.scope():
             raise AssertionError("entered")
     with DEFAULT_STRATEGY.scope(), DEFAULT_STRATEGY.scope(), mirrored().scope():

@@ -40,7 +40,7 @@ def test_devices_are_a_list_of_names(devices: Any, message: str) -> None:
 
 
 def test_one_of_both_is_given() -> None:
-    with pytest.raises(ConfigError, match="expected devices or num_gpus_per_worker, got both"):
+    with pytest.raises(ConfigError, match="got devices=.* and num_gpus_per_worker=.*: expected one of them"):
         worker_devices_of(2, ["/cpu:0"])
     with pytest.raises(ConfigError, match="got num_gpus_per_worker=-1: expected an integer of at least 0"):
         worker_devices_of(-1, None)

@@ -138,7 +138,7 @@ def test_towers_give_out_values_of_the_same_names(graph):
     def tower(context):
         context.set_last_step_output(f"x{get_tower_context().tower_id}", tower_number(), MEAN)
 
-    with strategy.scope(), pytest.raises(TowerMismatchError, match=r"expected the same name .*\['x0', 'x1'\]"):
+    with strategy.scope(), pytest.raises(TowerMismatchError, match=r"got \['x0', 'x1'\]: expected the same name"):
         strategy.call_for_each_tower(tower, MultiStepContext())
 
 

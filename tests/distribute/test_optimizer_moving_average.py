@@ -104,5 +104,5 @@ def test_tensors_are_averaged_outside_of_towers_only(session8):
     update = average.apply([tensor])
     started(session8).run(update)
     assert session8.run(average.average(tensor)) == 2.0
-    with in_scope() as strategy, pytest.raises(ConfigError, match="expected variables to average in a tower"):
+    with in_scope() as strategy, pytest.raises(ConfigError, match="in a tower: expected variables"):
         strategy.call_for_each_tower(lambda: average.apply([tower_number()]))

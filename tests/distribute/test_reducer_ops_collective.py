@@ -40,7 +40,7 @@ def test_keys_of_ones_own_are_used(graph: Any) -> None:
 
 def test_values_of_another_number_of_devices_are_refused(graph: Any) -> None:
     value = per_device(np.float32([1, 2]))
-    with pytest.raises(ConfigError, match=r"made for values of 4 device.s., got those of 2: /device:CPU:0, /device"):
+    with pytest.raises(ConfigError, match=r"got values of /device:CPU:0, /device.*: expected those of 4 device.s."):
         CollectiveAllReduce(num_gpus_per_worker=4).reduce(SUM, value, value)
 
 
@@ -53,7 +53,7 @@ def test_values_that_collectives_cannot_sum_are_refused(graph: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((2,), "in one process: expected num_workers=1, got 2"),
+        ((2,), "got num_workers=2: expected 1, one process"),
         ((1, -1), "got num_gpus_per_worker=-1"),
         ((1, 0, 0), "got all_reduce_merge_scope=0"),
     ],

@@ -322,7 +322,7 @@ def test_what_tensorflow_asks_of_a_strategy(session8: Any) -> None:
         devices = seen.extended.non_slot_devices([variable])
         (ops,) = {len(seen.extended.update_non_slot(devices, tf.no_op, group=False))}
         assert ops == 2
-        with pytest.raises(StrategyError, match="expected tf.distribute.ReduceOp.SUM or MEAN, got 'max'"):
+        with pytest.raises(StrategyError, match="got reduce_op='max': expected tf.distribute.ReduceOp.SUM or MEAN"):
             seen.extended.reduce_to("max", number, variable)
         assert repr(seen) == repr(strategy)
         return seen.group(added), seen.extended.broadcast_to(seen.extended.read_var(variable), variable)

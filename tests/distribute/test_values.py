@@ -36,7 +36,7 @@ def test_the_index_that_is_returned_is_a_copy():
 
 @pytest.mark.parametrize("index", [{}, {"/cpu:0": 1, "/device:CPU:0": 2}])
 def test_no_device_and_one_twice_are_errors(index):
-    with pytest.raises(ConfigError, match="expected a value for each of one or more different devices"):
+    with pytest.raises(ConfigError, match="expected one or more different devices"):
         PerDevice(index)
 
 

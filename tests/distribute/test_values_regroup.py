@@ -102,7 +102,7 @@ def test_select_undoes_regroup():
 
 
 def test_values_that_are_not_mirrored_are_refused_where_they_must_be():
-    with pytest.raises(StrategyError, match="expected values that are mirrored across towers"):
+    with pytest.raises(StrategyError, match="expected mirrored values"):
         select_device_mirrored(A, [PerDevice({A: 1})])
 
 

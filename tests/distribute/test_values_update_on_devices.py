@@ -30,5 +30,5 @@ def test_the_same_result_is_itself_and_so_is_that_of_one_device(graph):
 
 
 def test_values_of_towers_are_refused(graph):
-    with pytest.raises(StrategyError, match="expected values that are mirrored"):
+    with pytest.raises(StrategyError, match="expected mirrored values"):
         update_on_devices(lambda x: x, {A: ()}, (PerDevice({A: 1}),), {})

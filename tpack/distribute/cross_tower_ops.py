@@ -298,19 +298,18 @@ def as_dense_or_slices(value: PlainValue) -> TensorOrSlices:
     try:
         return _of_tensors(value) if is_sparse(value) else tf.convert_to_tensor(value)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"expected a tensor, IndexedSlices, a variable or a number, got {value!r}") from error
+        raise ConfigError(
+            f"a strategy got {value!r}: expected a tensor, IndexedSlices, a variable or a number"
+        ) from error
 
 
 def _as_values(value: Value) -> DistributedValues:
     """Return a value of several devices as it is, and a tensor as that of its device."""
     if isinstance(value, DistributedValues):
         return value
-    wanted = "expected a value of several devices or a tensor to reduce, got"
-    if isinstance(value, list | tuple):
-        raise ConfigError(f"{wanted} the {type(value).__name__} {value!r}")
-    device = getattr(value, "device", None)
+    device = None if isinstance(value, list | tuple) else getattr(value, "device", None)
     if device is None:
-        raise ConfigError(f"{wanted} {value!r}, which has no device")
+        raise ConfigError(f"reduce got {value!r}: expected a value of several devices, or a tensor on a device")
     return PerDevice({device: value})
 
 

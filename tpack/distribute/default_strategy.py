@@ -46,7 +46,7 @@ class DefaultStrategy(DistributionStrategy):
         current = strategy_of(frame)
         if frame.tower is not None or (current is not None and current is not self):
             raise StrategyError(
-                f"must not nest scopes of distribution strategies: {current or frame.tower!r} is current"
+                f"scope got {current or frame.tower!r} as the current strategy: expected none, as scopes do not nest"
             )
         with current_strategy(self, lambda next_creator, **kwargs: next_creator(**kwargs)):
             yield self

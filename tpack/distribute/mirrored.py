@@ -79,9 +79,7 @@ class MirroredStrategy(MultiDeviceStrategy):
     ) -> None:
         super().__init__(cross_tower_ops, prefetch_on_device=prefetch_on_device, tower_building=tower_building)
         if num_gpus is not None and num_gpus_per_worker is not None:
-            raise ConfigError(
-                f"expected num_gpus or num_gpus_per_worker, got both: {num_gpus!r} and {num_gpus_per_worker!r}"
-            )
+            raise ConfigError(f"MirroredStrategy got {num_gpus=} and {num_gpus_per_worker=}: expected one of them")
         if num_gpus is not None:
             check_count(self, "num_gpus", num_gpus, 0)
         self._devices = _resolved(devices, num_gpus_per_worker if num_gpus is None else num_gpus)
@@ -319,7 +317,7 @@ def _without_replica(path: str, number: int) -> str:
 
 def _resolved(devices: Sequence[str] | None, num_gpus: int | None) -> list[str]:
     if devices is not None and num_gpus is not None:
-        raise ConfigError(f"expected devices or num_gpus, got both: {devices!r} and {num_gpus!r}")
+        raise ConfigError(f"MirroredStrategy got {devices=} and {num_gpus=}: expected one of them")
     if num_gpus is not None:
         return worker_devices_of(num_gpus, None)
     if devices is None:

@@ -33,7 +33,7 @@ from tpack.graph_copy.towers import TowerBuilding, check_tower_building
 from tpack.reduction.gradients import check_columns
 from tpack.tower.devices import resolve_device, resolve_devices, resolve_together
 from tpack.tower.grads import ReduceOp, map_gradient_values
-from tpack.utils.validation import check_count, check_instance, check_instances, shown
+from tpack.utils.validation import check_count, check_instance, check_instances, mismatch
 
 
 class MultiDeviceStrategy(DistributionStrategy):
@@ -173,8 +173,7 @@ def worker_devices_of(num_gpus_per_worker: int, devices: Sequence[str] | None) -
         The strategies of TensorFlow's ``contrib.distribute`` take the number.
     """
     if devices is not None and num_gpus_per_worker:
-        given = f"{shown(devices)} and {shown(num_gpus_per_worker)}"
-        raise ConfigError(f"expected devices or num_gpus_per_worker, got both: {given}")
+        raise ConfigError(f"a strategy got {devices=} and {num_gpus_per_worker=}: expected one of them")
     if devices is not None:
         return different_devices(devices)
     check_count("a strategy", "num_gpus_per_worker", num_gpus_per_worker, minimum=0)
@@ -191,5 +190,5 @@ def different_devices(devices: Sequence[str]) -> list[str]:
     wanted = "a list of one or more different devices"
     names = resolve_together(check_instances("a strategy", "devices", devices, str, least=1, expected=wanted))
     if len(set(names)) < len(names):
-        raise ConfigError(f"expected a list of one or more different devices, got {shown(list(devices))}")
+        raise ConfigError(mismatch("a strategy", "devices", list(devices), wanted))
     return names

@@ -142,7 +142,9 @@ def _same(strategy: Any, brought: Value) -> Any:
     """Return the value of all towers, which must be equal."""
     first, *others = strategy.unwrap(brought)
     if any(other != first for other in others):
-        raise TowerMismatchError(f"expected the same name and aggregation in all towers, got {shown([first, *others])}")
+        raise TowerMismatchError(
+            f"towers got {shown([first, *others])}: expected the same name and aggregation in all of them"
+        )
     return first
 
 

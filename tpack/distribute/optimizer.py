@@ -145,7 +145,7 @@ class DistributedMovingAverage(tf.train.ExponentialMovingAverage):
             return self._apply(averaged)
         tensors = [value for value in averaged if tf.is_tensor(value) and not hasattr(value, "initializer")]
         if tensors:
-            raise ConfigError(f"expected variables to average in a tower, got {tensors!r}")
+            raise ConfigError(f"DistributedMovingAverage got {tensors!r} in a tower: expected variables")
         return context.merge_call(lambda strategy, merged: self._apply(merged), averaged)
 
     def _apply(self, averaged: Sequence[Variable | tf.Tensor]) -> tf.Operation:

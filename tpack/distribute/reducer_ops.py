@@ -33,7 +33,7 @@ from tpack.reduction.wrappers.packers import AggregateSmallTensorPackingReducer,
 from tpack.tower.devices import canonical_device
 from tpack.tower.grads import ReduceOp
 from tpack.utils import logger
-from tpack.utils.validation import check_arguments, check_count, check_instances, shown
+from tpack.utils.validation import check_arguments, check_count, check_instances, mismatch, shown
 
 _SEED_NAMES = {"hierarchical_copy": "hierarchical"}
 DEFAULT_SPEC = ("pscpu/pscpu", 2, -1)
@@ -170,7 +170,7 @@ class CollectiveAllReduce(ReducerCrossTowerOps):
         collective_keys: CollectiveKeys | None = None,
     ) -> None:
         if num_workers != 1:
-            raise ConfigError(f"CollectiveAllReduce reduces in one process: expected num_workers=1, got {num_workers}")
+            raise ConfigError(mismatch(self, "num_workers", num_workers, "1, one process"))
         check_count(self, "num_gpus_per_worker", num_gpus_per_worker, minimum=0)
         check_count(self, "all_reduce_merge_scope", all_reduce_merge_scope)
         super().__init__(CollectiveReducer(keys=PROCESS_KEYS if collective_keys is None else collective_keys))
@@ -180,7 +180,7 @@ class CollectiveAllReduce(ReducerCrossTowerOps):
     def _reducer_for(self, devices: Sequence[str]) -> Reducer:
         if self._num_gpus not in (0, len(devices)):
             raise ConfigError(
-                f"made for values of {self._num_gpus} device(s), got those of {len(devices)}: {', '.join(devices)}"
+                f"CollectiveAllReduce got values of {', '.join(devices)}: expected those of {self._num_gpus} device(s)"
             )
         return self._reducer
 
@@ -235,7 +235,7 @@ class MultiWorkerAllReduce(ReducerCrossTowerOps):
         names = check_instances(self, "worker_devices", worker_devices, str, least=1, expected=wanted)
         workers = [_task_of(device) for device in names]
         if len(set(workers)) < len(workers):
-            raise ConfigError(f"expected {wanted}, got {shown(names)}")
+            raise ConfigError(mismatch(self, "worker_devices", names, wanted))
         each = num_gpus_per_worker
         numbers = [each] * len(workers) if isinstance(each, int) else list(each)
         if len(numbers) != len(workers):
@@ -260,8 +260,8 @@ class MultiWorkerAllReduce(ReducerCrossTowerOps):
             numbers = list(self._num_towers.values())
             each = numbers[0] if len(set(numbers)) == 1 else numbers
             raise ReductionError(
-                f"expected values of {each} device(s) on each of {len(numbers)} worker(s), got those of "
-                f"{', '.join(devices)}"
+                f"MultiWorkerAllReduce got values of {', '.join(devices)}: expected those of {each} device(s) on each "
+                f"of {len(numbers)} worker(s)"
             )
         reducers = [
             (self._packing.wrap(make_reducer(entry.algorithm, devices, entry.num_shards)), entry.byte_limit)

@@ -37,7 +37,7 @@ from tpack.errors import ConfigError, GraphBuildError, TowerMismatchError
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.context import current_frame
 from tpack.types import GradsAndVars
-from tpack.utils.validation import check_arguments, check_function, check_instance, shown
+from tpack.utils.validation import check_arguments, check_function, check_instance, mismatch
 
 VariableCreator: TypeAlias = Callable[..., BaseVariable]
 """Makes a plain variable from keyword arguments, as the next creator of ``tf.variable_creator_scope`` does."""
@@ -146,7 +146,7 @@ class DistributionStrategy:
         given = {"cluster_spec": cluster_spec, "task_type": task_type, "task_id": task_id}
         for name, value in given.items():
             if value:
-                raise ConfigError(f"{self!r} is of one process, and cannot be configured with {name}={shown(value)}")
+                raise ConfigError(mismatch(repr(self), name, value, "None, as it has one process"))
         self._configure(session_config)
 
     def initialize(self) -> list[tf.Operation]:
@@ -396,7 +396,7 @@ class DistributionStrategy:
     def _call_dataset_fn(self, dataset_fn: DatasetFn) -> tf.compat.v2.data.Dataset:
         result = dataset_fn()
         if not isinstance(result, tf.compat.v2.data.Dataset):
-            raise ConfigError(f"dataset_fn() must return a tf.data.Dataset under a strategy, it returned {result!r}")
+            raise ConfigError(f"dataset_fn returned {result!r}: expected a tf.data.Dataset")
         return result
 
     def _broadcast(self, tensor: Value, destinations: Destinations | None) -> Value:

@@ -19,6 +19,7 @@ from tpack.distribute.values import Destinations, Structure, Value, Variable, ti
 from tpack.errors import StrategyError
 from tpack.tfutils.scope_utils import whole_variable
 from tpack.tower.context import current_frame
+from tpack.utils.validation import mismatch
 
 _SAME_METHODS = {"colocate_vars_with", "group", "non_slot_devices", "read_var"}
 """The methods that strategies of TensorFlow and of tpack share."""
@@ -171,5 +172,5 @@ class TFStrategyShim:
 def _aggregation(reduce_op: Any) -> tf.VariableAggregation:
     name = str(getattr(reduce_op, "name", reduce_op)).upper()
     if name not in ("SUM", "MEAN"):
-        raise StrategyError(f"expected tf.distribute.ReduceOp.SUM or MEAN, got {reduce_op!r}")
+        raise StrategyError(mismatch("a tower", "reduce_op", reduce_op, "tf.distribute.ReduceOp.SUM or MEAN"))
     return tf.VariableAggregation[name]

@@ -110,7 +110,9 @@ class DistributedValues:
     def __init__(self, index: Mapping[str, Any]) -> None:
         self._index: dict[str, Any] = {device_key(device): value for device, value in index.items()}
         if not self._index or len(self._index) < len(index):
-            raise ConfigError(f"expected a value for each of one or more different devices, got some for {list(index)}")
+            raise ConfigError(
+                f"{type(self).__name__} got values for {list(index)}: expected one or more different devices"
+            )
 
     @property
     def index(self) -> dict[str, Any]:
@@ -257,7 +259,7 @@ def regroup(per_device: Mapping[str, Structure], wrap_class: type[DistributedVal
         TowerMismatchError: The structures differ, or components of variables are mixed up.
     """
     if not per_device:
-        raise ConfigError("expected the values of at least one device, got none")
+        raise ConfigError("regroup got no values: expected those of at least one device")
     values = list(per_device.values())
     first = values[0]
     if isinstance(first, list | tuple):
@@ -293,7 +295,7 @@ def select_device_mirrored(device: str, structured: Structure) -> Structure:
 
     def select(value: object) -> object:
         if isinstance(value, DistributedValues) and not isinstance(value, Mirrored):
-            raise StrategyError(f"expected values that are mirrored across towers, got {value!r}: reduce it first")
+            raise StrategyError(f"select_device_mirrored got {value!r}: expected mirrored values; use reduce first")
         return value.get(device) if isinstance(value, DistributedValues) else value
 
     return _map(select, structured)

@@ -136,4 +136,4 @@ def _as_spec(item: object) -> tf.TensorSpec:
         return item
     if isinstance(item, tf.Tensor) and item.op.type == "Placeholder":
         return tf.TensorSpec(item.shape, item.dtype, item.op.name)
-    raise ConfigError(f"inputs() must return tf.TensorSpec objects or placeholders, got {shown(item)}")
+    raise ConfigError(f"inputs() returned {shown(item)}: expected tf.TensorSpec objects or placeholders")

@@ -45,8 +45,8 @@ class LossScaling:
             raise ConfigError(f"LossScaling got factor={self.factor!r}: expected a number above 1")
         if not 0 < self.smallest <= self.initial <= self.largest < float("inf"):
             raise ConfigError(
-                f"LossScaling expected 0 < smallest <= initial <= largest, got {self.smallest!r}, {self.initial!r} and "
-                f"{self.largest!r}"
+                f"LossScaling got smallest={self.smallest!r}, initial={self.initial!r} and largest={self.largest!r}: "
+                "expected 0 < smallest <= initial <= largest"
             )
 
 

@@ -44,7 +44,7 @@ class MultiThreadAsyncPredictor:
     def __init__(self, predictors: Sequence[OnlinePredictor], batch_size: int = 5) -> None:
         predictors = check_instances(self, "predictors", predictors, OnlinePredictor, least=1)
         if any(predictor.return_input for predictor in predictors):
-            raise ConfigError("predictors must not return their input: whoever puts a data point has it already")
+            raise ConfigError("MultiThreadAsyncPredictor got predictors with return_input=True: expected False")
         check_count(self, "batch_size", batch_size)
         self._tasks: queue.Queue[_Task] = queue.Queue(maxsize=_QUEUE_SIZE_FOR_EACH * len(predictors))
         self._threads = [

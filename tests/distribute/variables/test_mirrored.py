@@ -66,7 +66,7 @@ def test_across_towers_a_mirrored_value_is_taken_device_by_device_and_another_is
         variable = make()
         added = strategy.group(variable.assign_add(strategy.broadcast(tf.constant(3.0))))
         per_device = strategy.call_for_each_tower(tower_number)
-        with pytest.raises(StrategyError, match="expected values that are mirrored across towers"):
+        with pytest.raises(StrategyError, match="expected mirrored values"):
             variable.assign(per_device)
         with pytest.raises(StrategyError, match="is not one of"):
             variable.assign(strategy.broadcast(tf.constant(1.0), "/cpu:5"))
