@@ -32,61 +32,18 @@ from tensorflow.python.util import _pywrap_util_port, nest
 from tpack.graph_copy import op_kinds
 
 __all__ = [
-    "KERAS_BUILDING",
-    "KERAS_LAYER_FILES",
-    "KERAS_VARIABLE_FILE",
-    "VARIABLE_VALUE_KEY",
-    "BaseVariable",
-    "BuildState",
-    "SaveSpec",
-    "SaveableObject",
-    "Trackable",
-    "chrome_trace",
-    "collective_all_reduce",
-    "compiled_kernels",
-    "control_flow_of",
-    "continue_scope_counts",
-    "current_control_dependencies",
-    "current_device",
-    "current_seed",
-    "eager_mode",
-    "RandomSeeds",
-    "add_nodes",
-    "fix_summation_order",
-    "forget_names",
-    "get_tf_version_tuple",
-    "is_onednn_enabled",
-    "is_building_gradient",
-    "is_in_loop_or_function",
-    "is_in_variable_store",
-    "is_marked_for_compilation",
-    "is_mixed_precision_rewrite_enabled",
-    "is_tfv2",
-    "keep_watching",
-    "last_loss_reduction",
-    "list_local_devices",
-    "lookup_ops",
-    "loop_in_graph",
-    "make_callable",
-    "make_multi_device_iterator",
-    "mark_for_compilation",
-    "names_in_use",
-    "nccl_all_sum",
-    "nest",
-    "only_in",
-    "optimizer_that_applies",
-    "run_after",
-    "serialized_graph",
-    "set_initial_value",
-    "shown_strategy",
-    "start_profiler",
-    "stop_profiler",
-    "swap_graph_state",
-    "tfv1",
-    "unknown_keras_places",
-    "variables_by_name",
+    "KERAS_BUILDING", "KERAS_LAYER_FILES", "KERAS_VARIABLE_FILE", "VARIABLE_VALUE_KEY", "BaseVariable", "BuildState",
+    "SaveSpec", "SaveableObject", "Trackable", "chrome_trace", "collective_all_reduce", "compiled_kernels",
+    "control_flow_of", "continue_scope_counts", "current_control_dependencies", "current_device", "current_seed",
+    "eager_mode", "RandomSeeds", "add_nodes", "fix_summation_order", "forget_names", "get_tf_version_tuple",
+    "is_onednn_enabled", "is_building_gradient", "is_in_loop_or_function", "is_in_variable_store",
+    "is_marked_for_compilation", "is_mixed_precision_rewrite_enabled", "is_tfv2", "keep_watching",
+    "last_loss_reduction", "list_local_devices", "lookup_ops", "loop_in_graph", "make_callable",
+    "make_multi_device_iterator", "mark_for_compilation", "names_in_use", "nccl_all_sum", "nest", "only_in",
+    "optimizer_that_applies", "run_after", "serialized_graph", "set_initial_value", "shown_strategy",
+    "start_profiler", "stop_profiler", "swap_graph_state", "tfv1", "unknown_keras_places", "variables_by_name",
     "watch_operations",
-]
+]  # fmt: skip
 
 # Code of Keras that calls layers and assigns to variables: package, class, method and file.
 _KERAS_PLACES = (
@@ -104,14 +61,9 @@ _NEVER_FORWARD = -2
 _DO_NOT_JOIN = "_grappler_ArithmeticOptimizer_AddOpsRewriteStage"
 # What `tf.Graph` keeps of the blocks that are open, once for all threads.
 _GRAPH_STATE = (
-    "_control_flow_context",
-    "_default_original_op",
-    "_attr_scope_map",
-    "_op_to_kernel_label_map",
-    "_gradient_override_map",
-    "_gradient_function_map",
-    "_container",
-)
+    "_control_flow_context", "_default_original_op", "_attr_scope_map", "_op_to_kernel_label_map",
+    "_gradient_override_map", "_gradient_function_map", "_container",
+)  # fmt: skip
 
 
 def is_tfv2() -> bool:
@@ -131,7 +83,7 @@ def is_onednn_enabled() -> bool:
 
 
 def is_mixed_precision_rewrite_enabled() -> bool:
-    """Tell whether TensorFlow was told to put 16 bits into graphs as it rewrites them."""
+    """Tell whether TensorFlow's rewriting of graphs to 16 bits was enabled."""
     return bool(mixed_precision_global_state.is_mixed_precision_graph_rewrite_enabled())
 
 
@@ -148,22 +100,14 @@ def collective_all_reduce(
 
     Args:
         tensor: this device's summand.
-        group_size: how many devices take part.
+        group_size: the number of devices.
         group_key: one integer for each set of devices.
         instance_key: one integer for each tensor that is reduced; never used twice in a graph.
         hint: the implementation: ``"auto"``, ``"ring"`` or ``"nccl"``.
         timeout_secs: seconds to wait for the peers before the op fails; 0 waits for ever.
     """
-    return collective_ops.all_reduce(
-        tensor,
-        group_size,
-        group_key,
-        instance_key,
-        merge_op="Add",
-        final_op="Id",
-        communication_hint=hint,
-        timeout=timeout_secs,
-    )
+    ops = {"merge_op": "Add", "final_op": "Id", "communication_hint": hint, "timeout": timeout_secs}
+    return collective_ops.all_reduce(tensor, group_size, group_key, instance_key, **ops)
 
 
 def current_control_dependencies() -> list[tfv1.Operation]:
@@ -195,9 +139,7 @@ def last_loss_reduction() -> str | None:
 def list_local_devices(session_config: tfv1.ConfigProto | None = None) -> list[DeviceAttributes]:
     """Return a ``DeviceAttributes`` message for each device of this process, and start those that do not run yet.
 
-    Args:
-        session_config: None lets the memory of GPUs grow; otherwise the first session takes all of it
-            (tensorflow/tensorflow#9374).
+    By default the memory of GPUs grows; otherwise the first session takes all of it (tensorflow/tensorflow#9374).
     """
     if session_config is None:
         session_config = tfv1.ConfigProto()
@@ -208,15 +150,12 @@ def list_local_devices(session_config: tfv1.ConfigProto | None = None) -> list[D
 def loop_in_graph(
     condition: Callable[..., tfv1.Tensor], body: Callable[..., Any], start: tuple[Any, ...]
 ) -> tuple[Any, ...]:
-    """Build a loop of TensorFlow 1, whose body belongs to the current graph, with its towers, strategies and scopes.
+    """Build a loop of TensorFlow 1 in the current graph, with its towers and scopes; return the last values.
 
     Args:
         condition: takes the values; returns whether there is another turn.
         body: takes the values and returns those of the next turn; one turn after the other.
         start: the values before the first turn.
-
-    Returns:
-        The values after the last turn.
     """
     loop = control_flow_ops.WhileContext(parallel_iterations=1, back_prop=False)
     if loop.outer_context is None:
@@ -242,8 +181,7 @@ def make_callable(
         feeds: tensors that the function takes as positional numpy arrays, in this order.
         fetches: tensors whose values the function returns, in this order.
         targets: operations to run for their effect.
-        in_caller_thread: run the kernels in the calling thread, which saves the hand-over to the thread pool, one after
-            the other.
+        in_caller_thread: run the kernels one after the other in the calling thread, without the thread pool.
         timeout_in_ms: a call that takes longer fails with a ``DeadlineExceededError``; 0 for no limit.
 
     Returns:
@@ -262,13 +200,7 @@ def make_callable(
 def make_multi_device_iterator(
     dataset: tfv1.data.Dataset, devices: Sequence[str], buffer_size: int
 ) -> multi_device_iterator_ops.MultiDeviceIterator:
-    """Make an iterator over a dataset whose ``get_next()`` returns one element for each of several devices.
-
-    Args:
-        dataset: the stream, on the current device.
-        devices: the devices, in turn.
-        buffer_size: how many elements wait on each device.
-    """
+    """Make an iterator over a dataset whose ``get_next()`` returns one element for each device, with a buffer."""
     return multi_device_iterator_ops.MultiDeviceIterator(
         dataset, list(devices), max_buffer_size=buffer_size, prefetch_buffer_size=buffer_size
     )
@@ -289,25 +221,20 @@ def start_profiler(directory: str) -> None:
 
 
 def stop_profiler() -> None:
-    """End the recording of `start_profiler`, and write it.
-
-    Raises:
-        UnavailableError: There is no recording.
-    """
+    """End the recording of `start_profiler`, and write it; TensorFlow raises an UnavailableError if there is none."""
     profiler_v2.stop()
 
 
 def fix_summation_order(operations: Iterable[tfv1.Operation]) -> None:
     """Make every run of a graph add in the same order, so that sums of floating-point numbers repeat bit by bit.
 
-    ``AddN`` of three and more tensors starts with whichever input may be overwritten at that moment, and TensorFlow's
-    optimizer joins neighbouring additions to larger ``AddN`` ops. Attributes of TensorFlow's own forbid both.
-
-    The optimizer's pass for memory, where a device's memory seems short (256 MB for a CPU), adds each summand as soon
-    as it is there. No attribute forbids that: sessions of `NewSessionCreator` have this pass off by default.
+    ``AddN`` of three and more tensors starts with the input that may be overwritten at that moment, and TensorFlow's
+    optimizer joins neighbouring additions to larger ``AddN`` ops; attributes forbid both. The optimizer's pass for
+    memory, where a device's memory seems short (256 MB for a CPU), adds each summand at once; sessions of
+    `NewSessionCreator` have this pass off by default.
 
     Args:
-        operations: only those of type ``Add``, ``AddV2`` and ``AddN`` are changed. No session may have run them.
+        operations: only additions are changed. No session may have run them.
     """
     never_overwrite = AttrValue(list=AttrValue.ListValue(i=[_NEVER_FORWARD, 0]))
     for operation in operations:
@@ -344,7 +271,7 @@ def place_in_task(operations: Iterable[tfv1.Operation], task: str, container: st
 
 
 def _run_beside(operation: tfv1.Operation) -> Iterator[str]:
-    """Yield the names of the operations whose task another one shares: its colocations and resources."""
+    """Yield the names of the operations that share a task with another: its colocations and resources."""
     for group in operation.colocation_groups():
         yield group.decode().removeprefix("loc:@")
     for tensor in operation.inputs:
@@ -353,11 +280,9 @@ def _run_beside(operation: tfv1.Operation) -> Iterator[str]:
 
 
 def mark_for_compilation(operation: tfv1.Operation, scope: str) -> None:
-    """Let XLA compile an operation, as ``tf.xla.experimental.jit_scope`` does for those that are made in it.
+    """Let XLA compile an operation, which no session has run, as ``tf.xla.experimental.jit_scope`` does.
 
-    Args:
-        operation: no session may have run it before. TensorFlow ignores the mark where it cannot compile it.
-        scope: operations of one scope and device are compiled together.
+    Operations of one scope and device are compiled together. TensorFlow ignores the mark where it cannot compile.
     """
     operation._set_attr("_XlaCompile", AttrValue(b=True))
     operation._set_attr("_XlaScope", AttrValue(s=scope.encode()))
@@ -372,13 +297,9 @@ def is_marked_for_compilation(operation: tfv1.Operation) -> bool:
 
 
 def compiled_kernels(op_type: str, device_type: str) -> list[dict[str, set[int]]]:
-    """Return XLA's kernels for a type of operation: for each one the dtypes that attributes may have.
+    """Return XLA's kernels for an operation type on ``"CPU"`` or ``"GPU"``: the allowed dtypes of attributes for each.
 
     There are none until the first session of the process has run.
-
-    Args:
-        op_type: such as ``"MatMul"``.
-        device_type: ``"CPU"`` or ``"GPU"``.
     """
     found = kernels.get_registered_kernels_for_op(op_type).kernel
     return [
@@ -393,9 +314,6 @@ class BuildState:
 
     They are the name scope, the variable scope with its counts of scopes of one name, variable creators, devices,
     colocations and control dependencies, all of which TensorFlow keeps by thread.
-
-    Args:
-        graph: the graph.
     """
 
     def __init__(self, graph: tfv1.Graph) -> None:
@@ -413,7 +331,7 @@ class BuildState:
             self._scope_counts = dict(store.variable_scopes_count)
 
     def install(self) -> None:
-        """Open the same scopes in the calling thread, which has opened none in this graph and keeps them open."""
+        """Open the same scopes for good in the calling thread, which has opened none in this graph."""
         graph = self._graph
         graph._name_stack = self._name_scope
         graph._device_function_stack = self._devices.copy()
@@ -427,12 +345,7 @@ class BuildState:
 
 
 def continue_scope_counts(outer: str, inner: str) -> None:
-    """Number the variable scopes inside a scope that was just opened as in the one around it.
-
-    Args:
-        outer: the name of the scope around; empty for none.
-        inner: the name of the scope that was opened.
-    """
+    """Number the variable scopes inside the scope ``inner``, just opened, as in ``outer``, the one around or empty."""
     counts = get_variable_scope_store().variable_scopes_count
     prefix = f"{outer}/" if outer else ""
     for name, count in list(counts.items()):
@@ -441,11 +354,9 @@ def continue_scope_counts(outer: str, inner: str) -> None:
 
 
 def set_initial_value(variable: tfv1.Variable, value: tfv1.Tensor) -> None:
-    """Change the initial value of a resource variable, and its initialiser.
+    """Change the initial value of a resource variable, which no session has initialised, and its initialiser.
 
-    Args:
-        variable: no session has initialised it.
-        value: to be computed before anything else; of the variable's shape and dtype.
+    The value is computable before everything else, and of the variable's shape and dtype.
     """
     if variable.initializer.inputs[1] is not value:
         variable.initializer._update_input(1, value)
@@ -458,14 +369,10 @@ def run_after(operation: tfv1.Operation, others: Iterable[tfv1.Operation]) -> No
 
 
 def swap_graph_state(graph: tfv1.Graph, state: dict[str, object] | None = None) -> dict[str, object]:
-    """Change the open blocks of a graph that TensorFlow keeps for all threads in common, and return those before.
+    """Replace the open blocks of a graph that TensorFlow keeps for all threads, and return those before.
 
     They are the blocks of ``gradient_override_map``, ``container``, attributes and kernel labels, of TensorFlow 1's
-    loops and conditions, and of the operation whose gradient is being built.
-
-    Args:
-        graph: the graph.
-        state: the blocks to be open from now on, as this function returned them; None changes nothing.
+    loops and conditions, and of the operation whose gradient is being built. A state of None changes nothing.
     """
     before = {name: _copied(getattr(graph, name)) for name in _GRAPH_STATE}
     for name, value in (state or {}).items():
@@ -487,28 +394,24 @@ def variables_by_name() -> dict[str, tfv1.Variable]:
 
 
 def names_in_use(graph: tfv1.Graph) -> dict[str, int]:
-    """Return how often names, in small letters, were asked for in a graph; the dict may be added to."""
+    """Return the counts of requested names, in small letters, in a graph; the dict may be added to."""
     names: dict[str, int] = graph._names_in_use
     return names
 
 
 class RandomSeeds:
-    """The seeds that a graph with a seed gives to random operations that have none: 0, 1, 2 and so on.
-
-    Args:
-        graph: the graph.
-    """
+    """The seeds that a graph with a seed gives to random operations that have none: 0, 1, 2 and so on."""
 
     def __init__(self, graph: tfv1.Graph) -> None:
         self._graph = graph
 
     @property
     def num_given(self) -> int:
-        """How many were given so far."""
+        """The number of seeds given so far."""
         return int(random_seed._graph_to_seed_dict.get(self._graph, 0))
 
     def skip(self, count: int) -> None:
-        """Go on as if so many more had been given."""
+        """Skip a number of seeds."""
         if count:
             random_seed._graph_to_seed_dict[self._graph] = self.num_given + count
 
@@ -574,11 +477,7 @@ def control_flow_of(graph: tfv1.Graph) -> object:
 
 @contextmanager
 def only_in(control_flow: object) -> Iterator[None]:
-    """Forget control dependencies, loops and conditions for a block.
-
-    Args:
-        control_flow: the loop or condition of the block, as `control_flow_of` returned it.
-    """
+    """Leave control dependencies, loops and conditions for a block, except a loop or condition of `control_flow_of`."""
     graph = tfv1.get_default_graph()
     # This forgets both, and brings back both in the end.
     with tfv1.control_dependencies(None):
@@ -611,23 +510,17 @@ def is_building_gradient(graph: tfv1.Graph) -> bool:
 def watch_operations(watch: Callable[[tfv1.Operation], None]) -> Iterator[None]:
     """Call a function with each operation that this thread adds to the current graph in a block.
 
-    Errors of the function reach the code that makes the operation. Operations in ``tf.init_scope`` or
-    ``tf.control_dependencies(None)`` are not seen.
-
-    Args:
-        watch: the function; it must not add operations itself.
+    Its errors reach the code that makes the operation; it must not add operations itself. Operations in
+    ``tf.init_scope`` or ``tf.control_dependencies(None)`` are not seen.
     """
     with _Watcher(tfv1.get_default_graph(), watch):
         yield
 
 
 def keep_watching(watch: Callable[[tfv1.Operation], None]) -> None:
-    """Call a function from now on with each operation that this thread adds to the current graph.
+    """Call a function once with each operation that this thread adds to the current graph from now on.
 
     In a block of ``tf.init_scope`` or ``tf.control_dependencies(None)``, until it ends. Other such blocks are not seen.
-
-    Args:
-        watch: the function, as for `watch_operations`; it is called once for an operation, however often it is given.
     """
     graph = tfv1.get_default_graph()
     stack = graph._control_dependencies_stack
@@ -637,14 +530,14 @@ def keep_watching(watch: Callable[[tfv1.Operation], None]) -> None:
 
 
 class _Watcher(tfv1.Graph._ControlDependenciesController):
-    """A block of control dependencies without any: TensorFlow calls each block for operations made in it."""
+    """An empty block of control dependencies, which TensorFlow calls for operations made in it."""
 
     def __init__(self, graph: tfv1.Graph, watch: Callable[[tfv1.Operation], None]) -> None:
         super().__init__(graph, [])
         self.watch = watch
 
     def add_op(self, op: tfv1.Operation) -> None:
-        """Take note of an operation."""
+        """Pass on an operation."""
         self.watch(op)
 
 
@@ -652,8 +545,8 @@ class _Watcher(tfv1.Graph._ControlDependenciesController):
 def shown_strategy(strategy: object | None, tower: object | None = None) -> Iterator[None]:
     """Show this thread's TensorFlow a strategy in a block that builds into the current graph.
 
-    TensorFlow's optimizers, metrics, moving averages and ``init_from_checkpoint`` ask it for the number of towers, and
-    for merge calls.
+    TensorFlow's optimizers, metrics, moving averages and ``init_from_checkpoint`` read the number of towers from it,
+    and make merge calls.
 
     Args:
         strategy: the strategy; None for TensorFlow's default, which does nothing.
@@ -682,7 +575,7 @@ def optimizer_that_applies(merge_fn: Callable[..., Any]) -> tfv1.train.Optimizer
 
 
 def unknown_keras_places() -> list[str]:
-    """Return where the loaded Keras has code in other files than `KERAS_LAYER_FILES` and `KERAS_VARIABLE_FILE`."""
+    """Return the code of the loaded Keras that is in other files than `KERAS_LAYER_FILES` and `KERAS_VARIABLE_FILE`."""
     wrong = []
     for package, owner, method, file in _KERAS_PLACES:
         with suppress(AttributeError, KeyError):
