@@ -43,7 +43,7 @@ def test_without_arguments_all_gpus_are_used(monkeypatch):
     monkeypatch.setattr("tpack.tower.devices.list_gpus", lambda: gpus)
     monkeypatch.setattr("tpack.distribute.mirrored.list_gpus", lambda: gpus)
     assert MirroredStrategy().worker_devices == gpus
-    with pytest.raises(DeviceError, match="GPU 7 was asked for"):
+    with pytest.raises(DeviceError, match="there is no GPU 7"):
         MirroredStrategy(["/gpu:7"])
 
 

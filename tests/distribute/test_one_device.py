@@ -94,5 +94,5 @@ def test_towers_can_be_built_again_and_share_by_scopes(strategy, session8):
 
 
 def test_a_name_that_is_no_device_is_an_error():
-    with pytest.raises(ConfigError, match="is no device name"):
+    with pytest.raises(ConfigError, match="expected the name of a device"):
         OneDeviceStrategy("/gpu:x")

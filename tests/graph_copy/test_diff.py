@@ -54,7 +54,7 @@ def _on(device):
     [
         (lambda k: tf.constant(1.0 + k), "value differs"),
         (lambda k: tf.constant(1.0, name=f"c{k}") if k else None, "there is none of its name"),
-        (lambda k: tf.random.uniform([], seed=3 + k), "the graph did not give it"),
+        (lambda k: tf.random.uniform([], seed=3 + k), "has a seed of its own, not from the graph"),
         (lambda k: tf.get_variable("v", [], initializer=tf.ones_initializer()) if k else None, "no counterpart"),
         (lambda k: _on(f"/device:CPU:{2 + k}"), "is on '/device:CPU:3'"),
         (lambda k: tf.stack([tf.constant(1.0), tf.constant(2.0)][:: 1 - 2 * k]), "as inputs"),

@@ -22,6 +22,8 @@ class Clock:
 class FakePlan:
     """Takes some seconds in each way, and remembers how it was run; its other plan stands for the compiled step."""
 
+    makes_several_steps = False
+
     def __init__(self, clock, secs, other=None):
         self.clock, self.secs = clock, secs if isinstance(secs, dict) else {POOL: secs, CALLER: secs}
         self.other = self if other is None else other
@@ -70,7 +72,7 @@ def chosen(tuner):
 
 
 def test_an_unknown_executor_is_an_error():
-    with pytest.raises(ConfigError, match="executor must be one of auto, pool, caller, got 'thread'"):
+    with pytest.raises(ConfigError, match="executor='thread': expected one of 'auto', 'pool', 'caller'"):
         Autotuner("thread")
 
 
@@ -242,6 +244,8 @@ def test_the_executor_is_measured_after_compilation(clock, executor, way):
 
 class FakeSeveral(FakePlan, LoopPlan):
     """Three ways to make several steps."""
+
+    makes_several_steps = True
 
     def ways(self, executor):
         return [POOL, CALLER, LOOP]

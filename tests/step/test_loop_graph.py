@@ -183,7 +183,9 @@ def test_all_steps_of_a_traced_run_are_recorded(graph, way):
 
 def test_what_nobody_announced_is_an_error(graph):
     several = LoopGraph([tf.no_op("step")])
-    with pytest.raises(ConfigError, match="other:0 is asked for in a run of several steps"):
+    with pytest.raises(
+        ConfigError, match="a run of several steps fetches other:0, which with_several_steps did not announce"
+    ):
         several.in_place_of(tf.constant(1, name="other"))
 
 

@@ -101,7 +101,7 @@ def test_argument_under_two_names_is_refused() -> None:
 
 
 def test_only_layers_are_taken() -> None:
-    with pytest.raises(ConfigError, match="argscope wants layers, got <built-in function len>"), argscope(len, x=1):
+    with pytest.raises(ConfigError, match="argscope got layers=the function len: expected layers"), argscope(len, x=1):
         pass
     with pytest.raises(WrongTypeError, match="^enable_argscope_for_function got func="):
         enable_argscope_for_function(3)  # type: ignore[type-var]

@@ -54,7 +54,7 @@ def test_missing_checkpoint_lists_checkpoints_and_near_names_first(tmp_path: Pat
 def test_missing_directory_and_empty_directory_are_told(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="There is no directory .*nowhere either"):
         resolve_checkpoint(str(tmp_path / "nowhere" / "model-5"))
-    with pytest.raises(CheckpointError, match=r"has none\. The directory .* is empty"):
+    with pytest.raises(CheckpointError, match=r"expected a directory with a checkpoint\. The directory .* is empty"):
         resolve_checkpoint(str(tmp_path))
 
 

@@ -59,8 +59,8 @@ def test_global_norm_counts_sparse_gradients(session8: Any) -> None:
 @pytest.mark.parametrize(
     ("limit", "message"),
     [
-        (0, "expected a limit above 0 for the gradients' global norm, got 0"),
-        (-1, "expected a limit above 0 for the gradients' global norm, got -1"),
+        (0, "global_norm=0: expected a number above 0"),
+        (-1, "global_norm=-1: expected a number above 0"),
         (float("nan"), "GlobalNormClip got global_norm=nan: expected a number"),
     ],
 )
@@ -102,7 +102,9 @@ def test_map_takes_names_without_the_towers_variable_scope(session8: Any) -> Non
     ("func", "count"), [(lambda: 0, 0), (lambda a, b, c: 0, 3), (lambda *args: 0, 0), (lambda a=1: 0, 0)]
 )
 def test_map_rejects_functions_of_other_arguments(func: Any, count: int) -> None:
-    with pytest.raises(ConfigError, match=rf"has {count} argument\(s\) without a default"):
+    with pytest.raises(
+        ConfigError, match=f"MapGradient got func=.*: expected one or two arguments without a default, .* not {count}"
+    ):
         MapGradient(func)
 
 
@@ -113,7 +115,7 @@ def test_map_rejects_what_it_cannot_look_into() -> None:
 
 @pytest.mark.parametrize("regex", ["(", 3])
 def test_invalid_regular_expressions_are_rejected(regex: Any) -> None:
-    with pytest.raises(ConfigError, match="is no regular expression"):
+    with pytest.raises(ConfigError, match="expected a regular expression"):
         compile_pattern(regex)
 
 
@@ -134,7 +136,7 @@ def test_scale_by_zero_drops_the_gradient(session8: Any, logged: list[str]) -> N
         ([3], r"got multipliers\[0\]=3: expected a tuple of 2"),
         ([(".*",)], r"got multipliers\[0\]=\('\.\*',\): expected a tuple of 2"),
         ([(".*", "x")], r"got multipliers\[0\]\[1\]='x': expected a number"),
-        ([("(", 1.0)], "expected a pair of a regular expression and a number, got"),
+        ([("(", 1.0)], "ScaleGradient got multipliers=.*: expected a pair of a regular expression and a number"),
         (3, "got multipliers=3: expected a tuple of 2 or a list of a tuple of 2"),
     ],
 )

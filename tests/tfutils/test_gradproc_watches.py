@@ -48,7 +48,7 @@ def test_summary_in_another_tower_is_nothing(graph: Any) -> None:
 
 
 def test_summary_rejects_invalid_regular_expressions() -> None:
-    with pytest.raises(ConfigError, match="is no regular expression"):
+    with pytest.raises(ConfigError, match="expected a regular expression"):
         SummaryGradient("(")
 
 

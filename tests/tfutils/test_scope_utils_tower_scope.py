@@ -67,8 +67,7 @@ def test_why_summaries_are_dropped_is_said_once(graph: Any, monkeypatch: pytest.
                 assert add_moving_summary(tf.constant(1.0)) == []
                 assert not writes_summaries()
     assert [line for line in lines if "Summaries" in line] == [
-        "Summaries are written in the main training tower only, since all towers are built by the same function: those "
-        "of the others are dropped!"
+        "Summaries are written in the main training tower only: those of the other towers are dropped!"
     ]
 
 

@@ -91,7 +91,7 @@ def test_saver_restore_rejects_damaged_data_before_anything_changes(prefix: str,
 
 def test_saver_restore_without_a_common_name_fails(prefix: str, session8: Any) -> None:
     make_variables({"other/W": W})
-    with pytest.raises(CheckpointError, match=r"none of the 2 name\(s\).*It has W, b; the graph has other/W"):
+    with pytest.raises(CheckpointError, match="no name of 2 in .*: it has W, b; the graph has other/W"):
         SaverRestore(prefix).init(session8)
 
 
@@ -149,7 +149,7 @@ def test_dict_restore_rejects_other_things(obj: Any, message: str) -> None:
 
 
 def test_dict_restore_rejects_one_name_twice() -> None:
-    with pytest.raises(ConfigError, match="twice"):
+    with pytest.raises(ConfigError, match="no name both with and without"):
         DictRestore({"W": W, "W:0": W})
 
 

@@ -67,7 +67,7 @@ def test_psnr_is_that_of_the_textbook(session8: Any, rng: Any, maxp: float | Non
 
 
 def test_psnr_wants_a_positive_peak() -> None:
-    with pytest.raises(ConfigError, match="expected a largest pixel value above 0, got maxp=0"):
+    with pytest.raises(ConfigError, match="psnr got maxp=0: expected a number above 0"):
         symbf.psnr(1.0, 2.0, 0)
 
 

@@ -57,7 +57,7 @@ def test_every_flipped_bit_is_noticed(tmp_path):
 def test_the_position_of_another_step_is_refused(tmp_path):
     write_data_state(str(tmp_path / "model-3"), STATE, 3)
     os.rename(data_state_path(str(tmp_path / "model-3")), data_state_path(str(tmp_path / "model-4")))
-    with pytest.raises(CheckpointError, match="holds the position of step 3: expected that of step 4"):
+    with pytest.raises(CheckpointError, match="is the position of step 3: expected that of step 4"):
         read_data_state(str(tmp_path / "model-4"), 4)
 
 

@@ -7,6 +7,7 @@ from tpack.errors import ConfigError
 from tpack.tfutils import summary as tfutils_keys
 from tpack.tower import collections
 from tpack.tower.collections import CollectionSnapshot, backup_collection, freeze_collection, restore_collection
+from tpack.tower.names import VARIABLE_KEYS
 
 
 def test_backup_is_a_copy(graph):
@@ -74,7 +75,7 @@ def test_snapshot_belongs_to_the_graph_it_was_taken_in(graph):
 
 
 def test_groups_do_not_overlap():
-    groups = [collections.SUMMARY_KEYS, collections.LOSS_KEYS, collections.VARIABLE_KEYS, (tf.GraphKeys.UPDATE_OPS,)]
+    groups = [collections.SUMMARY_KEYS, collections.LOSS_KEYS, VARIABLE_KEYS, (tf.GraphKeys.UPDATE_OPS,)]
     together = [key for group in groups for key in group]
     assert len(set(together)) == len(together)
 

@@ -55,8 +55,8 @@ def make_towers(num_towers, *, own_variables):
 @pytest.mark.parametrize(
     ("index", "total", "message"),
     [
-        (2, 2, "tower index 2 is not one of 2 towers"),
-        (-1, 1, "tower index -1 is not one of 1 towers"),
+        (2, 2, "index=2: expected the number of one of 2 towers"),
+        (-1, 1, "index=-1: expected the number of one of 1 towers"),
         (0, 0, "TowerContext got total=0: expected an integer of at least 1"),
     ],
 )
@@ -396,9 +396,7 @@ def test_get_variable_that_the_main_tower_lacks_is_an_error(graph, is_training):
 @pytest.mark.parametrize("is_training", [True, False])
 @pytest.mark.parametrize("resource", [None, False])
 def test_tf_variable_that_the_main_tower_lacks_is_an_error(graph, is_training, resource):
-    wanted = (
-        "creates the variable 'w', which the main training tower did not: .* What tf.Variable and Keras layers make"
-    )
+    wanted = "creates the variable 'w', which the main training tower did not; .* Those of tf.Variable and Keras layers"
     with pytest.raises(TowerMismatchError, match=wanted):
         in_second_tower(lambda: tf.Variable(1.0, name="w", use_resource=resource), is_training=is_training)
     assert graph.get_operations() == []

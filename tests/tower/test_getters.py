@@ -135,5 +135,5 @@ def test_an_unknown_size_becomes_local_and_is_not_cached(graph):
 
 
 def test_no_device_to_cache_on_is_an_error():
-    with pytest.raises(ConfigError, match="OverrideCachingDevice wants at least one device"):
+    with pytest.raises(ConfigError, match="expected at least one device"):
         OverrideCachingDevice([], "/device:CPU:0", 1)

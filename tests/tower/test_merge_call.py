@@ -42,7 +42,10 @@ def test_each_tower_gets_its_entry_in_the_same_containers(merged, expected):
 
 @pytest.mark.parametrize("merged", [1, [1], ([1, 2], 3), {"a": [1, 2, 3]}])
 def test_a_result_without_an_entry_for_each_tower_is_an_error(merged):
-    with pytest.raises(TowerError, match=r"<lambda>, must return a list with one entry for each of 2 tower.*returned"):
+    with pytest.raises(
+        TowerError,
+        match=r"<lambda>, the function of merge_call, returned .*: expected a list with one entry for each of 2 tower",
+    ):
         merge([MergeCall(lambda: merged, ())] * 2)
 
 

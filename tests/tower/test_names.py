@@ -22,7 +22,7 @@ def test_op_and_tensor_name_takes_both_spellings(name, expected):
 
 @pytest.mark.parametrize("name", ["", ":0", "a:", "a:x", "a:-1", "a:0:1"])
 def test_op_and_tensor_name_refuses_what_names_no_output(name):
-    with pytest.raises(ConfigError, match="is no name of a tensor"):
+    with pytest.raises(ConfigError, match="expected 'op_name'"):
         op_and_tensor_name(name)
 
 

@@ -161,7 +161,7 @@ def test_pairing_names_the_variables_that_one_tower_alone_has(graph, swap):
     towers = record("first", [1], [2]), record("second", [1], [2], [3])
     alone = [r"only first has \[\]", r"only second has \[second/x\]$"]
     wanted = ", ".join(alone[::-1] if swap else alone).replace("$, ", ", ")
-    with pytest.raises(TowerMismatchError, match=f"must create variables of the same names, .*: {wanted}"):
+    with pytest.raises(TowerMismatchError, match=f"are paired by the names of their variables, .*: {wanted}"):
         pair_variables(*(reversed(towers) if swap else towers))
 
 

@@ -101,9 +101,9 @@ def test_what_is_no_function_is_an_error():
 @pytest.mark.parametrize(
     ("signature", "message"),
     [
-        ([SIGNATURE[0], "label"], "entry 1 of an input signature must be a tf.TensorSpec with a name, got 'label'"),
-        ([tf.TensorSpec([], tf.float32)], "entry 0 of an input signature must be a tf.TensorSpec with a name"),
-        ([SIGNATURE[0], SIGNATURE[0]], r"must differ, got \['image', 'image'\]"),
+        ([SIGNATURE[0], "label"], "input_signature\\[1\\]='label': expected a tf.TensorSpec with a name"),
+        ([tf.TensorSpec([], tf.float32)], "input_signature\\[0\\]=a TensorSpec: expected a tf.TensorSpec with a name"),
+        ([SIGNATURE[0], SIGNATURE[0]], r"input_signature=\['image', 'image'\]: expected different names"),
     ],
 )
 def test_a_signature_that_is_wrong_names_the_entry(signature, message):

@@ -69,7 +69,7 @@ def test_get_tensor_lists_near_names_without_the_tower(towers):
 
 
 def test_get_tensor_refuses_a_malformed_name(towers):
-    with pytest.raises(ConfigError, match="is no name of a tensor"):
+    with pytest.raises(ConfigError, match="expected 'op_name'"):
         towers[0].get_tensor("hidden:")
 
 

@@ -311,8 +311,8 @@ def test_numbers_and_trainers_that_cannot_be_are_errors(make_trainer, steps_per_
 @pytest.mark.parametrize(
     ("make_request", "message"),
     [
-        (lambda other: other, "other:0 is asked for in a run of several steps, and who asks did not say so"),
-        (lambda other: tf.train.SessionRunArgs([], {other: 1.0}), "a callback feeds data or gives options"),
+        (lambda other: other, "a run of several steps fetches .*other:0, which with_several_steps did not announce"),
+        (lambda other: tf.train.SessionRunArgs([], {other: 1.0}), "a callback feeds or sets options"),
     ],
 )
 def test_what_a_callback_did_not_announce_is_an_error(make_request, message):

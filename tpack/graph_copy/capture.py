@@ -1,7 +1,7 @@
 """The results of one call of a function in a tower: operations, variables, names and items of collections."""
 
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 from tpack.compat import BaseVariable, RandomSeeds, current_device, names_in_use, variables_by_name
 from tpack.graph_copy import op_kinds
 from tpack.graph_copy.nodes import op_of_input
-from tpack.tower.collections import CollectionSnapshot
+from tpack.tower.collections import CollectionSnapshot, collection_keys
 from tpack.tower.context import TowerContext
 from tpack.tower.names import Scope
 
@@ -25,7 +25,7 @@ _COPYABLE = (*_PLAIN, tf.Tensor, tf.Operation, BaseVariable)
 
 
 class NotReplicable(Exception):
-    """Why a tower cannot be a copy of another one; to be told in the log."""
+    """The reason why a tower cannot be a copy of another one, for the log."""
 
 
 @dataclass
@@ -37,13 +37,13 @@ class Region:
         device: the device of operations without one of their own.
         args: its arguments.
         output: its result.
-        ops: the operations that it made, in order.
+        ops: its operations, in order.
         nodes: their definitions at the end of the call, by name.
-        seeds: the seeds that the graph gave to random operations meanwhile.
+        seeds: the graph's seeds for its random operations.
         collections: the items that it added to collections.
         variables: paths and variables that the tower's recorder got.
-        stored: the variables that ``get_variable`` knows since then, by name.
-        names: the names that were asked for, and how often by now.
+        stored: the new variables of ``get_variable``, by name.
+        names: the counts of requested names.
         repeated: the calls to repeat for each copy.
     """
 
@@ -72,7 +72,7 @@ class Region:
 
     @cached_property
     def names_inside(self) -> dict[str, int]:
-        """The names of the tower that were asked for, by which TensorFlow finds free ones: in small letters."""
+        """The requested names of the tower, in the small letters of TensorFlow's search for free ones."""
         return {name: count for name, count in self.names.items() if self.lower_scope.is_in(name)}
 
     def __contains__(self, element: tf.Operation | tf.Tensor) -> bool:
@@ -81,11 +81,7 @@ class Region:
 
 
 class RegionRecorder:
-    """Records what is built in the current tower until `finish`.
-
-    Args:
-        tower: the current tower.
-    """
+    """Records the operations and objects of the current tower until `finish`."""
 
     def __init__(self, tower: TowerContext) -> None:
         self._tower = tower
@@ -94,20 +90,15 @@ class RegionRecorder:
         self._num_variables = len(tower.recorder.variables)
         self._num_repeated = len(tower.repeated)
         self._seeds = RandomSeeds(self._graph).num_given
-        self._collections = {key: list(self._graph.get_collection(key)) for key in _keys(self._graph)}
+        self._collections = {key: list(self._graph.get_collection(key)) for key in collection_keys()}
         self._snapshot = CollectionSnapshot()
         self._stored = set(variables_by_name())
         self._names = dict(names_in_use(self._graph))
 
     def finish(self, args: Any, output: Any) -> Region:
-        """Return what was built.
-
-        Raises:
-            NotReplicable: Something was taken out of a collection.
-        """
+        """Return the recorded region; raise `NotReplicable` if an item was removed from a collection."""
         graph, recorder = self._graph, self._tower.recorder
-        ops = graph.get_operations()[self._num_ops :]
-        names = names_in_use(graph)
+        ops, names = graph.get_operations()[self._num_ops :], names_in_use(graph)
         return Region(
             tower=self._tower,
             device=device_here(self._tower),
@@ -125,7 +116,7 @@ class RegionRecorder:
 
     def _added(self) -> dict[str, list[Any]]:
         added = {}
-        for key in _keys(self._graph):
+        for key in collection_keys():
             before, now = self._collections.get(key, []), self._graph.get_collection(key)
             if len(now) < len(before) or any(a is not b for a, b in zip(before, now, strict=False)):
                 raise NotReplicable(f"it changes what the collection {key!r} held before")
@@ -137,7 +128,7 @@ class RegionRecorder:
 
 
 def device_here(tower: TowerContext) -> str:
-    """Return the device of the current tower's operations that have none of their own.
+    """Return the device of the current tower's operations without one of their own.
 
     Raises:
         NotReplicable: A function chooses it, without an attribute ``worker_device``.
@@ -158,7 +149,7 @@ def chooses_devices(tower: TowerContext) -> bool:
 def without_first_values(region: Region) -> Region:
     """Return a region without the operations that only initialise variables and check whether they are initialised.
 
-    These are a third of the operations of a convolutional network with its updates. A first value with another use
+    These are a third of the operations of a convolutional network with its updates. An initial value with another use
     stays.
     """
     variables = {node.name for node in region.nodes.values() if is_variable(node)}
@@ -169,15 +160,12 @@ def without_first_values(region: Region) -> Region:
             uses.update(map(op_of_input, node.input))
     kept = dict(region.nodes)
     for name in reversed(region.nodes):
-        if uses[name] == 0 and _serves_first_values(region.nodes[name], variables):
+        # TensorFlow makes these operations together with a variable, for nothing but its first value.
+        variable, found, _ = name.rpartition("/Initializer/")
+        serves_first_value = region.nodes[name].op == "VarIsInitializedOp" or (found and variable in variables)
+        if uses[name] == 0 and serves_first_value:
             uses.subtract(map(op_of_input, kept.pop(name).input))
     return replace(region, nodes=kept, ops=[op for op in region.ops if op.name in kept])
-
-
-def _serves_first_values(node: tf.NodeDef, variables: Container[str]) -> bool:
-    """Tell whether TensorFlow made a node together with a variable, for nothing but its first value."""
-    variable, found, _ = node.name.rpartition("/Initializer/")
-    return node.op == "VarIsInitializedOp" or (bool(found) and variable in variables)
 
 
 def is_variable(node: tf.NodeDef) -> bool:
@@ -196,7 +184,7 @@ def tensor_leaves(structure: Any) -> list[tf.Tensor]:
 
 
 def variable_leaves(structure: Any) -> list[tf.Variable]:
-    """Return the variables of arguments that are of one device each."""
+    """Return the variables of one device in arguments."""
     return [leaf for leaf in tf.nest.flatten(structure) if is_plain_variable(leaf)]
 
 
@@ -206,7 +194,7 @@ def is_plain_variable(leaf: Any) -> bool:
 
 
 def are_replicable(args: Any, others: Any) -> bool:
-    """Tell whether arguments of two towers are tensors and variables of the same kinds, and all else is equal."""
+    """Tell whether arguments of two towers have tensors and variables of the same kinds, and are otherwise equal."""
     leaves, other_leaves = tf.nest.flatten(args), tf.nest.flatten(others)
     if len(leaves) != len(other_leaves):
         return False
@@ -226,19 +214,11 @@ def _is_alike(leaf: Any, other: Any) -> bool:
 
 
 def check_copyable(structure: Any, what: str) -> None:
-    """Refuse a structure with something that has no known counterpart in another tower.
-
-    Args:
-        structure: of the second tower.
-        what: its use, for the message.
+    """Refuse a structure of the second tower with an object that has no counterpart in another tower.
 
     Raises:
-        NotReplicable: There is something like that.
+        NotReplicable: There is one. The message begins with ``what``.
     """
     for leaf in tf.nest.flatten(structure):
         if not (isinstance(leaf, (*_COPYABLE, *COMPOSITE)) or hasattr(leaf, "components")):
             raise NotReplicable(f"{what} a {type(leaf).__name__}, of which nobody knows what it holds")
-
-
-def _keys(graph: tf.Graph) -> list[str]:
-    return [key for key in graph.get_all_collection_keys() if isinstance(key, str)]

@@ -2,16 +2,20 @@
 
 import copy
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import BaseVariable, RandomSeeds, names_in_use, variables_by_name
+from tpack.errors import GraphBuildError
 from tpack.graph_copy.capture import (
     COMPOSITE,
     NotReplicable,
     Region,
+    RegionRecorder,
     are_replicable,
     check_copyable,
     device_here,
@@ -20,11 +24,13 @@ from tpack.graph_copy.capture import (
     variable_leaves,
     without_first_values,
 )
-from tpack.graph_copy.diff import GraphDiff
+from tpack.graph_copy.diff import GraphDiff, compare
 from tpack.graph_copy.nodes import NodeCopier, add_to_graph, external_inputs
-from tpack.tower.context import TowerContext
+from tpack.graph_copy.side_effects import PythonState
+from tpack.tower.context import TowerContext, is_in_control_flow
 from tpack.tower.keras_values import gives_value, is_keras_loaded
 from tpack.tower.names import Scope
+from tpack.utils import logger
 
 # Most attributes of variables are of these; it takes much longer to see that they are no tensors.
 _NEVER_OF_A_TOWER = frozenset({bool, int, tf.DType, tf.TensorShape, type(None)})
@@ -36,9 +42,12 @@ class Copier:
 
     Args:
         region: its operations and records.
-        likeness: how the copies differ from it.
-        with_first_values: whether variables of a copy have operations for their first values. Without, their
-            initialisers set them to the first values of the second tower.
+        likeness: the differences of the copies.
+        with_first_values: whether variables of a copy have operations for their initial values. Without, their
+            initialisers set them to those of the second tower.
+
+    Attributes:
+        output: the result of the function in the second tower.
 
     Raises:
         NotReplicable: It returned, collected or made something that cannot be copied.
@@ -49,24 +58,15 @@ class Copier:
         if not with_first_values:
             region = without_first_values(region)
         self._region = region
+        self.output = region.output
         self._like = likeness
         self._external = external_inputs([*region.nodes.values()])
         self._texts: defaultdict[str, list[str]] = defaultdict(list)
         for name, key in sorted(likeness.texts):
             self._texts[name].append(key)
 
-    @property
-    def output(self) -> Any:
-        """What the function returned in the second tower."""
-        return self._region.output
-
     def takes(self, tower: TowerContext, args: Any) -> bool:
-        """Tell whether another tower's arguments are like the second one's, and its variables in name and place too.
-
-        Args:
-            tower: the other tower, which is the current one.
-            args: its arguments.
-        """
+        """Tell whether the current tower's arguments are like the second one's, variables in name and place too."""
         if not are_replicable(self._region.args, args):
             return False
         region, scope, device = self._region, Scope(tower.name), device_here(tower)
@@ -78,12 +78,7 @@ class Copier:
         )
 
     def copy_to(self, tower: TowerContext, args: Any) -> "TowerCopy":
-        """Build the copy in another tower, which is the current one.
-
-        Args:
-            tower: the tower.
-            args: the arguments of the call that the copy replaces.
-        """
+        """Build the copy in another tower, which is current, for the arguments of the call that it replaces."""
         region, given = self._region, tensor_leaves(args)
         seeds = RandomSeeds(tf.get_default_graph())
         varying = {name: tensor_of(tower.index, given) for name, tensor_of in self._like.varying.items()}
@@ -91,14 +86,11 @@ class Copier:
         nodes.describe(self._texts)
         ops = add_to_graph(nodes.graph_def, self._external, varying)
         seeds.skip(len(region.seeds))
-        made = TowerCopy(region, tower, ops, self._given(args, given))
+        ours = (*tensor_leaves(region.args), *variable_leaves(region.args))
+        others = dict(zip(map(id, ours), (*given, *variable_leaves(args)), strict=True))
+        made = TowerCopy(region, tower, ops, others)
         made.register()
         return made
-
-    def _given(self, args: Any, tensors: list[tf.Tensor]) -> dict[int, tf.Tensor | tf.Variable]:
-        """Return what another tower is given, by the ids of what the second one was given."""
-        ours = (*tensor_leaves(self._region.args), *variable_leaves(self._region.args))
-        return dict(zip(map(id, ours), (*tensors, *variable_leaves(args)), strict=True))
 
 
 class _Nodes(NodeCopier):
@@ -106,7 +98,7 @@ class _Nodes(NodeCopier):
 
     Args:
         region: the second tower.
-        like: how the copies differ from it.
+        like: the differences of the copies.
         tower: the tower of the copy.
         varying: this tower's own tensors, by the inputs of the second one.
         more_seeds: the difference of its seeds to those of the second one.
@@ -117,9 +109,8 @@ class _Nodes(NodeCopier):
     ) -> None:
         other = Scope(tower.name)
         places = {name: tensor.op.name for name, tensor in varying.items()}
-        super().__init__(
-            region.nodes, lambda name: region.scope.renamed(name, other), lambda name: places.get(name, name)
-        )
+        renamed = partial(region.scope.renamed, other=other)
+        super().__init__(region.nodes, renamed, lambda name: places.get(name, name))
         self._region = region
         self._like = like
         self._tower = tower
@@ -128,11 +119,7 @@ class _Nodes(NodeCopier):
         self._more_seeds = more_seeds
 
     def describe(self, texts: Mapping[str, Sequence[str]]) -> None:
-        """Add all nodes, with the functions that are the tower's own.
-
-        Args:
-            texts: by the names of nodes, the attributes whose text holds the tower's name.
-        """
+        """Add all nodes and the tower's own functions; ``texts`` has the attributes with the tower's name, by node."""
         for node in self._region.nodes.values():
             other = self.add(node)
             self._rename_functions(other)
@@ -153,7 +140,7 @@ class _Nodes(NodeCopier):
                 value.func.name = self._renamed_function(value.func.name)
 
     def _adapt(self, node: tf.NodeDef, name: str) -> None:
-        """Make all else of a node what it is in this tower."""
+        """Adapt the other properties of a node to this tower."""
         if name in self._like.own_device:
             node.device = self._device
         if name in self._like.seeds:
@@ -195,13 +182,7 @@ class TowerCopy:
         given: this tower's own tensors and variables, by the ids of the second one's.
     """
 
-    def __init__(
-        self,
-        region: Region,
-        tower: TowerContext,
-        ops: Iterable[tf.Operation],
-        given: dict[int, tf.Tensor | tf.Variable],
-    ) -> None:
+    def __init__(self, region: Region, tower: TowerContext, ops: Iterable[tf.Operation], given: dict[int, Any]) -> None:
         self._region = region
         self._tower = tower
         self._device = device_here(tower)
@@ -211,7 +192,7 @@ class TowerCopy:
         self._variables: dict[int, tf.Variable] = {}
 
     def of(self, structure: Any) -> Any:
-        """Return what something of the second tower is in the copy."""
+        """Return the counterpart of an object of the second tower."""
         return tf.nest.map_structure(self._of_leaf, structure)
 
     def _of_leaf(self, leaf: Any) -> Any:
@@ -260,12 +241,12 @@ class TowerCopy:
         return self._region.scope.renamed(name, self._scope)
 
     def repeat(self) -> None:
-        """Call what is to be called for each copy."""
+        """Repeat the recorded calls for the copy."""
         for func, args in self._region.repeated:
             func(*(self.of(arg) for arg in args))
 
     def register(self) -> None:
-        """Make the copy known, as if its operations and variables had been made one by one."""
+        """Record the copy as if its operations and variables had been made one by one."""
         graph, region, recorder = tf.get_default_graph(), self._region, self._tower.recorder
         for path, variable in region.variables:
             renamed, other = self._renamed(path), self._variable(variable)
@@ -279,6 +260,84 @@ class TowerCopy:
         other_scope = Scope(self._scope.name.lower())
         used = {region.lower_scope.renamed(name, other_scope): count for name, count in region.names_inside.items()}
         names_in_use(graph).update(used)
+
+
+class CopiedCall:
+    """The results of one call of `replicate_by_copy` in all towers.
+
+    Args:
+        is_required: whether it is an error if copies are impossible.
+        what: the thing that is copied, for messages.
+        with_first_values: as for `Copier`.
+    """
+
+    def __init__(self, is_required: bool, what: str, with_first_values: bool) -> None:
+        self._is_required = is_required
+        self._what = what
+        self._with_first_values = with_first_values
+        self._first: Region | None = None
+        self._copier: Copier | None = None
+        self._state: PythonState | None = None
+        self._is_refused = False
+
+    def leave_to_inner(self) -> None:
+        """Copy nothing, since a call inside of this one does."""
+        self._is_refused = True
+
+    def call(self, tower: TowerContext, func: Callable[..., Any], args: Any) -> Any:
+        """Call the function, or copy what it has built; see `replicate_by_copy`."""
+        # The second tower is not recorded where it meets the first one, which is not finished then.
+        if tower.index == 0 or (tower.index == 1 and self._first is not None and not self._is_refused):
+            return self._recorded(tower, func, args)
+        if self._copier is None or not self._copier.takes(tower, args):
+            return func(*args)
+        made = self._copier.copy_to(tower, args)
+        if self._state is not None:
+            self._state.replay(made.of)
+        made.repeat()
+        return made.of(self._copier.output)
+
+    def _recorded(self, tower: TowerContext, func: Callable[..., Any], args: Any) -> Any:
+        asked_before, tower.asked = tower.asked, set()
+        with self._refusing():
+            if tower.index == 1:
+                self._state = PythonState(func)
+        recorder = RegionRecorder(tower)
+        output = func(*args)
+        with self._refusing():
+            if not self._is_refused:
+                self._learn(tower, recorder, args, output)
+        tower.asked |= asked_before
+        return output
+
+    def _learn(self, tower: TowerContext, recorder: RegionRecorder, args: Any, output: Any) -> None:
+        if is_in_control_flow():
+            raise NotReplicable("it is built in a loop, condition or function")
+        if tower.asked:
+            raise NotReplicable(f"it uses what differs from tower to tower: {', '.join(sorted(tower.asked))}")
+        region = recorder.finish(args, output)
+        if tower.index == 0:
+            self._first = region
+            return
+        first, self._first = self._first, None
+        if first is not None and self._state is not None:
+            self._state.note_changes(func for func, _ in region.repeated)
+            self._copier = Copier(region, compare(first, region), self._with_first_values)
+
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        """Build the towers if the block finds that they are not alike."""
+        try:
+            yield
+        except NotReplicable as error:
+            reason = error
+        else:
+            return
+        self._is_refused, self._first, self._copier = True, None, None
+        message = f"{self._what} cannot be copied from tower to tower: {reason}"
+        if self._is_required:
+            raise GraphBuildError(f"{message}; use tower_building='auto' to build such towers")
+        logger.info(f"Each tower is built by itself, since {message}.")
 
 
 def _check_region(region: Region) -> None:

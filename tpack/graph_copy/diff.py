@@ -1,9 +1,8 @@
-"""Compare the second tower with the first, and describe how copies of it differ from it.
+"""Compare the second tower with the first, and describe the differences of copies.
 
 Each operation of the second tower must have a counterpart in the first one: of the same type, with the same attributes,
-and with the counterparts of its inputs. The first tower may have more: shared variables, and what is written once a
-run. Counterparts may differ only as towers are known to: in names, devices, seeds of the graph, and text that holds
-names.
+and with the counterparts of its inputs. The first tower may have more: shared variables, and summaries. Counterparts
+may differ only in names, devices, seeds of the graph, and text that holds names.
 """
 
 from collections import defaultdict
@@ -15,17 +14,9 @@ from typing import Any, TypeAlias
 import tensorflow.compat.v1 as tf
 
 from tpack.graph_copy import op_kinds
-from tpack.graph_copy.capture import (
-    NotReplicable,
-    Region,
-    are_replicable,
-    chooses_devices,
-    is_variable,
-    tensor_leaves,
-)
+from tpack.graph_copy.capture import NotReplicable, Region, are_replicable, chooses_devices, is_variable, tensor_leaves
 from tpack.graph_copy.nodes import colocations, op_of_input
-from tpack.tower.collections import VARIABLE_KEYS
-from tpack.tower.names import Scope
+from tpack.tower.names import VARIABLE_KEYS, Scope
 
 _SEEDS = ("seed", "seed2")
 # These are compared by what they say, not by their text. The mark of what others wait for changes nothing, and there is
@@ -40,7 +31,7 @@ Images: TypeAlias = dict[str, str]
 
 @dataclass
 class GraphDiff:
-    """How copies of the second tower differ from it.
+    """The differences of copies of the second tower from it.
 
     Attributes:
         own_device: the operations on the tower's device.
@@ -60,11 +51,7 @@ class GraphDiff:
 
 
 def compare(first: Region, second: Region) -> GraphDiff:
-    """Return how copies of ``second`` will differ from it.
-
-    Raises:
-        NotReplicable: A third tower might not be built like the second one.
-    """
+    """Return the differences of copies of ``second``; raise `NotReplicable` if a third tower might differ otherwise."""
     return _Comparison(first, second).run()
 
 
@@ -99,7 +86,7 @@ class _Comparison:
             raise NotReplicable("it makes variables, and a function chooses their devices")
 
     def _match_given(self) -> None:
-        """Learn which inputs from outside each tower has its own of: arguments, and components of variables."""
+        """Match the inputs from outside that each tower has of its own: arguments, and components of variables."""
         firsts, seconds = tensor_leaves(self._first.args), tensor_leaves(self._second.args)
         if not are_replicable(self._first.args, self._second.args):
             raise NotReplicable("its arguments differ from tower to tower")
@@ -137,7 +124,7 @@ class _Comparison:
             del found[images[name]]
 
     def _names_in_first(self, name: str) -> Iterable[str]:
-        """Yield what a counterpart may be called: variables of the first tower have no prefix."""
+        """Yield possible names of a counterpart: variables of the first tower have no prefix."""
         first, second, none = self._first.scope, self._second.scope, Scope("")
         yield second.renamed(name, first)
         yield second.renamed(name, none)
@@ -154,7 +141,7 @@ class _Comparison:
         return f"{mark}{self._given.get(name.lstrip('^'), name.lstrip('^'))}"
 
     def _key(self, node: tf.NodeDef, region: Region, image: Callable[[str], str]) -> bytes:
-        """Return what a node and its counterpart have in common, as bytes."""
+        """Return the common properties of a node and its counterpart, as bytes."""
         later = region.positions
         inputs = ["" if later.get(op_of_input(i), -1) > later[node.name] else image(i) for i in node.input]
         data = [i for i in inputs if not i.startswith("^")]
@@ -181,9 +168,9 @@ class _Comparison:
         self._compare_colocations(one, other)
         for key, value in other.attr.items():
             kind = value.WhichOneof("value")
-            if key not in _SPECIAL and kind in ("s", "tensor") and value != _value(one, key):
+            if key not in _SPECIAL and kind in ("s", "tensor") and value != one.attr.get(key):
                 self._like.texts.add((other.name, key))
-        if not is_variable(other) and _value(one, "shared_name") != _value(other, "shared_name"):
+        if not is_variable(other) and one.attr.get("shared_name") != other.attr.get("shared_name"):
             raise NotReplicable(f"{other.name} has a name for what it shares that differs from tower to tower")
 
     def _compare_devices(self, one: tf.NodeDef, other: tf.NodeDef) -> None:
@@ -193,15 +180,13 @@ class _Comparison:
             raise NotReplicable(f"{other.name} is on {other.device!r}, in the first tower on {one.device!r}")
 
     def _compare_seeds(self, one: tf.NodeDef, other: tf.NodeDef) -> None:
-        if _value(one, "seed") != _value(other, "seed"):
+        if one.attr.get("seed") != other.attr.get("seed"):
             raise NotReplicable(f"{other.name} has a seed that differs from tower to tower")
-        if _value(one, "seed2") == _value(other, "seed2"):
+        if one.attr.get("seed2") == other.attr.get("seed2"):
             return
         seeds = [node.attr["seed2"].i for node in (one, other)]
         if seeds[0] not in self._first.seeds or seeds[1] not in self._second.seeds:
-            raise NotReplicable(
-                f"{other.name} has a seed that differs from tower to tower, and the graph did not give it"
-            )
+            raise NotReplicable(f"{other.name} has a seed of its own, not from the graph, in each tower")
         self._like.seeds.add(other.name)
 
     def _compare_colocations(self, one: tf.NodeDef, other: tf.NodeDef) -> None:
@@ -211,7 +196,7 @@ class _Comparison:
             raise NotReplicable(f"{other.name} is colocated with {groups[1]}, in the first tower with {groups[0]}")
 
     def _difference(self, node: tf.NodeDef) -> str:
-        """Say what is known about why a node of the second tower has no counterpart."""
+        """Return the known difference between a node of the second tower and the one of its name in the first."""
         image = next((self._first.nodes[n] for n in self._names_in_first(node.name) if n in self._first.nodes), None)
         if image is None:
             return "there is none of its name"
@@ -224,7 +209,7 @@ class _Comparison:
 
 
 class _Functions:
-    """Functions of the graph, by what they do."""
+    """Functions of the graph, compared by content."""
 
     def __init__(self, first: Region, second: Region) -> None:
         self._regions = (first, second)
@@ -232,7 +217,7 @@ class _Functions:
         self._keys: tuple[dict[str, str], dict[str, str]] = ({}, {})
 
     def key(self, name: str, region: Region) -> str:
-        """Return what a function and its counterpart have in common."""
+        """Return the common properties of a function and its counterpart."""
         keys = self._keys[self._regions.index(region)]
         if name not in keys:
             keys[name] = "itself"
@@ -283,19 +268,10 @@ def _handle(parts: Sequence[tf.Variable], index: int, _: list[tf.Tensor]) -> tf.
 
 
 def check_state(node: tf.NodeDef) -> None:
-    """Refuse an operation with a state of its own.
-
-    Raises:
-        NotReplicable: It has one.
-    """
+    """Raise `NotReplicable` for an operation with a state of its own."""
     definition = tf.get_default_graph().op_def_for_type(node.op)
     if definition.is_stateful and not op_kinds.WITHOUT_STATE.fullmatch(node.op):
         raise NotReplicable(f"it makes {node.name}, a {node.op}, which has a state of its own")
-
-
-def _value(node: tf.NodeDef, key: str) -> Any:
-    """Return an attribute, or None; to ask the node for one that it lacks would add it."""
-    return node.attr.get(key)
 
 
 def _input_name(tensor: tf.Tensor) -> str:
@@ -309,12 +285,11 @@ def _plain(text: bytes, region: Region) -> bytes:
 
 
 def _by_position(name: str, positions: Mapping[str, str]) -> str:
-    """Return the input of a node in a function with the position of what it is of in the place of the name."""
+    """Return a node's input in a function, with the position of its origin instead of the name."""
     mark = "^" if name.startswith("^") else ""
     node, colon, output = name.removeprefix("^").partition(":")
     return f"{mark}{positions[node]}{colon}{output}"
 
 
 def _bytes(value: Any) -> bytes:
-    content: bytes = value.SerializeToString(deterministic=True)
-    return content
+    return bytes(value.SerializeToString(deterministic=True))

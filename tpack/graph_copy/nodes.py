@@ -1,7 +1,7 @@
 """Copies of operations: described as nodes under other names, then added to the graph all at once.
 
-Towers, the loop of several steps and the step for XLA are copied in this way. Operations outside the copied set keep
-their names, so copies use the same ones as the originals.
+Towers, the loop of several steps and the step for XLA are copied in this way. Operations outside the copied set are
+shared with the originals.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -19,8 +19,7 @@ class NodeCopier:
     Args:
         copied: the names of the operations to copy.
         renamed: returns the name of a copy, or of its output, from that of the original.
-        place_of: returns the operation to colocate a copy with, in place of one that is not copied; None drops the
-            colocation. By default it stays.
+        place_of: returns the operation to colocate a copy with, for one that is not copied; None drops the colocation.
 
     Attributes:
         graph_def: the copies so far.
@@ -39,12 +38,7 @@ class NodeCopier:
         self._inputs: dict[str, str] = {}
 
     def add(self, node: tf.NodeDef, inputs: Iterable[str] | None = None) -> tf.NodeDef:
-        """Add the copy of a node and return it.
-
-        Args:
-            node: the original.
-            inputs: the inputs and control inputs; by default those of the original, see `input`.
-        """
+        """Add the copy of a node, by default with the inputs of the original (see `input`), and return it."""
         copy = self.graph_def.node.add()
         copy.CopyFrom(node)
         copy.name = self._renamed(node.name)
@@ -92,7 +86,7 @@ def add_to_graph(
     Args:
         graph_def: the nodes, whose names are new in the graph.
         external: their inputs and control inputs from outside; found by default.
-        given: tensors in place of some of these, by their names.
+        given: replacements of some of these, by their names.
     """
     graph, given = tf.get_default_graph(), given or {}
     tensors: dict[str, tf.Tensor] = {}

@@ -1,17 +1,17 @@
 """Side effects of a tower function in Python: attributes of its objects, and lists and dicts that it fills.
 
-A model may put the cost into ``self.cost``, or each tower's accuracy into a list. A copy does not run its code. So the
-objects that can be found from the function (its closure, the object of a method, the globals that it names) are
-compared before and after the second tower. Known changes are repeated for each copy; others prevent copies.
+A model may set ``self.cost``, or append each tower's accuracy to a list. A copy does not run its code. So the objects
+that can be found from the function (its closure, the object of a method, the globals that it names) are compared before
+and after the second tower. Known changes are repeated for each copy; others prevent copies.
 
-State of tpack itself is included. Exceptions are the towers' own records, which copies have too, and state of functions
-that are repeated for copies, see `TowerContext.repeat_in_copies`.
+State of tpack itself is included, except the towers' own records, which copies have too, and state of functions that
+are repeated for copies, see `TowerContext.repeat_in_copies`.
 """
 
 import functools
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,22 +32,15 @@ _MISSING = object()
 
 
 class PythonState:
-    """A snapshot of the containers that a function can change.
-
-    Args:
-        func: builds a tower.
-    """
+    """A snapshot of the containers that a function, which builds a tower, can change."""
 
     def __init__(self, func: Callable[..., Any]) -> None:
         self._places = list(_places(func))
-        self._set: list[tuple[MutableMapping[Any, Any], Any, Any]] = []
+        self._set: list[tuple[Any, Any, Any]] = []
         self._appended: list[tuple[list[Any], list[Any]]] = []
 
     def note_changes(self, repeated: Iterable[Callable[..., None]] = ()) -> None:
-        """Find the changes since.
-
-        Args:
-            repeated: functions that will be called for the other tower too; their own state is left out.
+        """Find the changes since, without the state of ``repeated`` functions, which the other tower calls too.
 
         Raises:
             NotReplicable: A change cannot be repeated for another tower.
@@ -62,11 +55,7 @@ class PythonState:
                 self._note_mapping(place, place.container)
 
     def replay(self, of: Callable[[Any], Any]) -> None:
-        """Repeat the changes for another tower.
-
-        Args:
-            of: returns the counterpart in that tower of something in the second one.
-        """
+        """Repeat the changes for another tower, whose counterparts of objects ``of`` returns."""
         for mapping, key, value in self._set:
             mapping[key] = of(value)
         for items, added in self._appended:
@@ -81,7 +70,7 @@ class PythonState:
             _check_kept(added, f"it adds to {place.name}")
             self._appended.append((items, added))
 
-    def _note_mapping(self, place: "_Place", mapping: MutableMapping[Any, Any]) -> None:
+    def _note_mapping(self, place: "_Place", mapping: Any) -> None:
         before = dict(place.content)
         if any(key not in mapping for key in before):
             raise NotReplicable(f"it takes something out of {place.name}")
@@ -110,7 +99,7 @@ def _check_kept(value: Any, what: str) -> None:
 
 
 def _kept_by(func: Callable[..., None]) -> list[Any]:
-    """Return what a function of tpack's, or the object that it is a method of, keeps things in."""
+    """Return the containers of a function of tpack, or of the object of a method."""
     own: dict[str, Any] = {}
     if isinstance(func, types.MethodType):
         own = vars(func.__self__)
@@ -120,11 +109,7 @@ def _kept_by(func: Callable[..., None]) -> list[Any]:
 
 
 def _places(func: Callable[..., Any]) -> Iterator[_Place]:
-    """Yield the containers that can be found from a function.
-
-    Raises:
-        NotReplicable: There are too many.
-    """
+    """Yield the containers that can be found from a function; raise `NotReplicable` if there are too many."""
     waiting: list[_Found] = [_Found(getattr(func, "__name__", "function"), func)]
     seen: set[int] = set()
     kept: list[Any] = []
@@ -142,42 +127,45 @@ def _places(func: Callable[..., Any]) -> Iterator[_Place]:
 
 
 class _Found(NamedTuple):
-    """A value, what to call it, and whether it is a list or dict that is not the user's."""
+    """A value, its name, and whether it is a list or dict that is not the user's."""
 
     name: str
     value: Any
     is_foreign: bool = False
 
 
-class _Cells(MutableMapping[str, Any]):
+class _Names(Mapping[str, Any]):
+    """Variables outside of a function that it uses."""
+
+    names: dict[str, Any]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+class _Cells(_Names):
     """The variables of other functions that a function has in its closure."""
 
     def __init__(self, function: types.FunctionType) -> None:
         cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-        self._cells = {name: cell for name, cell in cells if _is_filled(cell)}
+        self.names = {name: cell for name, cell in cells if _is_filled(cell)}
 
     def __getitem__(self, key: str) -> Any:
-        return self._cells[key].cell_contents
+        return self.names[key].cell_contents
 
     def __setitem__(self, key: str, value: Any) -> None:
-        self._cells[key].cell_contents = value
-
-    def __delitem__(self, key: str) -> None:
-        del self._cells[key].cell_contents
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._cells)
-
-    def __len__(self) -> int:
-        return len(self._cells)
+        self.names[key].cell_contents = value
 
 
-class _Globals(MutableMapping[str, Any]):
+class _Globals(_Names):
     """The globals that a function names, with the functions inside of it."""
 
     def __init__(self, function: types.FunctionType) -> None:
         self._globals = function.__globals__
-        self._names = [name for name in sorted(_names(function.__code__)) if name in self._globals]
+        self.names = {name: None for name in sorted(_names(function.__code__)) if name in self._globals}
 
     def __getitem__(self, key: str) -> Any:
         return self._globals[key]
@@ -185,18 +173,9 @@ class _Globals(MutableMapping[str, Any]):
     def __setitem__(self, key: str, value: Any) -> None:
         self._globals[key] = value
 
-    def __delitem__(self, key: str) -> None:
-        del self._globals[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
 
 def _containers(value: Any) -> list[Any]:
-    """Return what a value keeps things in that may be changed; nothing for what is not the user's or tpack's."""
+    """Return the containers of a value that may be changed; none for foreign values."""
     if isinstance(value, (list, dict)):
         return [value]
     if isinstance(value, types.FunctionType):
@@ -207,7 +186,7 @@ def _containers(value: Any) -> list[Any]:
 
 
 def _held(found: _Found) -> Iterator[_Found]:
-    """Yield what a value holds."""
+    """Yield the values inside a value."""
     is_container = isinstance(found.value, (list, tuple, set, frozenset, dict))
     is_foreign = found.is_foreign if is_container else _is_foreign(found.value)
     for name, item in _items(found):
@@ -215,7 +194,7 @@ def _held(found: _Found) -> Iterator[_Found]:
 
 
 def _is_foreign(value: Any) -> bool:
-    """Tell whether a function or object keeps nothing that is of a model."""
+    """Tell whether a function or object has no state of a model."""
     if isinstance(value, types.FunctionType):
         return _root(value.__module__) in _FOREIGN or (value.__module__ or "").startswith(_RECORDS)
     is_record = any(kind.__module__.startswith(_RECORDS) for kind in type(value).__mro__)

@@ -21,9 +21,9 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.models.variables import Regularizer
 from tpack.tfutils.argscope import complete_arguments, disable_layer_logging, log_shapes, mark_as_layer
-from tpack.tower.collections import VARIABLE_KEYS
 from tpack.tower.context import get_current_tower_context
 from tpack.tower.getters import CastVariable
+from tpack.tower.names import VARIABLE_KEYS
 from tpack.tower.per_graph import PerGraph
 from tpack.utils import logger
 from tpack.utils.validation import check_arguments, shown

@@ -1,4 +1,4 @@
-"""What runs a step: the session with hooks, its cached callables, its executor."""
+"""The execution of a step: the session with hooks, its cached callables, its executor."""
 
 from tpack.utils.lazy import attach
 

@@ -1,12 +1,11 @@
 """Autotune the step in the run's own steps: compiled or not, on which executor, in a loop or one by one.
 
-Handing a step to TensorFlow's thread pool costs tens of microseconds. The calling thread saves them, and runs
-independent kernels one after the other: it wins on small graphs and loses on large ones. Several steps per call may be
-a loop in the graph, where each kernel costs more, or be run one by one. XLA may win or lose. All ways make the same
-steps (bit for bit; up to rounding for XLA), so the first steps of a run are made in all ways in turns, and the fastest
-way is kept.
+The thread pool of TensorFlow costs tens of microseconds a step. The calling thread saves them, and runs independent
+kernels one after the other: it wins on small graphs and loses on large ones. A loop of several steps in the graph, or
+XLA, may win or lose. All ways make the same steps (bit for bit; up to rounding for XLA), so the first steps of a run
+are made in all ways in turns, and the fastest way is kept.
 
-Each set of fetches is a plan. The first few plans are timed separately; the first answer, of the usual step, holds for
+Each set of fetches is a plan. The first few plans are timed separately; the first result, of the usual step, holds for
 all.
 """
 
@@ -14,14 +13,15 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from statistics import mean, median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from tpack.errors import ConfigError
-from tpack.step.compiled_copy import CompiledCopy
 from tpack.step.fetch_plan import EXECUTORS, FetchPlan, Way
-from tpack.step.loop_graph import LoopPlan
 from tpack.utils import logger
+from tpack.utils.validation import check_choice
+
+if TYPE_CHECKING:
+    from tpack.step.compiled_copy import CompiledCopy
 
 BLOCK_STEPS = 10
 """The ways take turns in blocks of at least this many steps, so that a passing disturbance affects all."""
@@ -41,8 +41,8 @@ class Autotuner:
 
     Args:
         executor: ``"pool"`` or ``"caller"`` fixes the executor; ``"auto"`` measures.
-        compiled: a compiled copy of the step. It is decided first, on one executor, since XLA compiles again for
-            another thread. None where there is no copy.
+        compiled: a compiled copy of the step, if any. It is decided first, on one executor, since XLA compiles again
+            for another thread.
 
     Attributes:
         is_compiled: the first decision; None until it is made.
@@ -52,10 +52,8 @@ class Autotuner:
         ConfigError: ``executor`` is another value.
     """
 
-    def __init__(self, executor: str, compiled: CompiledCopy | None = None) -> None:
-        if executor not in EXECUTORS:
-            raise ConfigError(f"executor must be one of {', '.join(EXECUTORS)}, got {executor!r}")
-        self._executor = executor
+    def __init__(self, executor: str, compiled: "CompiledCopy | None" = None) -> None:
+        self._executor = check_choice(self, "executor", executor, EXECUTORS)
         self._copy = compiled
         self.is_compiled: bool | None = False if compiled is None else None
         self.chosen: dict[type, Way] = {}
@@ -63,12 +61,12 @@ class Autotuner:
         self._trials: dict[Any, Trial] = {}
 
     def run(self, plan: Any, *args: Any, num_steps: int = 1) -> Any:
-        """Run a plan once and return what it returns.
+        """Run a plan with its arguments once and return its result.
 
         Args:
             plan: a `FetchPlan`, or a `LoopPlan` if there is no compiled copy.
             *args: for its `run`.
-            num_steps: how many steps the run makes.
+            num_steps: the number of steps of the run.
         """
         way = self.chosen.get(type(plan))
         if way is not None:
@@ -109,12 +107,12 @@ class Autotuner:
     def _trial(
         self, plan: Any, ways: Sequence[Any], of_block: Callable[[list[float]], float], max_secs: float
     ) -> "Trial | None":
-        """Return the trial of a plan; None where there is one way, or where enough others are timed."""
+        """Return the trial of a plan; None for a single way, or if enough others are timed."""
         if len(ways) > 1 and plan not in self._trials and len(self._trials) < MAX_TRIALS:
             self._trials[plan] = Trial(ways, of_block, max_secs)
         return self._trials.get(plan)
 
-    def _settle(self, trial: "Trial", kind: type) -> None:
+    def _settle(self, trial: "Trial", kind: Any) -> None:
         self._trials.clear()
         times = trial.medians()
         way = min(times, key=lambda each: times[each])
@@ -137,14 +135,14 @@ class Trial:
     """Times the ways of one plan.
 
     Args:
-        ways: the ways; the first is kept where none is faster.
+        ways: the ways; the first is kept if no other is faster.
         of_block: summary of a block's steps: the mean, where rare slow steps count, such as compiling for new shapes,
             or the median.
         max_secs: a longer step of the first way ends the trial.
 
     Attributes:
         way: the way of the next run.
-        has_ended: whether there is an answer.
+        has_ended: whether there is a result.
     """
 
     def __init__(self, ways: Sequence[Any], of_block: Callable[[list[float]], float], max_secs: float) -> None:
@@ -156,7 +154,7 @@ class Trial:
         self.has_ended = False
 
     def note(self, step_secs: float, num_steps: int) -> None:
-        """Take note of how long each step of a run took."""
+        """Record the time of each step of a run."""
         self._in_block += [step_secs] * min(num_steps, BLOCK_STEPS)
         if len(self._in_block) < BLOCK_STEPS:
             return
@@ -173,13 +171,13 @@ class Trial:
         self.way = fewest
 
     def medians(self) -> dict[Any, float]:
-        """Return the seconds of a step in each way that was timed to the end."""
+        """Return the seconds of a step in each way that was fully timed."""
         return {way: median(blocks[1:]) for way, blocks in self._blocks.items()}
 
 
-def _words(way: Way, *, is_short: bool, kind: type) -> str:
+def _words(way: Way, *, is_short: bool, kind: Any) -> str:
     pool = "in the pool" if is_short else "in the thread pool"
     thread = "in the calling thread" if way.in_caller_thread else pool
-    if not issubclass(kind, LoopPlan):
+    if not kind.makes_several_steps:
         return thread
     return f"{'in a loop of the graph' if way.in_loop else 'one by one'} {thread}"

@@ -1,9 +1,8 @@
 """A second copy of the step in its graph for XLA, so that both can be run.
 
 An operation that is marked for XLA in the first run of a session is compiled from then on. So the step stays unmarked,
-and a copy is made of all that depends on the compiled operations: themselves, users of their results, and what runs
-after them, such as optimizers and callbacks' operations. Inputs before them, variables, queues and iterators are
-shared. Each run makes one of the two steps, and continues where the last one ended.
+and all operations that depend on the compiled ones are copied, such as optimizers and callbacks' operations. Inputs,
+variables, queues and iterators are shared. Each run makes one of the two steps, and continues where the last one ended.
 """
 
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ _SCOPE = "compiled"
 
 
 class CompiledCopy:
-    """A copy of all that depends on some operations of the current graph, which must be complete.
+    """A copy of all operations that depend on some in the current graph, which must be complete.
 
     Args:
         scopes: the operations for XLA, each with a scope; those of one scope are compiled together.
@@ -49,7 +48,7 @@ class CompiledCopy:
             compat.mark_for_compilation(graph.get_operation_by_name(self._prefix + op.name), scope)
 
     def in_place_of(self, element: GraphElement) -> GraphElement:
-        """Return what stands in the compiled step for a tensor or operation: its copy, or itself if there is none."""
+        """Return the copy of a tensor or operation in the compiled step, or itself if there is none."""
         op = element if isinstance(element, tf.Operation) else element.op
         if op.name not in self._copied:
             return element
@@ -64,7 +63,7 @@ def _check_can_be_copied(op: tf.Operation) -> None:
 
 
 def has_own_state(op: tf.Operation) -> bool:
-    """Tell whether an operation keeps something from one step to the next that a copy of it would lack."""
+    """Tell whether an operation has state between steps that a copy of it would lack."""
     return (
         bool(op.op_def.is_stateful) and not any(map(is_handle, op.inputs)) and op.type not in op_kinds.SHARED_BY_COPIES
     )

@@ -1,8 +1,7 @@
 """A fixed set of fetches, compiled once: flatten, run, and restore the structure.
 
-``session.run`` does this at every call. A step loop asks for the same fetches ten thousand times, so the work is done
-once for each distinct set. Callbacks that ask for the same thing at each step return the same object: for such steps,
-comparing identities is all that is left.
+``session.run`` does this at every call; here it is done once for each distinct set. Callbacks that request the same at
+each step return the same object: for such steps, only identities are compared.
 """
 
 from collections import OrderedDict
@@ -50,11 +49,13 @@ class FetchPlan:
         fetches: a nest of lists, tuples and dicts of tensors, operations, variables or names.
         feeds: tensors to be fed, or their names, in the order of the values of `run`.
         timeout_in_ms: a time limit for a run; 0 for none.
-        in_place_of: returns what is run for an element of the nest: itself, another one, or None.
+        in_place_of: returns the element to run for one of the nest: itself, another one, or None.
 
     Raises:
         ConfigError: Something in the nest is not in the session's graph.
     """
+
+    makes_several_steps = False
 
     def __init__(
         self,
@@ -92,11 +93,7 @@ class FetchPlan:
         return bool(self._tensors or self._targets)
 
     def with_others(self, in_place_of: Callable[[GraphElement], GraphElement]) -> "FetchPlan":
-        """Return a plan with the same structure that runs and feeds other elements; itself if they are the same.
-
-        Args:
-            in_place_of: returns the replacement of a tensor or operation, or itself.
-        """
+        """Return a plan of the same structure with each element replaced; itself if all are the same."""
         other = copy(self)
         other._feeds = list(map(in_place_of, self._feeds))
         other._tensors = list(map(in_place_of, self._tensors))
@@ -108,7 +105,7 @@ class FetchPlan:
         return other
 
     def ways(self, executor: str) -> list[Way]:
-        """Return the ways to run that one of `EXECUTORS` leaves open."""
+        """Return the ways to run with one of `EXECUTORS`."""
         return list(map(Way, EXECUTORS[executor]))
 
     def use(self, way: Way) -> None:
@@ -119,17 +116,14 @@ class FetchPlan:
         self._call = self._calls[way.in_caller_thread]
 
     def run(self, *feed_values: np.ndarray) -> Any:
-        """Run once.
-
-        Args:
-            *feed_values: one array for each of the feeds; of the dtype and a shape of the tensor.
-        """
+        """Run once, with one array for each of the feeds, of the dtype and a shape of the tensor."""
         values = self._call(*feed_values)
         return self._unflatten([*values, *feed_values] if self._echoes_feeds else values)
 
     def _make_callable(self, *, in_caller_thread: bool) -> Callable[..., list[Any]]:
         if not self.runs_anything:
-            return _run_nothing
+            # TensorFlow refuses to make a callable of no fetches.
+            return lambda *feed_values: []
         return compat.make_callable(
             self._session,
             feeds=self._feeds,
@@ -147,10 +141,10 @@ class FetchPlan:
         self._kept_alive.append(fetches)
         element = self._in_place_of(graph_element(self._session.graph, fetches))
         if element is None:
-            return _no_value
+            return lambda values: None
         if isinstance(element, tf.Operation):
             self._targets[element.name] = element
-            return _no_value
+            return lambda values: None
         if element.name in self._fed:
             self._echoes_feeds = True
             from_end = self._fed[element.name] - len(self._feeds)
@@ -179,7 +173,7 @@ class FetchPlan:
 class RememberedStep:
     """The plan of a run that may be repeated, and its values for each callback.
 
-    The step is known by the ids of its fetches and requests, which it keeps alive.
+    The step is identified by the ids of its fetches and requests, which it keeps alive.
 
     Args:
         plan: fetches a list: the run's own fetches, then those of each request.
@@ -189,8 +183,7 @@ class RememberedStep:
 
     Attributes:
         plan: the plan.
-        told: the functions to call after the run, each with the position of its value in the plan's result; None where
-            there is no value.
+        told: the functions to call after the run, with the positions of their values in the result or None.
     """
 
     def __init__(
@@ -225,7 +218,7 @@ def is_composite(fetches: Fetches) -> bool:
 
 
 def graph_element(graph: tf.Graph, fetch: object) -> GraphElement:
-    """Return the tensor or operation of ``graph`` that a tensor, operation, variable or name stands for.
+    """Return the tensor or operation of ``graph`` for a tensor, operation, variable or name.
 
     Raises:
         ConfigError: There is none.
@@ -237,7 +230,7 @@ def graph_element(graph: tf.Graph, fetch: object) -> GraphElement:
 
 
 def is_constant(request: Fetches) -> bool:
-    """Tell whether an object asks for the same each time: the content of a list may change, and so may feeds."""
+    """Tell whether a request is the same each time: the content of a list, and feeds, may change."""
     if isinstance(request, tf.train.SessionRunArgs):
         is_plain = request.options is None or timeout_alone(request.options) > 0
         return request.feed_dict is None and is_plain and is_constant(request.fetches)
@@ -247,7 +240,7 @@ def is_constant(request: Fetches) -> bool:
 
 
 def timeout_alone(options: tf.RunOptions | None) -> int:
-    """Return the timeout that run options ask for, in milliseconds; 0 if they ask for anything else, or nothing."""
+    """Return the timeout of run options in milliseconds; 0 if they have none, or anything else."""
     if options is None or not options.timeout_in_ms:
         return 0
     return int(options.timeout_in_ms) if options == tf.RunOptions(timeout_in_ms=options.timeout_in_ms) else 0
@@ -259,13 +252,3 @@ def _value_position(position: int | None, requests: Sequence[Fetches]) -> int | 
     if position is None or wanted is None or isinstance(wanted, tf.Operation):
         return None
     return position + 1
-
-
-def _no_value(values: Sequence[Any]) -> None:
-    del values
-
-
-def _run_nothing(*feed_values: np.ndarray) -> list[Any]:
-    """Stand in for a callable of no fetches, which TensorFlow refuses to make."""
-    del feed_values
-    return []

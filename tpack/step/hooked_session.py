@@ -1,19 +1,18 @@
 """A session whose runs also fetch for callbacks, at the cost of a bare callable.
 
-The fetches of callbacks are added to those of each run, and the values are handed out. One callable is compiled and
-kept for each distinct set of fetches. Where an input thread died, its error replaces TensorFlow's ("queue is closed");
-errors of data that ended or failed say what that means for training.
+The fetches of callbacks are added to those of each run. One callable is compiled for each distinct set of fetches. The
+error of a dead input thread replaces TensorFlow's ("queue is closed"); errors of data that ended or failed are
+explained.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, DataExhaustedError, InputError, StepTimeoutError, TpackError
 from tpack.step.autotune import Autotuner
-from tpack.step.compiled_copy import CompiledCopy
 from tpack.step.fetch_plan import (
     NO_VALUES,
     FetchPlan,
@@ -24,10 +23,16 @@ from tpack.step.fetch_plan import (
     is_constant,
     timeout_alone,
 )
-from tpack.step.loop_graph import LoopGraph, LoopPlan
-from tpack.step.op_traceback import operations_in, with_origin
 from tpack.types import Fetches
+from tpack.utils.lazy import LazyModule
 
+if TYPE_CHECKING:
+    from tpack.step.compiled_copy import CompiledCopy
+    from tpack.step.loop_graph import LoopGraph
+
+# Loaded for a run of several steps, and after a failure.
+_loop_graph = LazyModule("tpack.step.loop_graph")
+_op_traceback = LazyModule("tpack.step.op_traceback")
 _Feeds = dict[int, tuple[tf.Tensor, Any]]
 
 MAX_PLANS = 128
@@ -35,16 +40,16 @@ MAX_PLANS = 128
 
 
 class StepCallback(Protocol):
-    """What a `HookedSession` asks of a callback: a `tpack.callbacks.base.Callback`, or a `HookAdapter`."""
+    """Protocol of callbacks of a `HookedSession`: a `tpack.callbacks.base.Callback`, or a `HookAdapter`."""
 
     def implements(self, hook: str) -> bool:
         """Tell whether the method of this name, such as ``"before_run"``, does anything."""
 
     def bound(self, hook: str) -> Callable[..., Any]:
-        """Return what to call for the method of this name at each step."""
+        """Return the function to call for the method of this name at each step."""
 
     def failure(self) -> BaseException | None:
-        """Return the error that ended a thread or process which the callback owns, if there is one."""
+        """Return the error that ended a thread or process of the callback, if any."""
 
 
 class HookedSession:
@@ -54,7 +59,7 @@ class HookedSession:
         session: an open session.
         callbacks: in order, those with a ``before_run``, ``after_run`` or ``failure`` of their own.
         executor: ``"pool"``, ``"caller"`` or ``"auto"``, which measures both (see `tpack.step.autotune`).
-        compiled: a compiled copy of the step, to be used where it is faster; None where there is none.
+        compiled: a compiled copy of the step, if any, to be used where it is faster.
 
     Attributes:
         has_begun: whether a run has begun since this was set to False; callbacks before it do not count.
@@ -69,7 +74,7 @@ class HookedSession:
         callbacks: Sequence[StepCallback],
         *,
         executor: str = "pool",
-        compiled: CompiledCopy | None = None,
+        compiled: "CompiledCopy | None" = None,
     ) -> None:
         self._session = session
         self._callbacks = list(callbacks)
@@ -102,16 +107,13 @@ class HookedSession:
         options: tf.RunOptions | None = None,
         run_metadata: tf.RunMetadata | None = None,
     ) -> Any:
-        """Run ``fetches`` and those of the callbacks, once.
+        """Run ``fetches`` and those of the callbacks, once; return the values of ``fetches``.
 
         Args:
             fetches: as for ``session.run``.
             feed_dict: values for tensors.
             options: ``tf.RunOptions``; with more than a timeout, the run goes through ``session.run``.
-            run_metadata: filled in when given.
-
-        Returns:
-            The values of ``fetches``, in the same structure.
+            run_metadata: filled in if it is not None.
 
         Raises:
             DataExhaustedError: The input ended.
@@ -147,29 +149,29 @@ class HookedSession:
     def _merge(
         self, requests: Sequence[Any], feed_dict: Mapping[Any, Any] | None, options: tf.RunOptions | None
     ) -> tuple[list[Any], _Feeds, tf.RunOptions | None]:
-        """Return what each callback wants to fetch, and everybody's feeds and options."""
+        """Return the fetches of each callback, and all feeds and options."""
         arguments = [request for request in requests if isinstance(request, tf.train.SessionRunArgs)]
         wanted = [request.fetches if isinstance(request, tf.train.SessionRunArgs) else request for request in requests]
         feeds = self._merge_feeds([feed_dict, *(item.feed_dict for item in arguments)])
         options = _merge_options([options, *_options_of(requests)])
         return wanted, feeds, options
 
-    def run_several(self, fetches: Fetches, several: LoopGraph, num_steps: int) -> int:
+    def run_several(self, fetches: Fetches, several: "LoopGraph", num_steps: int) -> int:
         """Make several steps in one run; callbacks are called before and after it, once.
 
         Args:
-            fetches: the run of one step, as callbacks see it.
+            fetches: the run of one step, for callbacks.
             several: the steps.
-            num_steps: how many.
+            num_steps: the number of steps.
 
         Returns:
-            How many steps were made: fewer than ``num_steps`` only after a stop.
+            The number of steps that were made, less than ``num_steps`` only after a stop.
 
         Raises:
             DataExhaustedError: The input ended.
             InputError: A ``tf.data`` pipeline failed.
-            ConfigError: A callback fetches something that it did not announce, feeds something, or gives options other
-                than to trace the run.
+            ConfigError: A callback fetches a tensor that it did not announce, feeds, or sets options other than a
+                trace.
         """
         context = self._run_context(fetches, None, None)
         requests = [before_run(context) for before_run in self._asked]
@@ -179,9 +181,12 @@ class HookedSession:
         try:
             if step is None:
                 wanted, options = self._wanted_of_several(requests)
-                plan = LoopPlan(self._session, several, [[] if item is None else item for item in wanted])
+                plan = _loop_graph.LoopPlan(self._session, several, [[] if item is None else item for item in wanted])
                 if options is not None:
-                    return self._run_traced(plan, num_steps, (context, wanted, options))
+                    run_metadata = tf.RunMetadata()
+                    results = plan.run_traced(num_steps, options, run_metadata)
+                    self._tell(context, wanted, results, (options, run_metadata))
+                    return int(results[0])
                 step = RememberedStep(plan, self._told, several, requests)
                 if all(map(is_constant, requests)):
                     self._remember(key, step)
@@ -191,29 +196,17 @@ class HookedSession:
             raise
 
     def _wanted_of_several(self, requests: Sequence[Any]) -> tuple[list[Any], tf.RunOptions | None]:
-        """Return what each callback wants to fetch, and the options of a run that is to be traced."""
+        """Return the fetches of each callback, and the options of a traced run."""
         wanted, feeds, options = self._merge(requests, None, None)
         if feeds or (options is not None and options != tf.RunOptions(trace_level=options.trace_level)):
-            raise ConfigError(
-                "a callback feeds data or gives options to a run of several steps, which can only be traced"
-            )
+            raise ConfigError("a callback feeds or sets options in a run of several steps, which can only be traced")
         return wanted, options
 
-    def _run_traced(
-        self, plan: LoopPlan, num_steps: int, run: tuple[tf.train.SessionRunContext, list[Any], tf.RunOptions]
-    ) -> int:
-        context, wanted, options = run
-        run_metadata = tf.RunMetadata()
-        results = plan.run_traced(num_steps, options, run_metadata)
-        self._tell(context, wanted, results, (options, run_metadata))
-        return int(results[0])
-
     def _tell_remembered(self, step: RememberedStep, results: list[Any], context: tf.train.SessionRunContext) -> Any:
-        """Give callbacks their values of a step that can come again, and return those of the run's own fetches."""
+        """Pass the values of a remembered step to callbacks, and return those of the run's own fetches."""
         for after_run, position in step.told:
-            after_run(
-                context, NO_VALUES if position is None else tf.train.SessionRunValues(results[position], None, None)
-            )
+            value = NO_VALUES if position is None else tf.train.SessionRunValues(results[position], None, None)
+            after_run(context, value)
         if context.stop_requested:
             self._stop_requested = True
         return results[0]
@@ -236,24 +229,17 @@ class HookedSession:
     def _run_context(
         self, fetches: Fetches, feed_dict: Mapping[Any, Any] | None, options: tf.RunOptions | None
     ) -> tf.train.SessionRunContext:
-        if feed_dict or options is not None:
-            return self._new_context(fetches, feed_dict, options)
-        if self._context is None or self._context.original_args.fetches is not fetches:
-            self._context = self._new_context(fetches, None, None)
-        return self._context
-
-    def _new_context(
-        self, fetches: Fetches, feed_dict: Mapping[Any, Any] | None, options: tf.RunOptions | None
-    ) -> tf.train.SessionRunContext:
-        arguments = tf.train.SessionRunArgs(fetches, feed_dict=feed_dict, options=options)
-        return tf.train.SessionRunContext(arguments, self._session)
+        is_bare = not feed_dict and options is None
+        if is_bare and self._context is not None and self._context.original_args.fetches is fetches:
+            return self._context
+        arguments = tf.train.SessionRunArgs(fetches, feed_dict=feed_dict or None, options=options)
+        context = tf.train.SessionRunContext(arguments, self._session)
+        if is_bare:
+            self._context = context
+        return context
 
     def _run(
-        self,
-        everything: list[Any],
-        feeds: _Feeds,
-        options: tf.RunOptions | None,
-        run_metadata: tf.RunMetadata | None,
+        self, everything: list[Any], feeds: _Feeds, options: tf.RunOptions | None, run_metadata: tf.RunMetadata | None
     ) -> list[Any]:
         plan = self._plan(everything, feeds, options) if run_metadata is None else None
         if plan is None:
@@ -288,24 +274,20 @@ class HookedSession:
         self._stop_requested = self._stop_requested or context.stop_requested
 
     def _merge_feeds(self, feed_dicts: Sequence[Mapping[Any, Any] | None]) -> _Feeds:
-        """Return {id(tensor): (tensor, value)} of the run's own feeds and of those that callbacks ask for."""
+        """Return {id(tensor): (tensor, value)} of the run's own feeds and those of callbacks."""
         feeds: _Feeds = {}
         for feed_dict in filter(None, feed_dicts):
             for name, value in feed_dict.items():
-                tensor = self._feed_target(name)
+                tensor = name if is_composite(name) else graph_element(self._session.graph, name)
+                if isinstance(tensor, tf.Operation):
+                    raise ConfigError(f"{tensor.name!r} is an operation: only tensors can be fed")
                 if id(tensor) in feeds:
                     raise ConfigError(f"{tensor!r} is fed twice in one run")
                 feeds[id(tensor)] = (tensor, value)
         return feeds
 
-    def _feed_target(self, name: str | tf.Tensor | tf.SparseTensor) -> tf.Tensor | tf.SparseTensor:
-        target = name if is_composite(name) else graph_element(self._session.graph, name)
-        if isinstance(target, tf.Operation):
-            raise ConfigError(f"{target.name!r} is an operation: only tensors can be fed")
-        return target
-
     def _raise_cause(self, error: tf.errors.OpError, options: Sequence[tf.RunOptions | None]) -> None:
-        """Raise what made a run fail: a callback's failure, the data, a short timeout, or an operation."""
+        """Raise the cause of a failed run: a callback's failure, the data, a short timeout, or an operation."""
         for callback in self._callbacks:
             failure = callback.failure()
             if failure is not None:
@@ -314,16 +296,12 @@ class HookedSession:
         explanation = explain_failure(error, self.graph, 0 if merged is None else merged.timeout_in_ms)
         if explanation is not None:
             raise explanation from error
-        if (located := with_origin(error, self.graph)) is not error:
+        if (located := _op_traceback.with_origin(error, self.graph)) is not error:
             raise located from None
 
 
 class HookAdapter:
-    """A ``tf.train.SessionRunHook`` as a `StepCallback`; the owner of the session calls its other methods.
-
-    Args:
-        hook: the hook.
-    """
+    """A ``tf.train.SessionRunHook`` as a `StepCallback`; the owner of the session calls its other methods."""
 
     def __init__(self, hook: tf.train.SessionRunHook) -> None:
         self._hook = hook
@@ -338,7 +316,7 @@ class HookAdapter:
         return method
 
     def failure(self) -> BaseException | None:
-        """Return nothing: hooks own no threads."""
+        """Return None: hooks own no threads."""
         return None
 
 
@@ -347,7 +325,7 @@ def _options_of(requests: Sequence[Any]) -> list[tf.RunOptions | None]:
 
 
 def _merge_options(options: Sequence[tf.RunOptions | None]) -> tf.RunOptions | None:
-    """Return new options that ask for all that these ask for; None when nobody asks for anything."""
+    """Return new options that combine all given ones; None if there are none."""
     wanted = [item for item in options if item is not None]
     if not wanted:
         return None
@@ -363,33 +341,24 @@ def _merge_options(options: Sequence[tf.RunOptions | None]) -> tf.RunOptions | N
 def _as_feed(tensor: tf.Tensor, value: object) -> np.ndarray:
     array = np.asarray(value, dtype=tensor.dtype.as_numpy_dtype)
     if not tensor.shape.is_compatible_with(array.shape):
-        raise ConfigError(
-            f"cannot feed an array of shape {array.shape} for {tensor.name}, whose shape is {tensor.shape}"
-        )
+        raise ConfigError(f"{tensor.name} got an array of shape {array.shape}: expected shape {tensor.shape}")
     return array
 
 
 def explain_failure(error: tf.errors.OpError, graph: tf.Graph, timeout_in_ms: int = 0) -> TpackError | None:
-    """Return the error to raise from ``error``, or None when TensorFlow's own is the best explanation.
+    """Return the error to raise from that of a run, or None if TensorFlow's own is the best explanation.
 
-    TensorFlow names the operation that gave up, which for data is never where the fault is.
-
-    Args:
-        error: the error of a run.
-        graph: the graph that was run.
-        timeout_in_ms: the time limit of the run; 0 for none.
+    TensorFlow names the operation that gave up, which for data is never the cause. ``timeout_in_ms`` is the time limit
+    of the run; 0 for none.
     """
     if isinstance(error, tf.errors.OutOfRangeError):
-        return DataExhaustedError(
-            "a step found no more data: its input ended before training did. Repeat the data, or train fewer steps"
-        )
+        return DataExhaustedError("a step found no more data; repeat the data, or train fewer steps")
     # An operation with a time limit of its own names itself.
-    if timeout_in_ms and isinstance(error, tf.errors.DeadlineExceededError) and not operations_in(error.message):
-        return StepTimeoutError(
-            f"a run took longer than the {timeout_in_ms} ms that its options allow. The callback Watchdog finds out "
-            "what a step waits for"
-        )
-    for name in operations_in(error.message):
+    names = _op_traceback.operations_in(error.message)
+    if timeout_in_ms and isinstance(error, tf.errors.DeadlineExceededError) and not names:
+        hint = "the callback Watchdog finds what a step waits for"
+        return StepTimeoutError(f"a run took longer than the {timeout_in_ms} ms that its options allow; {hint}")
+    for name in names:
         if _is_next_element(graph, name):
             # The line before the operations: before that there may be tracebacks, of Python or of the graph.
             reason = error.message.partition("[[")[0].strip().splitlines()[-1].strip()

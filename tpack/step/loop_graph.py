@@ -1,8 +1,8 @@
-"""Several steps as one run: a loop in the graph around a copy of the step, or the step again and again.
+"""Several steps as one run: a loop in the graph around a copy of the step, or repeated runs of the step.
 
 When the graph is complete, the operations of a step are copied into the body of a loop of TensorFlow 1, in which they
 stay operations of the graph, with their devices, names and attributes. Variables, queues, iterators and tables are
-shared. No turn begins before the one before is done, so each step reads what the last one wrote.
+shared. Turns do not overlap, so each step reads the values that the last one wrote.
 
 Values are available of the last step of a run only. Operations for these alone run in that step, in runs that fetch
 them. They wait in a staging area for a second run: a loop that is stopped before its last step leaves none there.
@@ -41,10 +41,9 @@ class LoopGraph:
     Attributes:
         each: the operations of a step.
         num_steps: a placeholder for the number of steps of the run.
-        num_made: how many it has made; fetching it runs the loop. Fewer than `num_steps` only after `stop`, or where
-            one of ``goes_on`` is False.
-        keep_last: the operation that keeps the values of the last step, run together with the loop; None if there are
-            none.
+        num_made: the number of steps that were made; fetching it runs the loop. Less than `num_steps` only after
+            `stop`, or where one of ``goes_on`` is False.
+        keep_last: the operation that keeps the values of the last step, run together with the loop, if any.
         kept: the values of that step, by the names of ``last``, for one run after each run that kept them.
         ends_itself: whether there are variables in ``goes_on``.
         can_alternate: whether the loop and single steps can take turns: no copied operation has a state of its own,
@@ -78,7 +77,9 @@ class LoopGraph:
             copied = {op.name for op in step.copied}
             self.can_alternate = not any(map(has_own_state, step.copied))
             loop = _LoopNodes(self._scope, tf.constant(0, name="none"), self.num_steps, handles, copied)
-            self.kept = _take_out(last, self._scope) if last else {}
+            dtypes = [tensor.dtype.base_dtype for tensor in last]
+            kept = tf.raw_ops.Unstage(dtypes=dtypes, shared_name=self._scope, name="kept") if last else ()
+            self.kept = {tensor.name: value for tensor, value in zip(last, kept, strict=True)}
         keep_last = step.copy_into(loop)
         add_to_graph(loop.graph_def)
         self.num_made: tf.Tensor = graph.get_tensor_by_name(f"{self._scope}/loop/num_made:0")
@@ -86,14 +87,11 @@ class LoopGraph:
 
     @property
     def prefix(self) -> str:
-        """What stands before the name of an operation in that of its copy."""
+        """The prefix of the names of copies."""
         return f"{self._scope}/{_COPIES}/"
 
     def in_place_of(self, element: GraphElement) -> GraphElement | None:
-        """Return the tensor with the value of another one in the last step; None for operations of each step.
-
-        Args:
-            element: the tensor or operation.
+        """Return the tensor with the value of an element in the last step; None for operations of each step.
 
         Raises:
             ConfigError: It is neither in ``each`` nor in ``last``.
@@ -104,13 +102,11 @@ class LoopGraph:
             return element
         if element.name in self.kept:
             return self.kept[element.name]
-        raise ConfigError(
-            f"{element.name} is asked for in a run of several steps, and who asks did not say so in with_several_steps"
-        )
+        raise ConfigError(f"a run of several steps fetches {element.name}, which with_several_steps did not announce")
 
 
 def original_name(name: str) -> str:
-    """Return the name of the operation that one of this name is a copy of; the name itself if it is none."""
+    """Return the name of an operation's original, or the name itself if it is not a copy."""
     found = _OF_A_COPY.match(name)
     return name[found.end() :] if found else name
 
@@ -127,8 +123,10 @@ class LoopPlan:
         way: how the steps are run.
 
     Raises:
-        ConfigError: Something was not announced.
+        ConfigError: A fetch was not announced.
     """
+
+    makes_several_steps = True
 
     def __init__(self, session: tf.Session, several: LoopGraph, wanted: Sequence[Fetches]) -> None:
         self._session, self._several, self._wanted = session, several, list(wanted)
@@ -151,10 +149,7 @@ class LoopPlan:
         return FetchPlan(self._session, [*self._wanted, self._several.each], [self._several.num_made])
 
     def ways(self, executor: str) -> list[Way]:
-        """Return the ways to run that one of `EXECUTORS` leaves open.
-
-        Kernels cost more in the loop, which gains from the pool alone.
-        """
+        """Return the ways to run with one of `EXECUTORS`; the loop, with slower kernels, gains from the pool alone."""
         threads = EXECUTORS[executor]
         if self._several.ends_itself:
             return [Way(thread, in_loop=True) for thread in threads]
@@ -168,7 +163,7 @@ class LoopPlan:
         self.way = way
 
     def run(self, num_steps: int) -> list[Any]:
-        """Run the steps; return how many were made, and the values: None where there was no last one."""
+        """Run the steps; return the number that were made, and the values: None without a last one."""
         if self.way.in_loop:
             made, *_ = self._loop.run(np.array(num_steps, np.int32))
             return self._missing(made) if made < num_steps else [made, *self._values.run(made)]
@@ -185,13 +180,7 @@ class LoopPlan:
         return [num_steps, *self._last_step.run(np.array(num_steps, np.int32))[:-1]]
 
     def run_traced(self, num_steps: int, options: tf.RunOptions, run_metadata: tf.RunMetadata) -> list[Any]:
-        """Run the steps as `run` does, with a trace.
-
-        Args:
-            num_steps: how many steps.
-            options: what to record.
-            run_metadata: receives the record.
-        """
+        """Run the steps as `run` does, recording the trace of ``options`` in ``run_metadata``."""
         several = self._several
         if self.way.in_loop:
             of_loop = {several.num_steps: num_steps}
@@ -217,7 +206,7 @@ class _LoopNodes(NodeCopier):
     Args:
         scope: the name of the loop.
         none: the number of the first turn, 0.
-        num_turns: how many turns.
+        num_turns: the number of turns.
         goes_on: the handles of variables, all of which must be True for another turn.
         copied: the names of the operations of the body.
 
@@ -250,7 +239,7 @@ class _LoopNodes(NodeCopier):
         self._made = self._add("made", "AddV2", [self.begin, one.name], tf.int32).name
 
     def outside(self, tensor: tf.Tensor) -> str:
-        """Return the name that a tensor of the graph around has in all turns of the loop."""
+        """Return the name of an outer tensor in all turns of the loop."""
         if tensor.name not in self._entered:
             self._entered[tensor.name] = self._enter(tensor, is_constant=True)
         return self._entered[tensor.name]
@@ -263,7 +252,7 @@ class _LoopNodes(NodeCopier):
             node.attr["frame_name"].s = f"{self._scope}/".encode() + node.attr["frame_name"].s
 
     def end_turns_after(self, names: Iterable[str]) -> None:
-        """Let a turn be over when these operations have run."""
+        """End a turn when these operations have run."""
         self._add("next", "NextIteration", [self._made, *(f"^{name}" for name in names)], tf.int32)
 
     def begin_last(self) -> str:
@@ -273,7 +262,7 @@ class _LoopNodes(NodeCopier):
         return str(self._add("last", "Identity", [f"{switch}:1"], tf.int32).name)
 
     def stage(self, values: Sequence[str], dtypes: Sequence[tf.DType], after: str) -> str:
-        """Put values into a staging area when an operation has run; return the name of the operation that does it."""
+        """Stage values after an operation has run; return the name of the staging operation."""
         node = self._add("keep_last", "Stage", [*values, f"^{after}"])
         node.attr["dtypes"].list.type.extend(dtype.as_datatype_enum for dtype in dtypes)
         node.attr["shared_name"].s = self._scope.encode()
@@ -326,7 +315,7 @@ class _Step:
             _check_can_be_copied(op)
 
     def copy_into(self, loop: _LoopNodes) -> str:
-        """Make it the body of a loop; return the name of the operation that keeps the last values, empty if none."""
+        """Add the step as the body of a loop; return the name of the operation that keeps the last values, or ""."""
         last_turn = loop.begin_last() if self._last else ""
         for op in self.copied:
             group, pivot = (self._in_each, loop.begin) if op in self._in_each else (self._only_last, last_turn)
@@ -346,26 +335,26 @@ class _Step:
 
 
 def _is_shared(op: tf.Operation) -> bool:
-    """Tell whether an operation stands for something that holds values: a variable, a queue, an iterator, a table."""
+    """Tell whether an operation is a container of values: a variable, a queue, an iterator, a table."""
     return not op.inputs and bool(op.outputs) and all(map(is_handle, op.outputs))
 
 
 def _check_can_be_copied(op: tf.Operation) -> None:
     if op.type in op_kinds.PLACEHOLDERS:
         raise ConfigError(
-            f"several steps cannot be one run: each of them is fed data, at {op.name}. Take them from a queue or a "
-            "dataset, as QueueInput and TFDatasetInput do"
+            f"several steps cannot be one run: each of them is fed data, at {op.name}; use a queue or a dataset, as "
+            "QueueInput and TFDatasetInput do"
         )
     for tensor in op.inputs:
         if _is_shared(tensor.op) and tensor.op.control_inputs:
             raise ConfigError(
                 f"several steps cannot be one run: {tensor.op.name}, which all of them use, runs after "
-                f"{tensor.op.control_inputs[0].name}. Make it outside of blocks of tf.control_dependencies"
+                f"{tensor.op.control_inputs[0].name}; make it outside of blocks of tf.control_dependencies"
             )
 
 
 def _in_control_flow(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
-    """Return those that belong to a loop or branch of TensorFlow 1; given are operations with all that they need."""
+    """Return the operations of loops and branches of TensorFlow 1 among some, which include all that they need."""
     depth: dict[tf.Operation, int] = {}
     found = set()
     for op in ops:
@@ -375,10 +364,3 @@ def _in_control_flow(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
         if inside or op.type in op_kinds.FRAME_CONTROL:
             found.add(op)
     return found
-
-
-def _take_out(tensors: Sequence[tf.Tensor], area: str) -> dict[str, tf.Tensor]:
-    """Return what takes tensors out of a staging area, by their names."""
-    dtypes = [tensor.dtype.base_dtype for tensor in tensors]
-    values = tf.raw_ops.Unstage(dtypes=dtypes, shared_name=area, name="kept")
-    return {tensor.name: value for tensor, value in zip(tensors, values, strict=True)}

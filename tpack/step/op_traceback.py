@@ -1,7 +1,7 @@
 """The operation that failed in a step: the line of the program that made it, and the side effects of the step before.
 
-A step that is a callable of the session does not name the line. Nor does TensorFlow tell which operations it has run;
-but it names the one that failed, and what needs that one has not run.
+A step that is a callable of the session does not name the line. TensorFlow does not list the operations that have run,
+but names the failed one, and operations that need it have not run.
 """
 
 import linecache
@@ -32,15 +32,7 @@ def operations_in(message: str) -> list[str]:
 
 
 def with_origin(error: tf.errors.OpError, graph: tf.Graph) -> tf.errors.OpError:
-    """Return an error of the same type that says which line of the program made the operation that failed.
-
-    Args:
-        error: as TensorFlow raised it.
-        graph: which was run.
-
-    Returns:
-        The error itself where this is not known.
-    """
+    """Return an error of the same type with the program line of the failed operation; itself if unknown."""
     told = [line for name in _NODE.findall(error.message)[:1] if (line := _origin(name, graph)) is not None]
     if _LABELS in error.message and "label" in error.message:
         told.append("tpack.dataflow.dataset.check_labels(labels, num_classes) finds such labels before training.")
@@ -51,7 +43,7 @@ def with_origin(error: tf.errors.OpError, graph: tf.Graph) -> tf.errors.OpError:
 
 
 def _origin(name: str, graph: tf.Graph) -> str | None:
-    """Return in words where an operation was made; in a tower that was copied, where its like was."""
+    """Return the place where an operation, or the original of a copy in a tower, was made."""
     for like in (name, *(_TOWER.sub(f"tower{number}/", name) for number in (1, 0))):
         try:
             frame = _frame_of_program(graph.get_operation_by_name(like).traceback or ())
@@ -64,7 +56,7 @@ def _origin(name: str, graph: tf.Graph) -> str | None:
 
 
 def _frame_of_program(frames: Sequence[traceback.FrameSummary]) -> traceback.FrameSummary | None:
-    """Return the innermost line of the program; None where it only called a trainer, which made the operation."""
+    """Return the innermost line of the program; None if a trainer made the operation."""
     for position in reversed(range(len(frames))):
         if not any(library in frames[position].filename for library in _LIBRARIES):
             is_of_trainer = any(inner.filename.startswith(_TRAIN) for inner in frames[position + 1 :])
@@ -73,7 +65,7 @@ def _frame_of_program(frames: Sequence[traceback.FrameSummary]) -> traceback.Fra
 
 
 def data_taken_by(train_op: Fetches, error: BaseException, *, prefix: str = "") -> int | None:
-    """Return how many dequeues a step began before it failed, if it failed before any side effect.
+    """Return the number of dequeues that a step began before it failed, if it failed before any side effect.
 
     Args:
         train_op: the operation of the step.
@@ -81,8 +73,8 @@ def data_taken_by(train_op: Fetches, error: BaseException, *, prefix: str = "") 
         prefix: the prefix of the operation's name where a copy of it ran.
 
     Returns:
-        The number of operations that take data and have begun, the failed one included; None if the step may have had a
-        side effect, or the failed operation is unknown.
+        The number of dequeues, the failed one included; None if the step may have had a side effect, or the failed
+        operation is unknown.
     """
     targets = tf.nest.flatten(train_op)
     failed = _failed_operation(error, targets[0].graph, prefix)

@@ -1,6 +1,6 @@
 """Random numbers that follow from the seed, the step and the place, so that a resumed run draws the same ones.
 
-TensorFlow's random operations keep their position in a state that no checkpoint holds: a resumed process would draw the
+TensorFlow's random operations keep their position in a state that checkpoints lack: a resumed process would draw the
 numbers of the first step again. `uniform_of_step` has no state: a mask at step 1000 is the same whether the run began
 with step 1 or 1000, and differs between steps, places and towers. All other random operations get another seed on a
 resume, by `begin_at_step`.
@@ -38,8 +38,8 @@ class _Randomness:
         follows_steps: whether the global step differs between runs of the training towers.
         given_seed: the graph's seed by the program.
         seed_of_run: the seed in its place, for this run alone.
-        chance: the seed where the program gave none.
-        num_calls: how many calls there were, for each tower and variable scope.
+        chance: the seed if the program set none.
+        num_calls: the number of calls for each tower and variable scope.
     """
 
     def __init__(self) -> None:
@@ -51,11 +51,11 @@ class _Randomness:
         self._keys: dict[int, tf.Tensor] = {}
 
     def seed_of(self, graph: tf.Graph) -> int | None:
-        """Return the seed that the program gave, which is the last one if it gave another since `begin_at_step`."""
+        """Return the program's last seed, also one that was set after `begin_at_step`."""
         return self.given_seed if graph.seed == self.seed_of_run else graph.seed
 
     def key_of(self, seed: int) -> tf.Tensor:
-        """Return the key of Philox at this step, which is computed once in a run, for a seed."""
+        """Return the key of Philox at this step for a seed, computed once in a run."""
         if seed not in self._keys:
             step = get_global_step_var()
             with tf.name_scope(None), tf.device(None), tf.device("/device:CPU:0"):
@@ -68,16 +68,12 @@ _randomness: PerGraph[_Randomness] = PerGraph(_Randomness)
 
 
 def let_seeds_follow_steps() -> None:
-    """Say of the current graph that its global step is another one at each run of the training towers."""
+    """Declare that the current graph's global step differs between runs of the training towers."""
     _randomness.here().follows_steps = True
 
 
 def begin_at_step(num_steps: int) -> None:
-    """Give the current graph, before it is built, another seed for a run that begins after some steps.
-
-    Args:
-        num_steps: how many steps earlier runs have made; after none, the graph keeps its seed.
-    """
+    """Give the current graph, before it is built, another seed for a run after earlier steps; none keep the seed."""
     graph, randomness = built_graph(), _randomness.here()
     if num_steps:
         randomness.given_seed = graph.seed
@@ -87,12 +83,9 @@ def begin_at_step(num_steps: int) -> None:
 
 
 def differ_by_worker(rank: int) -> None:
-    """Give the current graph, before it is built, another seed on each worker, as if the program had given it.
+    """Give the current graph, before it is built, another seed on each worker but rank 0, as if the program had set it.
 
     Otherwise all workers would draw the same masks for different data.
-
-    Args:
-        rank: of the worker; rank 0 keeps the seed.
     """
     graph = built_graph()
     if rank:
@@ -112,8 +105,7 @@ def uniform_of_step(kind: str, seed: int | None = None) -> Sampler | None:
 
     Returns:
         ``function(shape, dtype)``, to be called once. None where no step distinguishes runs: outside a trainer's
-        training towers, where a trainer has its own ``run_step``, and in loops and functions, which run several times
-        in a step.
+        training towers, with a ``run_step`` of the trainer's own, and in loops and functions.
 
     Raises:
         ConfigError: A call in recomputation matches more than one in the same scope.
@@ -135,9 +127,8 @@ def uniform_of_step(kind: str, seed: int | None = None) -> Sampler | None:
         return np.array([0, _hashed(f"{kind} {other.index} {there} {number} {seed}")], np.uint64)
 
     def draw(shape: Any, dtype: tf.DType = tf.float32) -> tf.Tensor:
-        drawn = tf.raw_ops.StatelessRandomUniformV2(
-            shape=shape, key=key, counter=counter_in(tower), alg=_PHILOX, dtype=dtype
-        )
+        options = {"counter": counter_in(tower), "alg": _PHILOX, "dtype": dtype}
+        drawn = tf.raw_ops.StatelessRandomUniformV2(shape=shape, key=key, **options)
         tower.own_constants[drawn.op.inputs[2].op.name] = counter_in
         return drawn
 
@@ -145,17 +136,17 @@ def uniform_of_step(kind: str, seed: int | None = None) -> Sampler | None:
 
 
 def _number(scope: str, num_calls: dict[str, int], kind: str) -> int:
-    """Return which call in a scope this is, and count it unless it is one that is computed again."""
+    """Return the number of a call in a scope, and count it unless it is a recomputation."""
     if not is_building_gradient(built_graph()) or not num_calls[scope]:
         num_calls[scope] += 1
     elif num_calls[scope] > 1:
         raise ConfigError(
-            f"{kind} is computed again for its gradient, and there are {num_calls[scope]} of it in the variable scope "
-            f"{tf.get_variable_scope().name!r}: give each a name of its own, so that it draws the same numbers again"
+            f"{kind} is computed again for its gradient, and the variable scope {tf.get_variable_scope().name!r} has "
+            f"{num_calls[scope]} of it; give each a name of its own, so that it draws the same numbers again"
         )
     return num_calls[scope]
 
 
 def _hashed(text: str) -> int:
-    """Return a number of 63 bits that a text always gives."""
+    """Return a fixed number of 63 bits for a text."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") >> 1

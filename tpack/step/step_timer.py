@@ -1,11 +1,11 @@
-"""Decide when something that is done every so many steps, or seconds, is due, and how fast steps went since."""
+"""Decide when an action every few steps, or seconds, is due, and measure the speed of steps since."""
 
 import time
 from collections.abc import Callable
 
 
 class StepTimer:
-    """Tells after which steps something is due, counting from the last time that it was done.
+    """Decides after which steps an action is due, counting from the last time.
 
     Args:
         every_steps: steps between two times.
@@ -29,15 +29,15 @@ class StepTimer:
         self._time = clock()
 
     def done(self, step: int) -> None:
-        """Note that it was done after this step."""
+        """Record the action after this step."""
         self._step, self._time = step, self._clock()
 
     def is_due(self, step: int) -> bool:
-        """Tell whether it is to be done after this step."""
+        """Tell whether the action is due after this step."""
         if self._every_steps is not None:
             return step >= self._step + self._every_steps
         return self._every_secs is not None and self._clock() >= self._time + self._every_secs
 
     def rate(self, step: int) -> float:
-        """Return how many steps there were in a second since it was last done."""
+        """Return the steps per second since the last action."""
         return (step - self._step) / max(self._clock() - self._time, 1e-9)

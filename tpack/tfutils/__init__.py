@@ -5,18 +5,10 @@ from tpack.utils.lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "argscope": (
-            "argscope",
-            "enable_argscope_for_function",
-            "enable_argscope_for_module",
-            "get_arg_scope",
-        ),
+        "argscope": ("argscope", "enable_argscope_for_function", "enable_argscope_for_module", "get_arg_scope"),
         "collect_env": ("collect_env_info",),
         "gradproc": (),
-        "graph_lookup": (
-            "get_global_step_value",
-            "get_global_step_var",
-        ),
+        "graph_lookup": ("get_global_step_value", "get_global_step_var"),
         "optimizer": (),
         "sesscreate": (
             "sesscreate=",
@@ -40,9 +32,6 @@ __getattr__, __dir__, __all__ = attach(
         "tower": (),
         "varreplace": (),
         "tpack.compat": ("get_tf_version_tuple",),
-        "tpack.tower.context": (
-            "TowerContext",
-            "get_current_tower_context",
-        ),
+        "tpack.tower.context": ("TowerContext", "get_current_tower_context"),
     },
 )

@@ -1,8 +1,7 @@
 """Default arguments for layers: arguments common to most calls in a block are written once, around it.
 
 They live in a context variable, end with their ``with`` block, and are unset in new threads that do not run in a copy
-of the context. The shapes of each such layer's input and output are logged once for a graph, and not again for its
-copies in other towers and for prediction.
+of the context. The input and output shapes of such layers are logged once per graph, from the main training tower.
 """
 
 import functools
@@ -22,7 +21,7 @@ from tpack.errors import ConfigError
 from tpack.tower.context import get_current_tower_context
 from tpack.tower.per_graph import PerGraph
 from tpack.utils import logger
-from tpack.utils.validation import check_arguments
+from tpack.utils.validation import check_arguments, mismatch
 
 F = TypeVar("F", bound=Callable[..., Any])
 _IN_FORCE: ContextVar[Mapping[str, Mapping[str, Any]]] = ContextVar("tpack_argscope")
@@ -52,10 +51,8 @@ def argscope(layers: Callable[..., Any] | Sequence[Callable[..., Any]], **kwargs
     scope = get_arg_scope()
     for function in functions:
         if not getattr(function, "__argscope_enabled__", False):
-            raise ConfigError(
-                f"argscope wants layers, got {function!r}: a function becomes one by layer_register or "
-                "enable_argscope_for_function"
-            )
+            way_out = "layer_register or enable_argscope_for_function"
+            raise ConfigError(mismatch("argscope", "layers", function, "layers", way_out))
         scope[function.__name__].update(canonical_arguments(function, kwargs))
     token = _IN_FORCE.set(scope)
     try:
@@ -65,20 +62,12 @@ def argscope(layers: Callable[..., Any] | Sequence[Callable[..., Any]], **kwargs
 
 
 def get_arg_scope() -> defaultdict[str, dict[str, Any]]:
-    """Return the arguments in force: a dict by the layer's name, empty for a layer without any.
-
-    It is a copy; changing it changes nothing else.
-    """
+    """Return a copy of the arguments in force: a dict by the layer's name, empty for a layer without any."""
     return defaultdict(dict, {name: dict(kwargs) for name, kwargs in _IN_FORCE.get({}).items()})
 
 
 def complete_arguments(function: Callable[..., Any], args: Iterable[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keyword arguments of a call, and those in force for the function that the call does not give.
-
-    Args:
-        function: the layer, under whose name arguments are in force.
-        args: the positional arguments of the call.
-        kwargs: its keyword arguments.
+    """Return the keyword arguments of a call of a layer, and those in force that the call does not give.
 
     Raises:
         ConfigError: The function does not know a keyword, or got it under two names.
@@ -92,14 +81,10 @@ def complete_arguments(function: Callable[..., Any], args: Iterable[Any], kwargs
 
 
 def canonical_arguments(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return keyword arguments under the names that a function has for them.
-
-    Args:
-        function: the function. Its attribute ``__argument_aliases__``, if it has one, maps older names to today's.
-        kwargs: the arguments.
+    """Return keyword arguments under a function's names; its ``__argument_aliases__`` maps older names to today's.
 
     Raises:
-        ConfigError: The function does not know one of them, or one came under two names.
+        ConfigError: The function does not know one of them, or got one under two names.
     """
     aliases: Mapping[str, str] = getattr(function, "__argument_aliases__", {})
     known = _known_names(function)
@@ -120,8 +105,8 @@ def enable_argscope_for_function(func: F, log_shape: bool = True) -> F:
     """Return a function that does the same and takes default arguments from ``argscope``.
 
     Args:
-        func: any function. Its first argument is what shapes are logged of.
-        log_shape: log the shapes of its first argument and result, once for each ``name`` that it is called with.
+        func: any function; its first argument is the input whose shape is logged.
+        log_shape: log the shapes of the input and result, once for each ``name``.
 
     Raises:
         ConfigError: It is not callable.
@@ -141,11 +126,9 @@ def enable_argscope_for_function(func: F, log_shape: bool = True) -> F:
 
 
 def mark_as_layer(layer: Callable[..., Any], function: Callable[..., Any]) -> None:
-    """Let a function take default arguments from ``argscope``.
+    """Let ``layer``, which calls ``function``, take default arguments from ``argscope``.
 
-    Args:
-        layer: the function that is called.
-        function: what it calls, which says what the arguments are; scripts find it as ``layer.symbolic_function``.
+    The arguments are those of ``function``; scripts find it as ``layer.symbolic_function``.
     """
     layer.symbolic_function = function  # type: ignore[attr-defined]
     layer.__argscope_enabled__ = True  # type: ignore[attr-defined]
@@ -153,16 +136,16 @@ def mark_as_layer(layer: Callable[..., Any], function: Callable[..., Any]) -> No
 
 @check_arguments
 def enable_argscope_for_module(module: ModuleType, log_shape: bool = True) -> None:
-    """Replace every public function of a module by one that takes default arguments from ``argscope``.
+    """Replace the public functions of a module, for all its users, by ones with default arguments from ``argscope``.
 
-    A module may name what it cannot give, such as one that loads another package for it. That is left out, and logged.
+    Names that the module lists and cannot load, such as those of another package, are left out and logged.
 
     Args:
-        module: the module that is changed, for everybody who uses it.
+        module: the module.
         log_shape: as in ``enable_argscope_for_function``.
 
     Raises:
-        ConfigError: It is no module, or cannot be loaded.
+        ConfigError: It is not a module, or cannot be loaded.
     """
     try:
         names = [name for name in dir(module) if not name.startswith("_")]
@@ -179,10 +162,7 @@ def enable_argscope_for_module(module: ModuleType, log_shape: bool = True) -> No
 
 
 def _known_names(function: Callable[..., Any]) -> list[str] | None:
-    """Return the names that a function can be given an argument by; None if it takes any.
-
-    A wrapper made by ``functools.wraps`` shows the arguments of what it wraps, and may take others for itself.
-    """
+    """Return the names that a function accepts as keywords, not those of what it wraps; None if it accepts any."""
     parameters = _parameters(getattr(function, "symbolic_function", function), follow_wrapped=False)
     if parameters is None or any(p.kind is p.VAR_KEYWORD for p in parameters):
         return None
@@ -190,7 +170,7 @@ def _known_names(function: Callable[..., Any]) -> list[str] | None:
 
 
 def _positional_names(function: Callable[..., Any]) -> list[str]:
-    """Return the names of the arguments that a function takes by position, and whatever it wraps behind ``*args``."""
+    """Return the names of a function's positional arguments, and of those it passes on behind ``*args``."""
     own = getattr(function, "symbolic_function", function)
     parameters = _parameters(own, follow_wrapped=False) or []
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
@@ -199,7 +179,7 @@ def _positional_names(function: Callable[..., Any]) -> list[str]:
 
 
 def _parameters(function: Callable[..., Any], *, follow_wrapped: bool) -> list[inspect.Parameter] | None:
-    """Return the parameters of a function; None if it does not tell them, as some that are written in C."""
+    """Return the parameters of a function; None if it does not reveal them, as some that are written in C."""
     try:
         return list(inspect.signature(function, follow_wrapped=follow_wrapped).parameters.values())
     except (ValueError, TypeError):
@@ -207,17 +187,17 @@ def _parameters(function: Callable[..., Any], *, follow_wrapped: bool) -> list[i
 
 
 def disable_layer_logging() -> None:
-    """Log the shapes of no more layers in this process."""
+    """Stop logging the shapes of layers in this process."""
     _logging_disabled.set()
 
 
 def log_shapes(name: str, inputs: object, outputs: object) -> None:
-    """Log the shapes around a layer, if it is new in this graph and not part of another tower than the main one.
+    """Log the shapes around a layer, once per graph and not in towers other than the main one.
 
     Args:
         name: the layer's full name.
         inputs: a tensor, or a list or tuple of them.
-        outputs: the same. What is no tensor is left out.
+        outputs: the same; anything but tensors is left out.
     """
     tower = get_current_tower_context()
     if _logging_disabled.is_set() or (tower is not None and not tower.is_main_tower):

@@ -1,10 +1,10 @@
 """Checkpoints: their names, their content, and the series that a training writes.
 
 A checkpoint is several files: ``model-100.index``, ``model-100.data-00000-of-00001``. It may be named by its prefix
-``model-100``, one of the files, their directory or the ``checkpoint`` file in it; only the prefix is used from here on.
-Remote checkpoints are fetched by fsspec, or else read by TensorFlow where it can; a series is written on this machine.
+``model-100``, one of the files, their directory or the ``checkpoint`` file in it. Remote checkpoints are fetched by
+fsspec, or else read by TensorFlow; a series is written on this machine.
 
-TensorFlow notices a truncated or corrupted file only when its tensors are read, each with a checksum. So a checkpoint
+TensorFlow notices a truncated or corrupted file only when its tensors are read, each with a checksum, so a checkpoint
 is known to be whole only after everything in it was read.
 """
 
@@ -39,9 +39,8 @@ def resolve_checkpoint(path: str) -> str:
     """Return the prefix of the checkpoint that ``path`` means.
 
     Args:
-        path: a prefix, one of the checkpoint's files, a directory of checkpoints, or the ``checkpoint`` file in one.
-            A directory means the newest checkpoint in it that loads, and what several best ones are called, such as
-            ``min-cost``, the best of them.
+        path: a prefix, one of the checkpoint's files, or a directory or its ``checkpoint`` file, which mean the newest
+            checkpoint that loads. The name of several best ones, such as ``min-cost``, means the best of them.
 
     Raises:
         CheckpointError: There is none. The message lists the checkpoints in the directory, those of near names first.
@@ -52,7 +51,7 @@ def resolve_checkpoint(path: str) -> str:
     if not _is_there(path + ".index") and _is_there(path, directory=True):
         prefix = latest_checkpoint(path)
         if prefix is None:
-            raise CheckpointError(f"expected a directory with a checkpoint, and {path} has none. {_listing(path)}")
+            raise CheckpointError(f"got {path}: expected a directory with a checkpoint. {_listing(path)}")
         return prefix
     prefix = _FILE_SUFFIX.sub("", path)
     # A file of the prefix's own name is a checkpoint in the format before TensorFlow 1.0, which can still be read.
@@ -66,10 +65,10 @@ def resolve_checkpoint(path: str) -> str:
 
 
 def fetched(path: str) -> str:
-    """Return where on this machine a file or checkpoint can be read that may be on remote storage.
+    """Return where a file or checkpoint, perhaps a remote one, can be read on this machine.
 
     Raises:
-        CheckpointError: There is nothing, or it cannot be fetched; nor can TensorFlow itself read such URLs.
+        CheckpointError: It is missing or cannot be fetched, and TensorFlow cannot read such URLs.
     """
     try:
         return path if not is_remote(path) else _remote.local_path(path)
@@ -82,23 +81,21 @@ def fetched(path: str) -> str:
 
 
 def _best_of(path: str) -> str | None:
-    """Return the best of the checkpoints of a `MinSaver` that keeps several; None if the path means none."""
+    """Return the best checkpoint of a `MinSaver` that keeps several; None if the path does not name one."""
     try:
         return best_prefix(path)
     except InputError as error:
-        raise CheckpointError(
-            f"{path}{BEST_SUFFIX}, which says which checkpoint is the best, is damaged: {error}"
-        ) from error
+        raise CheckpointError(f"{path}{BEST_SUFFIX} is damaged: {error}") from error
 
 
 def latest_checkpoint(checkpoint_dir: str) -> str | None:
-    """Return the prefix of the newest checkpoint in a directory that really loads, or None if it has none.
+    """Return the prefix of the newest checkpoint in a directory that loads, or None if it has none.
 
-    The one that the ``checkpoint`` file names comes first. If it is missing or damaged, for example after a kill, there
-    is a warning, and the others are tried, the newest first.
+    The one that the ``checkpoint`` file names comes first. If it is missing or damaged, for example after a kill, a
+    warning is logged and the others are tried, the newest first.
 
     Raises:
-        CheckpointError: There are checkpoints, and none of them loads; a new run would write over them.
+        CheckpointError: There are checkpoints, and none of them loads; a new run would overwrite them.
     """
     if not _is_there(checkpoint_dir, directory=True):
         return None
@@ -112,18 +109,13 @@ def latest_checkpoint(checkpoint_dir: str) -> str | None:
         else:
             return prefix
     if skipped:
-        raise CheckpointError(
-            f"{checkpoint_dir} has {len(skipped)} checkpoint(s), and none of them loads: {_some_of(skipped)}. To begin "
-            "anew, move them elsewhere, or choose another directory"
-        )
+        found = f"{len(skipped)} checkpoint(s), and none of them loads: {_some_of(skipped)}"
+        raise CheckpointError(f"{checkpoint_dir} has {found}; move them elsewhere or use another directory")
     return None
 
 
 class CheckpointReader:
-    """The names, shapes, dtypes and values in one checkpoint.
-
-    Args:
-        prefix: what the names of the checkpoint's files begin with; see ``resolve_checkpoint``.
+    """The names, shapes, dtypes and values in the checkpoint of a prefix.
 
     Raises:
         CheckpointError: The checkpoint is missing, or its index is damaged.
@@ -146,7 +138,7 @@ class CheckpointReader:
         """Return one value as a numpy array.
 
         Raises:
-            CheckpointError: There is none of this name, or the data is damaged.
+            CheckpointError: The name is unknown, or the data is damaged.
         """
         if name not in self.shapes:
             raise CheckpointError(f"the checkpoint {self.prefix} has no variable {name!r}")
@@ -154,11 +146,7 @@ class CheckpointReader:
             return self._reader.get_tensor(name)
 
     def check(self) -> None:
-        """Read everything once.
-
-        Raises:
-            CheckpointError: Something is damaged.
-        """
+        """Read everything once; raise a CheckpointError if something is damaged."""
         for name in sorted(self.shapes):
             try:
                 self.read(name)
@@ -175,17 +163,15 @@ class CheckpointReader:
         except tf.errors.NotFoundError as error:
             raise CheckpointError(f"there is no checkpoint {self.prefix}: {error}") from error
         except (tf.errors.OpError, LookupError, RuntimeError, ValueError) as error:
-            raise CheckpointError(
-                f"the checkpoint {self.prefix} is damaged: its {part} cannot be read ({error}). It may have been "
-                "truncated; load an earlier one"
-            ) from error
+            reason = f"its {part} cannot be read ({error})"
+            raise CheckpointError(f"the checkpoint {self.prefix} is damaged: {reason}; use an earlier one") from error
 
 
 class CheckpointSeries:
-    """The checkpoints ``NAME-STEP`` that a training writes into a directory, the oldest of which the saver deletes.
+    """The checkpoints ``NAME-STEP`` that a training writes into a directory, the oldest of which are deleted.
 
-    Those of former runs count for how many the saver keeps; incomplete ones after a kill are removed. The
-    ``checkpoint`` file lists a checkpoint until it is deleted: one left by a kill is deleted by the next run.
+    Those of former runs count; incomplete ones after a kill are removed. The ``checkpoint`` file lists a checkpoint
+    until it is deleted, so that the next run deletes one left by a kill.
 
     Args:
         saver: knows which variables are saved, and how many checkpoints are kept.
@@ -227,7 +213,7 @@ class CheckpointSeries:
         return saved
 
     def _keep(self, newest: str) -> None:
-        """Name a checkpoint as the newest one, and delete what is too many."""
+        """Record a checkpoint as the newest one, and delete those above the limit."""
         self._kept = [*(each for each in self._kept if each[0] != newest), (newest, time.time())]
         if not self._most:
             self._kept = self._kept[-1:]
@@ -239,7 +225,7 @@ class CheckpointSeries:
             _write_state(newest, [path for path, _ in self._kept])
 
     def _take_surplus(self) -> list[str]:
-        """Return the oldest ones that are too many, and count neither them nor those that stay for ever."""
+        """Return the oldest checkpoints above the limit, and stop counting them and those that stay for ever."""
         surplus = []
         while self._most and len(self._kept) > self._most:
             path, saved_at = self._kept.pop(0)
@@ -251,7 +237,7 @@ class CheckpointSeries:
 
 
 def _write_state(newest: str, paths: list[str]) -> None:
-    """Write the ``checkpoint`` file, in which checkpoints are called by their names: a directory can be moved."""
+    """Write the ``checkpoint`` file, with relative names so that the directory can be moved."""
     directory, name = os.path.split(newest)
     state = tf.train.generate_checkpoint_state_proto(directory, newest, paths)
     state.model_checkpoint_path = name
@@ -262,7 +248,7 @@ def _write_state(newest: str, paths: list[str]) -> None:
 
 
 def _remove_checkpoint(prefix: str) -> None:
-    """Delete a checkpoint, its index first: what is left of one after a kill is none."""
+    """Delete a checkpoint, its index first, so that a kill leaves no half of one."""
     files = glob.glob(f"{glob.escape(prefix)}.*")
     for path in sorted(files, key=lambda path: not path.endswith(".index")):
         if _FILE_SUFFIX.search(path):
@@ -279,7 +265,7 @@ def save_checkpoint(
         session: the session; neither it nor its graph need be the default one.
         path: the prefix, to which the step is appended if there is one.
         step: the global step.
-        write_state: name it as the newest one in the directory's ``checkpoint`` file.
+        write_state: record it as the newest in the directory's ``checkpoint`` file.
 
     Raises:
         CheckpointError: It could not be written; the message names it.
@@ -295,7 +281,7 @@ def save_checkpoint(
 
 
 def reason_of(error: Exception) -> str:
-    """Return what failed, without the place in the program where TensorFlow's operation was made."""
+    """Return the reason of an error, without the place where TensorFlow's operation was made."""
     if not isinstance(error, tf.errors.OpError):
         return str(error)
     _, made_at, reason = str(error.message).rpartition("\nNode: ")
@@ -304,16 +290,10 @@ def reason_of(error: Exception) -> str:
 
 
 def remove_leftovers(directory: str, name: str) -> list[str]:
-    """Remove what savers were killed in the middle of: temporary files, and data that has no index.
+    """Remove the temporary files, and data without an index, of savers that were killed; return their names, sorted.
 
-    Only for whom the directory is claimed: what looks like this while another process saves is not left over.
-
-    Args:
-        directory: where the checkpoints are.
-        name: they are called ``NAME-STEP``.
-
-    Returns:
-        The names that were removed, sorted.
+    The directory must be claimed, since the files of another process that is saving look the same. Checkpoints are
+    called ``NAME-STEP``.
     """
     if not os.path.isdir(directory):
         return []
@@ -337,11 +317,7 @@ def remove_leftovers(directory: str, name: str) -> list[str]:
 
 
 def _is_there(path: str, *, directory: bool = False) -> bool:
-    """Tell whether there is a file or directory, or a directory.
-
-    Raises:
-        CheckpointError: TensorFlow cannot look, such as at ``s3://`` without the package that serves it.
-    """
+    """Tell whether there is a file or directory, or a directory; raise a CheckpointError if TensorFlow cannot look."""
     try:
         found = tf.io.gfile.stat(path)
     except tf.errors.NotFoundError:
@@ -352,7 +328,7 @@ def _is_there(path: str, *, directory: bool = False) -> bool:
 
 
 def _candidates(checkpoint_dir: str) -> list[str]:
-    """Return the prefixes of a directory's checkpoints: the one that it names as the latest, then the newest first."""
+    """Return the prefixes of a directory's checkpoints: the recorded latest one, then the newest first."""
     names = [name.removesuffix(".index") for name in tf.io.gfile.listdir(checkpoint_dir) if name.endswith(".index")]
     prefixes = [os.path.join(checkpoint_dir, name) for name in names]
     prefixes.sort(key=_age_key, reverse=True)
@@ -365,29 +341,26 @@ def _candidates(checkpoint_dir: str) -> list[str]:
 
 
 def _checkpoint_state(checkpoint_dir: str) -> Any:
-    """Return what a directory's ``checkpoint`` file says, or None when there is none or it is damaged."""
+    """Return the content of a directory's ``checkpoint`` file; None if it is missing or damaged."""
     reason: object = "it is not what a saver writes"
     try:
         state = tf.train.get_checkpoint_state(checkpoint_dir)
     except ValueError as error:
         state, reason = None, error
     if state is None and tf.io.gfile.exists(os.path.join(checkpoint_dir, "checkpoint")):
-        logger.warning(
-            f"The file that names the latest checkpoint of {checkpoint_dir} is damaged ({reason}): the checkpoints are "
-            "found by their own files."
-        )
+        logger.warning(f"{os.path.join(checkpoint_dir, 'checkpoint')} is damaged ({reason}): it is not used.")
     return state
 
 
 def _age_key(prefix: str) -> tuple[int, int, str]:
-    """Order checkpoints by when they were written; files that were copied in one go, by the number in their names."""
+    """Order checkpoints by their time of writing; files that were copied at once, by the number in their names."""
     number = re.search(r"-(\d+)$", prefix)
     written = tf.io.gfile.stat(prefix + ".index").mtime_nsec
     return written, int(number.group(1)) if number else -1, prefix
 
 
 def _listing(directory: str, wanted: str = "") -> str:
-    """Return what checkpoints a directory has, those of near names first; what else it has if it has none."""
+    """Return a message of the checkpoints in a directory, those of near names first, or of its other files."""
     if not _is_there(directory, directory=True):
         return f"There is no directory {directory} either"
     names = sorted(tf.io.gfile.listdir(directory))
@@ -405,13 +378,9 @@ def _some_of(names: list[str]) -> str:
 
 
 def _former_checkpoints(directory: str, name: str, most: int) -> list[tuple[str, float]]:
-    """Return the checkpoints of former runs that count, and when each was saved, the oldest first.
+    """Return the checkpoints of former runs that count, at most ``most`` (0: all), and their times, the oldest first.
 
-    Args:
-        directory: where they are.
-        name: they are called ``NAME-STEP``.
-        most: how many are kept; 0 for all. Where the ``checkpoint`` file does not say which these are, it is the newest
-            ones: older ones were meant to stay.
+    Without a list in the ``checkpoint`` file these are the newest ones: older ones were meant to stay.
     """
     state = _checkpoint_state(directory)
     if state is not None:

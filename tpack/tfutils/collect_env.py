@@ -1,4 +1,4 @@
-"""What a bug report has to say about the machine and the packages."""
+"""A description of the machine and the packages for bug reports."""
 
 import importlib.metadata
 import os
@@ -26,7 +26,7 @@ _VARIABLES = (
 def collect_env_info() -> str:
     """Return a table of versions, processors, GPUs and environment variables, as text for a bug report.
 
-    It asks NVIDIA's library about GPUs and not TensorFlow, which would take their memory.
+    GPUs come from NVIDIA's library and not from TensorFlow, which would take their memory.
     """
     return tabulate(
         [*_software(), *_hardware(), *((name, os.environ[name]) for name in _VARIABLES if name in os.environ)],

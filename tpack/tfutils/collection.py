@@ -1,7 +1,4 @@
-"""The public names for graph collections, under the module name that scripts import them from.
-
-Their code is in ``tpack.tower.collections``.
-"""
+"""The public names for graph collections, under scripts' module name; the code is in ``tpack.tower.collections``."""
 
 from tpack.tower.collections import backup_collection, freeze_collection, restore_collection
 

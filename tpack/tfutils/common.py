@@ -1,7 +1,4 @@
-"""The public names around sessions, the global step and names in a graph, under the module that scripts know.
-
-Their code is in modules of their own.
-"""
+"""The public names around sessions, the global step and names in a graph, under scripts' module name."""
 
 from tpack.compat import get_tf_version_tuple
 from tpack.tfutils.graph_lookup import (

@@ -1,4 +1,4 @@
-"""Ask whether a tensor or operation is needed to compute others."""
+"""Dependencies between operations of a graph."""
 
 from collections.abc import Container, Iterable, Iterator
 from typing import TypeAlias
@@ -15,11 +15,7 @@ GraphElement: TypeAlias = tf.Operation | tf.Tensor | tf.Variable
 
 
 def dependency_of_targets(targets: Iterable[GraphElement], op: GraphElement) -> bool:
-    """Tell whether running any of the targets runs ``op``.
-
-    Args:
-        targets: operations, tensors or variables.
-        op: an operation or a tensor; of a variable, the operation that holds it.
+    """Tell whether running any of the targets (operations, tensors or variables) runs the operation of ``op``.
 
     Raises:
         ConfigError: Something is none of these.
@@ -28,22 +24,14 @@ def dependency_of_targets(targets: Iterable[GraphElement], op: GraphElement) -> 
 
 
 def dependency_of_fetches(fetches: Fetches, op: GraphElement) -> bool:
-    """Tell whether ``session.run(fetches)`` runs ``op``.
-
-    Args:
-        fetches: what ``session.run`` takes: an operation, tensor, variable or name in the current graph, or any nest of
-            lists, tuples and dicts of these.
-        op: an operation or a tensor.
+    """Tell whether ``session.run(fetches)``, of any nest and of names in the current graph too, runs ``op``.
 
     Raises:
-        ConfigError: Something is none of these.
+        ConfigError: Something is not an operation, tensor or variable.
     """
-    graph = tf.get_default_graph()
-    leaves = [
-        graph.as_graph_element(leaf) if isinstance(leaf, str) else leaf
-        for leaf in tf.nest.flatten(fetches, expand_composites=True)
-    ]
-    return dependency_of_targets(leaves, op)
+    graph, leaves = tf.get_default_graph(), tf.nest.flatten(fetches, expand_composites=True)
+    targets = [graph.as_graph_element(leaf) if isinstance(leaf, str) else leaf for leaf in leaves]
+    return dependency_of_targets(targets, op)
 
 
 def ancestors(targets: Iterable[GraphElement], up_to: Iterable[tf.Tensor] = ()) -> set[tf.Operation]:
@@ -51,7 +39,7 @@ def ancestors(targets: Iterable[GraphElement], up_to: Iterable[tf.Tensor] = ()) 
 
     Args:
         targets: operations, tensors or variables.
-        up_to: tensors that are fed, so that what computes them is not needed.
+        up_to: tensors that are fed, so that the operations that compute them are not needed.
 
     Raises:
         ConfigError: Something is none of these.
@@ -69,13 +57,13 @@ def ancestors(targets: Iterable[GraphElement], up_to: Iterable[tf.Tensor] = ()) 
 
 
 def needed_by(op: tf.Operation, fed: Container[str] = ()) -> Iterator[tf.Operation]:
-    """Yield the operations of an operation's inputs, those that are fed excepted, and its control inputs."""
+    """Yield the operations of an operation's inputs, except fed ones, and its control inputs."""
     yield from (tensor.op for tensor in op.inputs if tensor.name not in fed)
     yield from op.control_inputs
 
 
 def dependents(first: Iterable[tf.Operation]) -> list[tf.Operation]:
-    """Return the operations of the current graph that are among the first or need one of them, in their order."""
+    """Return, in order, the operations of the current graph that are among the first ones or need one of them."""
     found = {op.name for op in first}
     ops, num_before = tf.get_default_graph().get_operations(), 0
     # A control input may be younger than its operation, so one pass is not enough.
@@ -86,7 +74,7 @@ def dependents(first: Iterable[tf.Operation]) -> list[tf.Operation]:
 
 
 def is_handle(tensor: tf.Tensor) -> bool:
-    """Tell whether a tensor is a resource or a reference: operations can change what it stands for."""
+    """Tell whether a tensor is a resource or a reference, whose content operations can change."""
     return bool(tensor.dtype == tf.resource or tensor.dtype._is_ref_dtype)
 
 
@@ -95,5 +83,5 @@ def _operation(element: GraphElement) -> tf.Operation:
         return element
     op = getattr(element, "op", None)
     if not isinstance(op, tf.Operation):
-        raise ConfigError(f"expected an operation, a tensor or a variable, got {element!r:.100}")
+        raise ConfigError(f"got {element!r:.100}: expected an operation, a tensor or a variable")
     return op

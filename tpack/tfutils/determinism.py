@@ -1,4 +1,4 @@
-"""Before the first run: the order of sums, and the first values of a new session's variables."""
+"""Preparation of the first run: a fixed order of sums, and initial values of variables."""
 
 from collections.abc import Sequence
 
@@ -11,29 +11,24 @@ from tpack.tower.devices import check_session_devices
 
 
 def order_sums(graph: tf.Graph, session_creator: SessionCreator) -> None:
-    """Give every sum in the graph a fixed order, so that a repeated run gives the same numbers.
+    """Give every sum in a complete graph a fixed order, so that a repeated run gives the same numbers.
 
     A user's session has usually run parts of the graph, which TensorFlow does not allow to change: its sums stay.
-
-    Args:
-        graph: the complete graph.
-        session_creator: creates the session later.
     """
     if not isinstance(session_creator, ReuseSessionCreator):
         fix_summation_order(graph.get_operations())
 
 
 def initialize_variables(session: tf.Session, *, except_for: Sequence[tf.Variable] = (), is_new: bool = False) -> None:
-    """Run the initialisers of all variables without a value, and those of lookup tables.
+    """Run the initialisers of the current graph's variables without a value, and those of lookup tables.
 
-    A user's session may hold trained variables, which stay. In a new session the question is left out: it takes an
-    operation for each variable and a run that prepares the whole graph.
+    Trained variables in a user's session stay. A new session skips the check, which takes an operation for each
+    variable and a run that prepares the whole graph.
 
     Args:
         session: a session on the current default graph.
-        except_for: variables that get their values in another way. Copies of a large model take long to fill with
-            random numbers that are overwritten at once.
-        is_new: whether no variable can have a value yet, as `makes_new_sessions` tells.
+        except_for: variables that get their values in another way, such as copies of a large model.
+        is_new: whether no variable can have a value yet; see `makes_new_sessions`.
     """
     excluded = {id(variable) for variable in except_for}
     variables = [v for v in (*tf.global_variables(), *tf.local_variables()) if id(v) not in excluded]
@@ -49,16 +44,11 @@ def initialize_variables(session: tf.Session, *, except_for: Sequence[tf.Variabl
 
 
 def create_initialized_session(session_creator: SessionCreator, session_init: SessionInit) -> tf.Session:
-    """Return a session on the current default graph whose variables all have values.
-
-    Args:
-        session_creator: makes it.
-        session_init: gives variables their values after their initialisers ran.
+    """Return a session on the current default graph, made by the creator, whose variables all have values.
 
     Raises:
-        DeviceError: The session lacks a device that the graph asks for.
-        CheckpointError: What is to be restored is missing, damaged or of other shapes. A session that was made here
-            does not stay open.
+        DeviceError: The session lacks a device of the graph. A session that was made here is closed on errors.
+        CheckpointError: The checkpoint is missing, damaged or of other shapes.
     """
     session = session_creator.create_session()
     try:

@@ -1,7 +1,7 @@
 """Export a trained model: as a SavedModel for serving, or as one frozen graph file.
 
-Plain TensorFlow reads both, without the model's code and tpack. They are moved into place when they are whole, so a
-server never sees half a model. In a frozen graph, variables are constants, and operations for training alone are gone.
+Plain TensorFlow reads both, without the model's code and tpack. They are moved into place when they are complete. In a
+frozen graph, variables are constants, and operations for training alone are gone.
 """
 
 import os
@@ -18,7 +18,7 @@ from tpack.tfutils.determinism import create_initialized_session
 from tpack.tower.context import PredictTowerContext
 from tpack.utils import logger
 from tpack.utils.fs import atomic_path, atomic_write
-from tpack.utils.validation import check_local_path
+from tpack.utils.validation import check_local_path, mismatch
 
 _DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
@@ -37,9 +37,6 @@ class ModelExporter:
 
     Each export builds the model again, in a graph of its own, with a placeholder for each entry of the signature.
 
-    Args:
-        config: a ``PredictConfig``.
-
     Example:
         ModelExporter(config).export_serving("exported/1")
     """
@@ -53,11 +50,10 @@ class ModelExporter:
         tags: Sequence[str] = (tf.saved_model.tag_constants.SERVING,),
         signature_name: str = "prediction_pipeline",
     ) -> None:
-        """Write a SavedModel.
+        """Write a SavedModel, whose inputs and outputs are called as in the config.
 
-        Its inputs and outputs are called as in the config. It has the one signature under two names, the second being
-        the one that servers use unless told otherwise. (tensorpack calls inputs and outputs by their tensors, such as
-        ``image:0``, and has the first name alone.)
+        Its signature has two names, the second being the default of servers. (tensorpack calls inputs and outputs by
+        their tensors, such as ``image:0``, and has the first name alone.)
 
         Args:
             filename: the directory to write; servers expect the last part to be a version number.
@@ -71,39 +67,33 @@ class ModelExporter:
         """
         path = os.path.abspath(check_local_path("export_serving", "filename", filename))
         if os.path.exists(path) and not (os.path.isdir(path) and not os.listdir(path)):
-            raise ConfigError(f"expected a new directory to export a model to, and {path} is there and not empty")
+            raise ConfigError(mismatch("export_serving", "filename", path, "a directory that is new or empty"))
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with self._built() as built, atomic_path(path) as temporary:
-            signature = tf.saved_model.build_signature_def(
-                {name: tf.saved_model.build_tensor_info(tensor) for name, tensor in built.inputs.items()},
-                {name: tf.saved_model.build_tensor_info(tensor) for name, tensor in built.outputs.items()},
-                tf.saved_model.signature_constants.PREDICT_METHOD_NAME,
+            inputs, outputs = (
+                {name: tf.saved_model.build_tensor_info(tensor) for name, tensor in tensors.items()}
+                for tensors in (built.inputs, built.outputs)
             )
+            method = tf.saved_model.signature_constants.PREDICT_METHOD_NAME
+            signature = tf.saved_model.build_signature_def(inputs, outputs, method)
+            signatures = {signature_name: signature, _DEFAULT_SIGNATURE: signature}
+            main_op = tf.group(tf.local_variables_initializer(), tf.tables_initializer())
+            options = {"main_op": main_op, "clear_devices": True, "strip_default_attrs": True}
             builder = tf.saved_model.Builder(temporary)
-            builder.add_meta_graph_and_variables(
-                built.session,
-                list(tags),
-                signature_def_map={signature_name: signature, _DEFAULT_SIGNATURE: signature},
-                main_op=tf.group(tf.local_variables_initializer(), tf.tables_initializer()),
-                clear_devices=True,
-                strip_default_attrs=True,
-            )
+            builder.add_meta_graph_and_variables(built.session, list(tags), signatures, **options)
             builder.save()
         logger.info(f"Exported the model to {path}: {_names(built)}")
 
     def export_compact(
         self, filename: str | os.PathLike[str], optimize: bool = True, toco_compatible: bool = False
     ) -> None:
-        """Write one file with the graph, in which the variables have become constants.
-
-        Only what the outputs need is written.
+        """Write one file with the part of the graph that the outputs need; the variables have become constants.
 
         Args:
-            filename: the file to write, usually ``.pb``. Its directory is made if it is not there.
-            optimize: leave out identities and checks of numbers, which only training needs. (tensorpack also folds
-                batch normalisation into convolutions, which TensorFlow does by itself when it runs the graph.)
-            toco_compatible: restrict the optimisations to what a converter to another format can read, which these
-                are anyway; it wants ``optimize``.
+            filename: the file to write, usually ``.pb``; its directory is made if it is missing.
+            optimize: leave out identities and checks of numbers. (tensorpack also folds batch normalisation into
+                convolutions, which TensorFlow does by itself when it runs the graph.)
+            toco_compatible: restrict the optimisations to those that converters can read; needs ``optimize``.
 
         Raises:
             ConfigError: ``toco_compatible`` comes without ``optimize``, or the file is not on this machine.
@@ -111,7 +101,7 @@ class ModelExporter:
             CheckpointError: As for ``export_serving``.
         """
         if toco_compatible and not optimize:
-            raise ConfigError("toco_compatible=True is about how the graph is optimised, and optimize=False forbids it")
+            raise ConfigError(mismatch("export_compact", "optimize", optimize, "True with toco_compatible=True"))
         path = os.path.abspath(check_local_path("export_compact", "filename", filename))
         with self._built() as built:
             keep = [tensor.op.name for tensor in [*built.inputs.values(), *built.outputs.values()]]
@@ -140,12 +130,7 @@ class ModelExporter:
 
 
 def freeze(session: tf.Session, outputs: Sequence[tf.Tensor]) -> tf.GraphDef:
-    """Return the GraphDef of what the outputs need, with the session's values in place of variables, and no devices.
-
-    Args:
-        session: the session of the outputs' graph, in which the variables have values.
-        outputs: tensors.
-    """
+    """Return the GraphDef of the part that the outputs need, with the session's values as constants, and no devices."""
     names = [tensor.op.name for tensor in outputs]
     frozen = tf.graph_util.convert_variables_to_constants(session, session.graph.as_graph_def(), names)
     for node in frozen.node:
@@ -155,14 +140,10 @@ def freeze(session: tf.Session, outputs: Sequence[tf.Tensor]) -> tf.GraphDef:
 
 
 def without_passing_nodes(graph_def: tf.GraphDef, keep: Iterable[str]) -> tf.GraphDef:
-    """Return a GraphDef without the nodes that only give their input on; what used them uses their inputs.
+    """Return a GraphDef without the nodes that only pass on their input, except those to keep.
 
     Nodes with control edges stay, since they may be there for the order. (TensorFlow's ``remove_training_nodes`` also
     drops the inputs that came from a check of numbers.)
-
-    Args:
-        graph_def: a GraphDef.
-        keep: names of nodes that stay in any case.
     """
     awaited = {name[1:] for node in graph_def.node for name in node.input if name.startswith("^")}
     fixed = awaited | set(keep)
@@ -186,7 +167,7 @@ def _names(built: _Built) -> str:
 
 
 def _resolve(name: str, source: dict[str, str]) -> str:
-    """Follow an input up to a node that stays; ``name:0`` is another way to write ``name``."""
+    """Follow an input, where ``name:0`` is ``name``, up to a node that stays."""
     while name.removesuffix(":0") in source:
         name = source[name.removesuffix(":0")]
     return name

@@ -1,8 +1,7 @@
-"""Gradient processors: what stands between the gradients and the optimizer and changes, drops or watches them.
+"""Gradient processors, which change, drop or watch gradients before the optimizer applies them.
 
 A processor takes a list of (gradient, variable) pairs and returns another. Gradients are dense tensors or
-IndexedSlices. Regular expressions must match a variable's whole name, which is taken without the current tower's
-variable scope.
+IndexedSlices. Regular expressions must match a variable's whole name, without the current tower's variable scope.
 """
 
 import inspect
@@ -14,11 +13,11 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.tfutils.scope_utils import variable_name_without_tower, whole_variable, writes_summaries
-from tpack.tfutils.summary import add_histogram_summary, add_named_moving_summary, rms
 from tpack.tower.grads import Gradient, gradient_values, map_gradient_values
 from tpack.types import GradsAndVars
 from tpack.utils import logger
-from tpack.utils.validation import check_arguments, shown
+from tpack.utils.lazy import LazyModule
+from tpack.utils.validation import check_arguments, mismatch
 
 __all__ = [
     "CheckGradient",
@@ -30,21 +29,16 @@ __all__ = [
     "ScaleGradient",
     "SummaryGradient",
 ]
+_summary = LazyModule("tpack.tfutils.summary")
 Grads: TypeAlias = list[tuple[Gradient | None, tf.Variable]]
 """(gradient, variable) pairs."""
 
 
 class GradientProcessor:
-    """Change gradients before they are applied; this one changes nothing.
-
-    Subclasses override ``_process``.
-    """
+    """Base of gradient processors; subclasses override ``_process``. This one changes nothing."""
 
     def process(self, grads: GradsAndVars) -> Grads:
-        """Return the (gradient, variable) pairs to use in place of these.
-
-        Operations are made in a name scope called like the class.
-        """
+        """Return the (gradient, variable) pairs to use instead, made in a name scope called like the class."""
         with tf.name_scope(type(self).__name__):
             return list(self._process(list(grads)))
 
@@ -86,7 +80,7 @@ class GlobalNormClip(GradientProcessor):
 
     def __init__(self, global_norm: float) -> None:
         if not global_norm > 0:
-            raise ConfigError(f"expected a limit above 0 for the gradients' global norm, got {shown(global_norm)}")
+            raise ConfigError(mismatch(self, "global_norm", global_norm, "a number above 0"))
         self._norm = float(global_norm)
 
     def _process(self, grads: Grads) -> Grads:
@@ -96,14 +90,12 @@ class GlobalNormClip(GradientProcessor):
 
 @check_arguments
 class MapGradient(GradientProcessor):
-    """Apply a function to the gradients of some variables.
-
-    A variable without a gradient keeps its pair.
+    """Apply a function to the gradients of some variables; pairs without a gradient stay.
 
     Args:
         func: ``func(gradient)``, or a function of two arguments without defaults, ``func(gradient, variable)``. It
             returns the new gradient; None drops the pair.
-        regex: for which variables; the gradients of others stay as they are.
+        regex: the names of the variables; the gradients of others stay.
 
     Raises:
         ConfigError: The function takes neither one nor two arguments, or the regular expression is invalid.
@@ -132,7 +124,7 @@ class ScaleGradient(MapGradient):
 
     Args:
         multipliers: a pair of a regular expression and a number, or a list of such pairs; the first match counts. Zero
-            drops the gradient, so the variable stays as it is whatever the optimizer.
+            drops the gradient, so the variable stays whatever the optimizer.
         verbose: log the variables and their multipliers.
 
     Raises:
@@ -160,13 +152,13 @@ class ScaleGradient(MapGradient):
 
 @check_arguments
 class SummaryGradient(GradientProcessor):
-    """Write a histogram and the moving average of the root mean square of each gradient, in the main tower.
+    """Write histograms, and moving averages of the root mean square, of gradients in the main tower.
 
     The tags are ``SummaryGradient/NAME-grad`` and ``SummaryGradient/NAME-grad-rms``.
 
     Args:
-        regex: for which variables; it must match the whole name.
-        collections: where the histograms go, by default SUMMARIES.
+        regex: the whole names of the variables.
+        collections: of the histograms, by default SUMMARIES.
 
     Raises:
         ConfigError: The regular expression is invalid.
@@ -184,18 +176,18 @@ class SummaryGradient(GradientProcessor):
             name = variable_name_without_tower(variable)
             if gradient is not None and self._pattern.fullmatch(name):
                 values = gradient_values(gradient)
-                add_histogram_summary(f"SummaryGradient/{name}-grad", values, self._collections)
-                named_rms.append((f"SummaryGradient/{name}-grad-rms", rms(values)))
-        add_named_moving_summary(named_rms)
+                _summary.add_histogram_summary(f"SummaryGradient/{name}-grad", values, self._collections)
+                named_rms.append((f"SummaryGradient/{name}-grad-rms", _summary.rms(values)))
+        _summary.add_named_moving_summary(named_rms)
         return grads
 
 
 @check_arguments
 class PrintGradient(MapGradient):
-    """Print each gradient at every step, on standard error: for debugging only, since it is slow.
+    """Print each gradient at every step, on standard error: slow, for debugging only.
 
     Args:
-        regex: for which variables; it must match the whole name.
+        regex: the whole names of the variables.
 
     Raises:
         ConfigError: The regular expression is invalid.
@@ -213,7 +205,7 @@ class PrintGradient(MapGradient):
 
 
 class CheckGradient(MapGradient):
-    """Fail the step when a gradient is NaN or infinite, with an error that names the variable."""
+    """Fail the step with an error that names the variable when a gradient is NaN or infinite."""
 
     def __init__(self) -> None:
         super().__init__(self._check)
@@ -224,15 +216,11 @@ class CheckGradient(MapGradient):
 
 
 def compile_pattern(regex: str) -> re.Pattern[str]:
-    """Compile a regular expression for variable names.
-
-    Raises:
-        ConfigError: It is invalid.
-    """
+    """Compile a regular expression for variable names; raise a ConfigError if it is invalid."""
     try:
         return re.compile(regex)
     except (TypeError, re.error) as error:
-        raise ConfigError(f"{regex!r} is no regular expression: {error}") from error
+        raise ConfigError(f"got regex={regex!r}: expected a regular expression ({error})") from error
 
 
 def _parse_multiplier(pair: tuple[str, float]) -> tuple[re.Pattern[str], float]:
@@ -240,20 +228,19 @@ def _parse_multiplier(pair: tuple[str, float]) -> tuple[re.Pattern[str], float]:
         regex, multiplier = pair
         return compile_pattern(regex), float(multiplier)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"expected a pair of a regular expression and a number, got {shown(pair)}") from error
+        expected = "a pair of a regular expression and a number"
+        raise ConfigError(mismatch("ScaleGradient", "multipliers", pair, expected)) from error
 
 
 def _num_required_args(func: Callable[..., Any]) -> int:
-    """Return how many positional arguments a function must be given: one or two."""
+    """Return the number of a function's required positional arguments: one or two."""
     try:
         parameters = inspect.signature(func).parameters.values()
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"cannot find out which arguments {shown(func)} takes: wrap it in a function") from error
+        raise ConfigError(mismatch("MapGradient", "func", func, "a function with a signature", "a lambda")) from error
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     required = [p for p in parameters if p.kind in positional and p.default is inspect.Parameter.empty]
     if len(required) not in (1, 2):
-        raise ConfigError(
-            f"expected a function of a gradient, or of a gradient and a variable, got {shown(func)}, which has "
-            f"{len(required)} argument(s) without a default"
-        )
+        expected = f"one or two arguments without a default, a gradient and a variable, not {len(required)}"
+        raise ConfigError(mismatch("MapGradient", "func", func, expected))
     return len(required)

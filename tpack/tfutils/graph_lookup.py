@@ -1,83 +1,54 @@
 """Lookup in the current graph: operations and tensors by name, and the global step.
 
-A wrong name lists those near it. The global step is one integer variable per graph that counts training steps over all
-runs, at the top of the graph whatever scope first asks for it, so that every checkpoint has it as ``global_step``.
+The global step is one integer variable per graph that counts training steps over all runs. It is at the top of the
+graph whatever scope first requests it, so that every checkpoint has it as ``global_step``.
 """
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, GraphBuildError
 from tpack.tfutils.scope_utils import shared_by_towers
-from tpack.tower.names import op_and_tensor_name
+from tpack.tower.names import near_names, op_and_tensor_name
+from tpack.utils.validation import mismatch
 
 GLOBAL_STEP_NAME = "global_step"
-_MAX_NEAR = 5
 
 
 def get_tensors_by_names(names: Iterable[str]) -> list[tf.Tensor]:
-    """Return tensors of the current graph.
-
-    Args:
-        names: such as ``"scope/cost"``, which means output 0, or ``"scope/cost:0"``.
+    """Return tensors of the current graph by names such as ``"scope/cost"`` (output 0) or ``"scope/cost:0"``.
 
     Raises:
-        ConfigError: There is no such tensor, or what is given is not a list of names.
+        ConfigError: There is no such tensor, which lists near names, or the argument is not a list of names.
     """
     if isinstance(names, str):
-        raise ConfigError(f"expected a list of names, got the single string {names!r}")
+        raise ConfigError(mismatch("get_tensors_by_names", "names", names, "a list of names"))
     return [_tensor(name) for name in names]
 
 
-def get_op_or_tensor_by_name(
-    name: str | Sequence[str],
-) -> tf.Operation | tf.Tensor | list[tf.Operation | tf.Tensor]:
-    """Return the tensor that a name such as ``"cost:0"`` means, or the operation that one without a colon means.
-
-    Args:
-        name: a name, or a list of names.
-
-    Returns:
-        What has the name, or a list for a list.
+def get_op_or_tensor_by_name(name: str | Sequence[str]) -> Any:
+    """Return the tensor of a name with a colon, the operation of one without, or a list for a list of names.
 
     Raises:
-        ConfigError: The current graph has nothing of that name.
+        ConfigError: The current graph has no such name. The message lists near names.
     """
     if not isinstance(name, str):
         return [get_op_or_tensor_by_name(each) for each in name]
     return _tensor(name) if ":" in name else _operation(name)
 
 
-def near_names(name: str, known: Iterable[str]) -> str:
-    """Return the known names that resemble one that is not known, as the end of a message; nothing if none does.
-
-    The same name in another scope comes before a similar name.
-    """
-    unique = list(dict.fromkeys(known))
-    last = name.rpartition("/")[2]
-    elsewhere = [each for each in unique if each.rpartition("/")[2] == last]
-    near = list(dict.fromkeys([*elsewhere, *get_close_matches(name, unique, n=_MAX_NEAR)]))[:_MAX_NEAR]
-    return f"; near names: {', '.join(near)}" if near else ""
-
-
 def gpu_available_in_session() -> bool:
-    """Tell whether the default session has a GPU.
-
-    Raises:
-        ConfigError: There is no default session.
-    """
+    """Tell whether the default session has a GPU; raise a ConfigError if there is no default session."""
     session = tf.get_default_session()
     if session is None:
-        raise ConfigError("a session knows its devices, and none is the default one")
+        raise ConfigError("gpu_available_in_session needs a default session: use `with session.as_default()`")
     return any(device.device_type == "GPU" for device in session.list_devices())
 
 
 def get_global_step_var() -> tf.Variable:
-    """Return the current graph's global step, creating it if there is none.
-
-    The current name scope, variable scope, reuse, custom getters, devices and control dependencies do not matter.
+    """Return the current graph's global step, creating it if there is none, in no scope and independent of all blocks.
 
     Creates:
         At most one int64 resource variable ``global_step`` on the CPU, in GLOBAL_VARIABLES and GLOBAL_STEP.
@@ -87,10 +58,7 @@ def get_global_step_var() -> tf.Variable:
     """
     with tf.init_scope():
         if tf.executing_eagerly():
-            raise GraphBuildError(
-                "expected a graph to put the global step into, and TensorFlow is executing eagerly: "
-                "call this inside `with graph.as_default():`"
-            )
+            raise GraphBuildError("the global step needs a graph, not eager execution: use `with graph.as_default()`")
         steps = tf.get_collection(tf.GraphKeys.GLOBAL_STEP)
         if len(steps) > 1:
             raise GraphBuildError(f"expected one global step in the graph, found {', '.join(v.name for v in steps)}")
@@ -105,7 +73,7 @@ def get_global_step_value() -> int:
     """
     session = tf.get_default_session()
     if session is None:
-        raise ConfigError("the global step's value lives in a session, and none is the default one")
+        raise ConfigError("get_global_step_value needs a default session: use `with session.as_default()`")
     steps = session.graph.get_collection(tf.GraphKeys.GLOBAL_STEP)
     if not steps:
         raise ConfigError("the default session's graph has no global step: call get_global_step_var() when building it")
@@ -114,8 +82,7 @@ def get_global_step_value() -> int:
 
 def _tensor(name: str) -> tf.Tensor:
     op_name, tensor_name = op_and_tensor_name(name)
-    outputs = _operation(op_name).outputs
-    index = int(tensor_name.rpartition(":")[2])
+    outputs, index = _operation(op_name).outputs, int(tensor_name.rpartition(":")[2])
     if index >= len(outputs):
         raise ConfigError(f"there is no tensor {tensor_name!r}: the operation has {len(outputs)} output(s)")
     return outputs[index]
@@ -140,9 +107,7 @@ def _create_global_step() -> tf.Variable:
         tf.device("/device:CPU:0"),
         tf.variable_scope(top_scope, auxiliary_name_scope=False),
     ):
-        step = tf.get_variable(
-            GLOBAL_STEP_NAME, shape=[], dtype=tf.int64, initializer=tf.zeros_initializer(), trainable=False
-        )
+        step = tf.get_variable(GLOBAL_STEP_NAME, [], tf.int64, tf.zeros_initializer(), trainable=False)
     # Not among the arguments above: a variable that existed already would not be added.
     tf.add_to_collection(tf.GraphKeys.GLOBAL_STEP, step)
     return step

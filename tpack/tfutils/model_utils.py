@@ -1,4 +1,4 @@
-"""Say what a model consists of: a table of its variables, and the shapes of tensors as text."""
+"""Descriptions of a model: a table of its variables, and the shapes of tensors as text."""
 
 from collections.abc import Sequence
 
@@ -18,10 +18,7 @@ def describe_trainable_vars() -> None:
 
 
 def variable_table(variables: Sequence[tf.Variable]) -> str:
-    """Return a table of variables: name, shape and number of elements, and device and dtype where these differ.
-
-    A number of elements that is not known is left blank.
-    """
+    """Return a table of variables: name, shape, size if known, and device and dtype where these differ."""
     columns: dict[str, list[object]] = {
         "name": [variable.op.name for variable in variables],
         "shape": [str(variable.shape) for variable in variables],

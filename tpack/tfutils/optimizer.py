@@ -1,24 +1,22 @@
 """Optimizers around other optimizers, which change how gradients are applied.
 
-One passes gradients through processors first; one does something to each variable afterwards, such as keeping it in a
-range; and one replaces a large batch by several small ones: each step adds its gradients up, and every ``niter``-th one
-passes their mean to the inner optimizer, which is behind a gate on other steps. ``clone_optimizer`` clones a wrapper
-together with the optimizer inside.
+They process gradients first, process variables afterwards, or accumulate the gradients of ``niter`` steps for the inner
+optimizer, which is behind a gate on other steps. ``clone_optimizer`` clones a wrapper with the inner optimizer.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError, GraphBuildError
+from tpack.errors import GraphBuildError
 from tpack.tfutils.gradproc import GradientProcessor, Grads
 from tpack.tfutils.predicated import Gate
 from tpack.tfutils.scope_utils import whole_variable
-from tpack.tower.grads import Gradient
+from tpack.tower.grads import Gradient, Pairs, Step
 from tpack.types import GradsAndVars
-from tpack.utils.validation import check_arguments, check_count, shown
+from tpack.utils.validation import check_arguments, check_count
 
 __all__ = [
     "AccumGradOptimizer",
@@ -33,12 +31,10 @@ _NAME = "AccumGrad"
 
 @check_arguments
 class ProxyOptimizer(tf.train.Optimizer):
-    """Do whatever another optimizer does.
-
-    Subclasses override ``apply_gradients``.
+    """Base of optimizers around another one, to which all calls go; subclasses override ``apply_gradients``.
 
     Args:
-        opt: the optimizer inside.
+        opt: the inner optimizer.
         name: the name of this one.
 
     Raises:
@@ -50,37 +46,32 @@ class ProxyOptimizer(tf.train.Optimizer):
         self._opt = opt
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> Grads:
-        """Return the (gradient, variable) pairs of the optimizer inside."""
+        """Return the (gradient, variable) pairs of the inner optimizer."""
         return list(self._opt.compute_gradients(*args, **kwargs))
 
-    def apply_gradients(
-        self,
-        grads_and_vars: Iterable[tuple[Gradient | None, tf.Variable]],
-        global_step: tf.Variable | None = None,
-        name: str | None = None,
-    ) -> tf.Operation:
-        """Return the operation by which the optimizer inside applies gradients."""
+    def apply_gradients(self, grads_and_vars: Pairs, global_step: Step = None, name: str | None = None) -> tf.Operation:
+        """Return the operation of the inner optimizer that applies gradients."""
         return self._opt.apply_gradients(grads_and_vars, global_step, name)
 
     def get_slot(self, var: tf.Variable, name: str) -> tf.Variable | None:
-        """Return a slot of the optimizer inside."""
+        """Return a slot of the inner optimizer."""
         return self._opt.get_slot(var, name)
 
     def get_slot_names(self) -> list[str]:
-        """Return the names of the slots of the optimizer inside."""
+        """Return the names of the slots of the inner optimizer."""
         return list(self._opt.get_slot_names())
 
     def variables(self) -> list[tf.Variable]:
-        """Return the variables of the optimizer inside."""
+        """Return the variables of the inner optimizer."""
         return list(self._opt.variables())
 
 
 @check_arguments
 class GradientProcessorOptimizer(ProxyOptimizer):
-    """Pass gradients through processors before the optimizer inside applies them.
+    """Pass gradients through processors before the inner optimizer applies them.
 
     Args:
-        opt: the optimizer inside.
+        opt: the inner optimizer.
         gradprocs: the processors, in order.
 
     Raises:
@@ -89,17 +80,9 @@ class GradientProcessorOptimizer(ProxyOptimizer):
 
     def __init__(self, opt: tf.train.Optimizer, gradprocs: Sequence[GradientProcessor]) -> None:
         super().__init__(opt, "GradientProcessors")
-        for gradproc in gradprocs:
-            if not isinstance(gradproc, GradientProcessor):
-                raise ConfigError(f"expected a list of GradientProcessor objects, got {shown(gradproc)}")
         self._gradprocs = list(gradprocs)
 
-    def apply_gradients(
-        self,
-        grads_and_vars: Iterable[tuple[Gradient | None, tf.Variable]],
-        global_step: tf.Variable | None = None,
-        name: str | None = None,
-    ) -> tf.Operation:
+    def apply_gradients(self, grads_and_vars: Pairs, global_step: Step = None, name: str | None = None) -> tf.Operation:
         """Return the operation that applies the processed gradients."""
         grads = list(grads_and_vars)
         for gradproc in self._gradprocs:
@@ -130,9 +113,9 @@ class PostProcessOptimizer(ProxyOptimizer):
     """Run an operation for each variable after its gradient was applied.
 
     Args:
-        opt: the optimizer inside.
-        func: ``func(variable)`` returns the operation, or None to do nothing. A variable of several devices is given to
-            it once for each, as the whole one: what it reads and assigns there is the part of that device.
+        opt: the inner optimizer.
+        func: ``func(variable)`` returns the operation, or None for none. It gets a variable of several devices once for
+            each, as the whole one; its reads and assignments there concern the part of that device.
         colocate: make the operation on the variable's device.
     """
 
@@ -143,12 +126,7 @@ class PostProcessOptimizer(ProxyOptimizer):
         self._func = func
         self._colocate = colocate
 
-    def apply_gradients(
-        self,
-        grads_and_vars: Iterable[tuple[Gradient | None, tf.Variable]],
-        global_step: tf.Variable | None = None,
-        name: str | None = None,
-    ) -> tf.Operation:
+    def apply_gradients(self, grads_and_vars: Pairs, global_step: Step = None, name: str | None = None) -> tf.Operation:
         """Return the operation that applies the gradients, then runs the variables' operations."""
         grads = list(grads_and_vars)
         update = super().apply_gradients(grads)
@@ -172,8 +150,8 @@ class VariableAssignmentOptimizer(PostProcessOptimizer):
     """Assign each variable a new value after its gradient was applied.
 
     Args:
-        opt: the optimizer inside.
-        func: ``func(variable)`` returns the new value as a tensor, or None to leave the variable as it is.
+        opt: the inner optimizer.
+        func: ``func(variable)`` returns the new value as a tensor, or None for no change.
 
     Example:
         VariableAssignmentOptimizer(tf.train.RMSPropOptimizer(1e-4), lambda var: tf.clip_by_value(var, -0.01, 0.01))
@@ -188,11 +166,7 @@ class VariableAssignmentOptimizer(PostProcessOptimizer):
 
 
 class DenseAccumulator:
-    """Sums dense gradients.
-
-    Args:
-        total: a variable of the gradient's shape, zero at first.
-    """
+    """Sums dense gradients in a variable of their shape, zero at first."""
 
     def __init__(self, total: tf.Variable) -> None:
         self._total = total
@@ -211,10 +185,9 @@ class DenseAccumulator:
 
 
 class SparseAccumulator:
-    """Sums IndexedSlices, and gives the sum as IndexedSlices again, of the rows that were touched.
+    """Sums IndexedSlices, and gives the sum as IndexedSlices of the rows that were touched.
 
-    Optimizers treat a sparse gradient differently from a dense one with zeros in it: a momentum that is not touched
-    does not move.
+    Optimizers treat sparse gradients differently from zeros: a momentum that is not touched does not move.
 
     Args:
         total: a variable of the shape that the slices are of, zero at first.
@@ -232,7 +205,7 @@ class SparseAccumulator:
         return tf.group(added, self._touched.scatter_update(marks))
 
     def mean(self, count: int) -> tf.IndexedSlices:
-        """Return the sum of the rows that were touched, divided by a number; each row comes once."""
+        """Return the sum of the touched rows, each once, divided by a number."""
         rows = tf.where(self._touched.read_value())[:, 0]
         values = tf.gather(self._total.read_value(), rows) / count
         return tf.IndexedSlices(values, rows, tf.shape(self._total, out_type=tf.int64))
@@ -253,17 +226,16 @@ class AccumGradOptimizer(ProxyOptimizer):
     """Apply the mean gradient of ``niter`` steps at every ``niter``-th one.
 
     With batches of one size, the weights are those of batches ``niter`` times as large, whatever the builder:
-    synchronous ones reduce at every step and sum up what was reduced; in the asynchronous one each tower sums up its
-    own. A step is still a step to the trainer: the global step, schedules and callbacks count small batches.
-    (tensorpack's optimizer of this name applies the sum, which also multiplies the learning rate by ``niter``.)
+    synchronous ones reduce at every step and accumulate the result; in the asynchronous one each tower accumulates its
+    own. The global step, schedules and callbacks count small batches. (tensorpack's optimizer of this name applies the
+    sum, which also multiplies the learning rate by ``niter``.)
 
-    Processors of gradients that are inside see the mean, once in ``niter`` steps; on the other steps their summaries
-    are empty. Processors around it see every small batch. What is summed up is saved in checkpoints, so that a run that
-    was interrupted goes on in the middle.
+    Inner gradient processors get the mean, once in ``niter`` steps; on the other steps their summaries are empty. Outer
+    ones get every small batch. The sums are saved in checkpoints, so that an interrupted run resumes in the middle.
 
     Args:
-        opt: the optimizer inside.
-        niter: how many steps; 1 means that there is nothing to sum up.
+        opt: the inner optimizer.
+        niter: the number of steps; 1 accumulates nothing.
 
     Raises:
         GraphBuildError: ``opt`` is not a ``tf.compat.v1.train.Optimizer``; on use, there is no gradient.
@@ -275,21 +247,15 @@ class AccumGradOptimizer(ProxyOptimizer):
 
     def __init__(self, opt: tf.train.Optimizer, niter: int) -> None:
         super().__init__(opt, _NAME)
-        check_count(self, "niter", niter)
-        self._niter = niter
+        self._niter = check_count(self, "niter", niter)
 
-    def apply_gradients(
-        self,
-        grads_and_vars: Iterable[tuple[Gradient | None, tf.Variable]],
-        global_step: tf.Variable | None = None,
-        name: str | None = None,
-    ) -> tf.Operation:
-        """Return the operation that adds gradients up and, if it is time, applies their mean.
+    def apply_gradients(self, grads_and_vars: Pairs, global_step: Step = None, name: str | None = None) -> tf.Operation:
+        """Return the operation that accumulates gradients and, on every ``niter``-th step, applies their mean.
 
         Creates:
-            For each variable, beside it, one of its shape and ``VARIABLE/AccumGrad`` as its name; for each one with a
-            sparse gradient also ``VARIABLE/AccumGrad_touched``, a boolean for each row; and ``AccumGrad_counter``, an
-            integer. A second call, of another tower that trains the same variables, makes a second set.
+            Beside each variable one of its shape, ``VARIABLE/AccumGrad``, and for sparse gradients
+            ``VARIABLE/AccumGrad_touched``, a boolean for each row; and ``AccumGrad_counter``, an integer. A second
+            call, of another tower that trains the same variables, makes a second set.
 
         Raises:
             GraphBuildError: There is no gradient.
@@ -346,27 +312,19 @@ class AccumGradOptimizer(ProxyOptimizer):
         total = self._zeros_slot(variable, f"total{suffix}", f"{_NAME}{suffix}")
         if not isinstance(gradient, tf.IndexedSlices):
             return DenseAccumulator(total)
-        touched = self._get_or_make_slot_with_initializer(
-            variable,
-            tf.zeros_initializer(),
-            variable.shape[:1],
-            tf.bool,
-            f"touched{suffix}",
-            f"{_NAME}_touched{suffix}",
-        )
+        slot, name = f"touched{suffix}", f"{_NAME}_touched{suffix}"
+        zeros, shape = tf.zeros_initializer(), variable.shape[:1]
+        touched = self._get_or_make_slot_with_initializer(variable, zeros, shape, tf.bool, slot, name)
         return SparseAccumulator(total, touched)
 
     def _suffix_of_call(self) -> str:
-        """Return what to append to names in this call; nothing in the first one of the graph."""
-        graph, number = tf.get_default_graph(), 0
-        while self._get_non_slot_variable(f"{_NAME}_counter{_suffix(number)}", graph) is not None:
+        """Return the suffix of names in this call; empty in the first one of the graph."""
+        graph, suffix, number = tf.get_default_graph(), "", 0
+        while self._get_non_slot_variable(f"{_NAME}_counter{suffix}", graph) is not None:
             number += 1
-        return _suffix(number)
+            suffix = f"_{number}"
+        return suffix
 
     def variables(self) -> list[tf.Variable]:
-        """Return the variables of the optimizer inside, and those that this one sums up in."""
+        """Return the variables of the inner optimizer and the accumulators."""
         return [*super().variables(), *tf.train.Optimizer.variables(self)]
-
-
-def _suffix(number: int) -> str:
-    return f"_{number}" if number else ""

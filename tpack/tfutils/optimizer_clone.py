@@ -1,8 +1,7 @@
-"""Copies of an optimizer, one for each tower, so that each tower keeps state of its own.
+"""Copies of an optimizer, so that each tower keeps state of its own.
 
-One optimizer applied K times a step advances Adam's beta powers K times. K clones share what the user chose (learning
-rates and other hyper-parameters, be they numbers, tensors or variables) and each has its own slots and counters. A
-wrapping optimizer is cloned together with what it wraps.
+One optimizer applied K times a step advances Adam's beta powers K times. K clones share the user's hyper-parameters
+(numbers, tensors or variables), and each has its own slots and counters.
 """
 
 import copy
@@ -22,11 +21,10 @@ _TRACKING_PREFIX = "_self_"
 
 
 def clone_optimizer(optimizer: tf.train.Optimizer) -> tf.train.Optimizer:
-    """Return an optimizer of the same class and hyper-parameters that has no state yet.
+    """Return an optimizer of the same class and hyper-parameters without state.
 
-    Args:
-        optimizer: any ``tf.train.Optimizer``. Optimizers that it holds as attributes, or in lists, tuples and dicts
-            that are attributes, are cloned too; one that it holds twice is cloned once.
+    Optimizers that it holds as attributes, or in lists, tuples and dicts that are attributes, are cloned too, each
+    once.
 
     Raises:
         GraphBuildError: It is not a ``tf.train.Optimizer``.
@@ -42,20 +40,20 @@ def check_optimizer(optimizer: object) -> tf.train.Optimizer:
 
     Raises:
         GraphBuildError: It is not a ``tf.train.Optimizer``.
-        ConfigError: Its learning rate is no number, tensor or function, or negative or not finite.
+        ConfigError: Its learning rate is not a number, tensor or function, or is negative or not finite.
     """
     if not isinstance(optimizer, tf.train.Optimizer):
         kind = type(optimizer)
         raise GraphBuildError(
-            f"expected a tf.compat.v1.train.Optimizer, got {kind.__module__}.{kind.__qualname__}. Keras optimizers "
-            "cannot run in a graph session: use one such as tf.compat.v1.train.AdamOptimizer"
+            f"got optimizer={kind.__module__}.{kind.__qualname__}: Keras optimizers cannot run in a graph session; use "
+            "one such as tf.compat.v1.train.AdamOptimizer"
         )
     _check_learning_rate(optimizer)
     return optimizer
 
 
 def _check_learning_rate(optimizer: tf.train.Optimizer) -> None:
-    """Refuse a learning rate that cannot be; TensorFlow checks none, and negative or infinite ones train silently."""
+    """Refuse an invalid learning rate; TensorFlow trains silently with a negative or infinite one."""
     # TensorFlow's optimizers keep it under one of these names; one of another class need not have any.
     for name in ("_lr", "_learning_rate"):
         rate: Any = getattr(optimizer, name, 0.0)
@@ -77,7 +75,10 @@ def _clone(optimizer: tf.train.Optimizer, memo: dict[int, tf.train.Optimizer]) -
             setattr(clone, name, {})
         else:
             setattr(clone, name, _clone_value(value, memo))
-    _renew_variable_scope(clone)
+    # An optimizer that names its counters in a scope of its own gets a new one: the names must not clash.
+    if getattr(clone, "_use_own_namescope_for_non_slot_vars", False):
+        with tf.variable_scope(None, default_name=clone.get_name()) as scope:
+            clone._non_slot_variable_scope = scope
     return clone
 
 
@@ -91,10 +92,3 @@ def _clone_value(value: Any, memo: dict[int, tf.train.Optimizer]) -> Any:
     if type(value) is dict:
         return {key: _clone_value(item, memo) for key, item in value.items()}
     return value
-
-
-def _renew_variable_scope(clone: tf.train.Optimizer) -> None:
-    """Give an optimizer that names its counters in a scope of its own a new one, so that the names do not clash."""
-    if getattr(clone, "_use_own_namescope_for_non_slot_vars", False):
-        with tf.variable_scope(None, default_name=clone.get_name()) as scope:
-            clone._non_slot_variable_scope = scope

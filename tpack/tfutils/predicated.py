@@ -1,10 +1,9 @@
 """A gate for operations: while it is closed, the operations behind it do not run.
 
-An optimizer that must skip a step cannot be given gradients of zero, since most change weights even then. So all its
-operations wait for one output of a ``Switch``, and nothing that waits for an output not taken runs, on any device.
-Holding back only its gradients is not enough: Adam's sparse update decays its moments without a gradient. The
-operations behind the gate stay ordinary ones of the graph, under their names; ``tf.cond`` would put them into a
-function, where nothing else can reach them.
+Skipping a step by gradients of zero fails, since most optimizers change weights even then, and Adam's sparse update
+decays its moments. So all operations of an optimizer wait for one output of a ``Switch``; operations that wait for an
+output not taken do not run, on any device. They stay ordinary ones of the graph, under their names; ``tf.cond`` would
+put them into a function.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,10 +16,7 @@ from tpack.tower.collections import CollectionSnapshot
 
 
 class Gate:
-    """Lets operations run while a condition holds.
-
-    Args:
-        is_open: the condition, a boolean scalar tensor.
+    """Lets operations run while a condition, a boolean scalar tensor, holds.
 
     Example:
         gate = Gate(is_finite)
@@ -41,8 +37,8 @@ class Gate:
     def behind(self) -> Iterator[None]:
         """Put the operations that are made in the block behind the gate; variables that are created are not.
 
-        Summaries that are added in the block are empty ones while the gate is closed. One that is not there would fail
-        the run of all that it is merged with.
+        Summaries that are added in the block are empty while the gate is closed: a missing one would fail the run of
+        the merged summary.
         """
         before = CollectionSnapshot()
         with tf.control_dependencies([self._opened]):
@@ -55,7 +51,7 @@ class Gate:
             collection[:] = [kept.get(id(item), item) for item in collection]
 
     def wait_for(self, operations: Iterable[tf.Operation | tf.Tensor]) -> tf.Tensor:
-        """Return a tensor that is there in any case: after operations behind the gate if it is open, else at once."""
+        """Return a tensor that is available after operations behind an open gate, and at once if it is closed."""
         with tf.device(self._opened.device):
             with tf.control_dependencies(list(operations)):
                 after = tf.identity(self._opened)

@@ -1,7 +1,7 @@
-"""Names and scopes: decorators and blocks for name and variable scopes, and what is the same in every tower.
+"""Decorators and blocks for name and variable scopes, and names that are equal in every tower.
 
-A tower knows its own scopes; they are taken off the front of a name, and nothing else is. What a distribution strategy
-made in parts, one for each device, has the name of the whole.
+A tower's own scopes are removed from the front of a name. The parts of a variable on several devices have the name of
+the whole.
 """
 
 import functools
@@ -23,8 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def auto_reuse_variable_scope(func: F) -> F:
     """Decorate a function so that calling it again under the same variable scope reuses its variables.
 
-    The first call in a scope creates variables as usual. A later one creates none: asking for a variable that the
-    first did not create is TensorFlow's error.
+    A later call that requests a variable which the first did not create is TensorFlow's error.
 
     Example:
         @auto_reuse_variable_scope
@@ -51,12 +50,9 @@ def auto_reuse_variable_scope(func: F) -> F:
 
 
 def under_name_scope(name_scope: str | None = None) -> Callable[[F], F]:
-    """Decorate a function so that its operations are made in a name scope.
+    """Decorate a function so that its operations are made in a name scope, by default of the function's name.
 
     A call can name another scope, by the keyword ``name_scope``, unless the function has an argument of this name.
-
-    Args:
-        name_scope: the scope; by default the function's name.
     """
 
     def decorate(func: F) -> F:
@@ -76,14 +72,11 @@ def under_name_scope(name_scope: str | None = None) -> Callable[[F], F]:
 
 @contextmanager
 def cached_name_scope(name: str, top_level: bool = True) -> Iterator[str]:
-    """Open the same name scope each time, where ``tf.name_scope`` would open ``name_1`` the second time.
+    """Open the same name scope each time, where ``tf.name_scope`` would open ``name_1``, and yield its full name.
 
     Args:
         name: the scope.
         top_level: put it at the top of the graph and not into the current scope.
-
-    Returns:
-        The scope's full name, ending in a slash.
     """
     parent = "" if top_level else tf.get_default_graph().get_name_scope()
     # TensorFlow takes a name that ends in a slash as it is.
@@ -98,19 +91,16 @@ def name_without_tower(tensor: tf.Tensor | tf.Variable) -> str:
 
 
 def variable_name_without_tower(variable: tf.Variable) -> str:
-    """Return the variable's name without the current tower's variable scope.
-
-    One that is the part of a variable of several devices is called as that variable is.
-    """
+    """Return the name of a variable, or of the whole that it is a part of, without the tower's variable scope."""
     context = get_current_tower_context()
     return _without_scope(whole_variable(variable).op.name, context.vs_name if context else "")
 
 
 def whole_variable(variable: tf.Variable) -> tf.Variable:
-    """Return the variable of several devices that a variable is one device's part of, or else the variable itself.
+    """Return the variable of several devices that a variable is a part of, or else the variable itself.
 
-    Where a strategy updates one device after the other, both are the same to code that reads or assigns, and only the
-    whole one has the name that the model gave it.
+    Where a strategy updates one device after the other, both read and assign the same, and only the whole one has the
+    name that the model gave it.
     """
     reference = getattr(variable, "_distributed_container", None)
     whole = None if reference is None else reference()
@@ -120,7 +110,7 @@ def whole_variable(variable: tf.Variable) -> tf.Variable:
 def writes_summaries() -> bool:
     """Tell whether summaries made here are kept: outside of towers and in the main training tower.
 
-    The first time that those of a training tower are not, a line in the log says so and why.
+    The first time that those of a training tower are not, the log says so.
     """
     context = get_current_tower_context()
     if context is None or context.is_main_training_tower:
@@ -132,7 +122,7 @@ def writes_summaries() -> bool:
 
 @contextmanager
 def shared_by_towers() -> Iterator[None]:
-    """Make variables in this block that are not the current tower's own, so that no other tower has a copy."""
+    """Make variables in this block that are shared by all towers instead of the current tower's own."""
     context = get_current_tower_context()
     if context is None:
         yield

@@ -1,14 +1,14 @@
 """Session creators: objects with one method ``create_session()``.
 
-They are the place to change what kind of session a trainer uses: another configuration, a cluster's target, a debugging
-wrapper around the session.
+They change the kind of session that a trainer uses: another configuration, a cluster's target, a debugging wrapper.
 
-Before the first run, TensorFlow rewrites the graph by the passes of Grappler. They take longer than all else on large
-graphs, once for each set of fetches, and most change nothing that shows in a step. A session creator of tpack asks for
-those that are known to, by what is in the graph; docs/benchmarks.md has the figures.
+Before the first run of each set of fetches, TensorFlow rewrites the graph by the passes of Grappler. They take longer
+than everything else on large graphs, and most change nothing measurable. A session creator of tpack requests those that
+pay for the content of the graph; docs/benchmarks.md has the figures.
 """
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any, Protocol
 
 import tensorflow.compat.v1 as tf
@@ -24,8 +24,7 @@ from tpack.utils.validation import (
     check_function,
     check_number,
     check_text,
-    owner_name,
-    shown,
+    mismatch,
 )
 
 GRAPPLER = ("auto", "on", "off")
@@ -33,29 +32,18 @@ _REWRITTEN = op_kinds.PRODUCTS | {"Pow"}
 
 
 class SessionCreator(Protocol):
-    """What makes a session: one of those below, TensorFlow's, or an object of the user's own."""
+    """Object that makes a session: one of those below, TensorFlow's, or the user's own."""
 
     def create_session(self) -> tf.Session:
         """Return a session on the current default graph."""
 
 
 def check_session_creator(owner: object, session_creator: Any) -> Any:
-    """Return an argument that makes sessions.
-
-    Args:
-        owner: whose argument it is.
-        session_creator: its value.
-
-    Raises:
-        WrongTypeError: It has no function ``create_session``.
-    """
+    """Return an argument that makes sessions; raise a WrongTypeError if it has no function ``create_session``."""
     create = getattr(session_creator, "create_session", None)
     if isinstance(session_creator, type) or not callable(create):
-        raise WrongTypeError(
-            f"{owner_name(owner)} got session_creator={shown(session_creator)}: expected an object with "
-            "create_session, "
-            "such as NewSessionCreator()"
-        )
+        expected = "an object with create_session, such as NewSessionCreator()"
+        raise WrongTypeError(mismatch(owner, "session_creator", session_creator, expected))
     return session_creator
 
 
@@ -63,19 +51,18 @@ def check_session_creator(owner: object, session_creator: Any) -> Any:
 class NewSessionCreator(tf.train.SessionCreator):
     """Create a session on the current default graph that has every device the graph asks for.
 
-    The configuration is copied when the session is created. Its number of CPU devices is raised to what the graph's
-    operations need, and never lowered. Where there are several, they share the cores: see
-    `tpack.tower.devices.provide_cpu_devices`.
+    The configuration is copied when the session is created. Its number of CPU devices is raised to the number that the
+    graph needs, which share the cores (see `tpack.tower.devices.provide_cpu_devices`), and never lowered.
 
     Args:
         target: the address of a TensorFlow server; empty for a session in this process.
         config: a ConfigProto; None means ``get_default_sess_config()``.
-        grappler: how TensorFlow rewrites the graph before it runs it. ``"auto"`` asks for the passes that pay for what
-            is in the graph, see `choose_rewrites`; ``"on"`` for all of TensorFlow's default; ``"off"`` for none. Where
-            ``config`` has ``graph_options.rewrite_options`` of its own, these are kept.
+        grappler: rewrites of the graph before it runs: ``"auto"`` for the passes that pay (see `choose_rewrites`),
+            ``"on"`` for TensorFlow's default, ``"off"`` for none. ``graph_options.rewrite_options`` in ``config`` are
+            kept.
 
     Raises:
-        ConfigError: ``config`` is not a ConfigProto, ``grappler`` is none of the three, or both say how to rewrite.
+        ConfigError: ``config`` is not a ConfigProto, ``grappler`` is none of the three, or both set rewrites.
     """
 
     def __init__(self, target: str = "", config: tf.ConfigProto | None = None, *, grappler: str = "auto") -> None:
@@ -83,10 +70,8 @@ class NewSessionCreator(tf.train.SessionCreator):
         self.config = get_default_sess_config() if config is None else config
         self.grappler = check_choice(self, "grappler", grappler, GRAPPLER)
         if grappler != "auto" and _has_rewrite_options(self.config):
-            raise ConfigError(
-                f"NewSessionCreator got grappler={grappler!r} and a config with graph_options.rewrite_options: say it "
-                "in one of them"
-            )
+            expected = "'auto' with a config that has graph_options.rewrite_options"
+            raise ConfigError(mismatch(self, "grappler", grappler, expected))
 
     def create_session(self) -> tf.Session:
         """Return the new session.
@@ -95,18 +80,13 @@ class NewSessionCreator(tf.train.SessionCreator):
             DeviceError: The graph asks for a device that the session lacks. No session stays open.
         """
         graph = tf.get_default_graph()
-        config = tf.ConfigProto()
-        config.CopyFrom(self.config)
+        config = deepcopy(self.config)
         provide_cpu_devices(config, graph)
         if self.grappler == "off":
             config.graph_options.rewrite_options.disable_meta_optimizer = True
         elif self.grappler == "auto":
             choose_rewrites(config, graph)
         _tell_if_sums_may_be_taken_apart(config, graph)
-        return self._open_session(graph, config)
-
-    def _open_session(self, graph: tf.Graph, config: tf.ConfigProto) -> tf.Session:
-        """Return a session that has the devices of the graph."""
         session = tf.Session(self.target, graph=graph, config=config)
         try:
             check_session_devices(session, graph)
@@ -118,17 +98,16 @@ class NewSessionCreator(tf.train.SessionCreator):
 
 @check_arguments
 def choose_rewrites(config: tf.ConfigProto, graph: tf.Graph) -> None:
-    """Let a session make the rewrites of a graph that pay, and tell in the log which, and why.
+    """Enable the rewrites of a graph that pay in a session, and log them with the reasons.
 
-    They pay on graphs with operations that there are faster ones for. Powers become products, and transposed matrices
-    are multiplied without being transposed first (``arithmetic``). Convolutions and matrix products take in the bias,
-    the normalisation and the activation after them, which they can do only where no gradient needs what is between
-    (``remap``). On GPUs, convolutions get the layout of data that is fastest there (``layout``). Each is made once.
-    Operations that XLA compiles do not count.
+    ``arithmetic`` turns powers into products, and multiplies transposed matrices without transposing them. ``remap``
+    fuses convolutions and matrix products with the bias, normalisation and activation after them, where no gradient
+    needs the values between. ``layout`` gives convolutions on GPUs the fastest layout. Each is made once. Operations
+    that XLA compiles do not count.
 
     Args:
-        config: a ConfigProto, which is changed; left as it is if it has ``graph_options.rewrite_options``, or where
-            ``enable_mixed_precision_graph_rewrite`` of TensorFlow was called, since that is one of the rewrites.
+        config: a ConfigProto, changed unless it has ``graph_options.rewrite_options``, or
+            ``enable_mixed_precision_graph_rewrite`` of TensorFlow was called, which is one of the rewrites.
         graph: the complete graph.
     """
     if _has_rewrite_options(config) or is_mixed_precision_rewrite_enabled():
@@ -142,16 +121,14 @@ def choose_rewrites(config: tf.ConfigProto, graph: tf.Graph) -> None:
         log_once(f"TensorFlow rewrites the graph by some of its passes before it runs: {told}.")
     else:
         config.graph_options.rewrite_options.disable_meta_optimizer = True
-        log_once(
-            "TensorFlow runs the graph as it is, without rewriting it first: there is nothing that this would speed up."
-        )
+        log_once("TensorFlow runs the graph without rewriting it: nothing in it would get faster.")
 
 
 def _tell_if_sums_may_be_taken_apart(config: tf.ConfigProto, graph: tf.Graph) -> None:
-    """Say in the log that TensorFlow's pass for memory, if it is made, changes in which order tensors are added.
+    """Log that TensorFlow's pass for memory, if enabled, changes the order in which tensors are added.
 
-    On a device whose memory it finds short, which a CPU's is beyond 205 MB, it puts each sum together in a variable,
-    and each summand is added as soon as it is there.
+    On a device that seems short of memory, as a CPU is beyond 205 MB, each summand is added to a variable as soon as it
+    is computed.
     """
     rewrites = config.graph_options.rewrite_options
     is_made = not rewrites.disable_meta_optimizer and (not rewrites.optimizers or "memory" in rewrites.optimizers)
@@ -160,9 +137,8 @@ def _tell_if_sums_may_be_taken_apart(config: tf.ConfigProto, graph: tf.Graph) ->
         return
     if any(op.type == "AddN" and len(op.inputs) > 2 for op in graph.get_operations()):
         log_once(
-            "Where TensorFlow finds memory short, it may add three and more tensors in any order, so that runs do not "
-            "repeat bit by bit: session_config asks for its rewrites, and rewrite_options.memory_optimization is not "
-            "NO_MEM_OPT."
+            "Sums of three and more tensors may not repeat bit by bit where memory is short: session_config allows "
+            "TensorFlow's pass for memory. Set rewrite_options.memory_optimization to NO_MEM_OPT to forbid it."
         )
 
 
@@ -171,15 +147,15 @@ def _has_rewrite_options(config: tf.ConfigProto) -> bool:
 
 
 def _rewrites_that_pay(graph: tf.Graph) -> dict[str, str]:
-    """Return the passes by their names in TensorFlow, in the order in which they are made, with what they are for."""
+    """Return TensorFlow's names of the passes, in the order in which they are made, with the reasons."""
     # XLA has rewrites of its own, and does not compile what TensorFlow put in the place of a marked operation.
     operations = [op for op in graph.get_operations() if op.type not in _REWRITTEN or not is_marked_for_compilation(op)]
     types = {op.type for op in operations}
-    has_products = not types.isdisjoint(op_kinds.PRODUCTS)
+    has_products, matrix_products = not types.isdisjoint(op_kinds.PRODUCTS), op_kinds.MATRIX_PRODUCTS
     reasons = {}
     if "Pow" in types:
         reasons["arithmetic"] = "there are powers"
-    elif any(_takes_transposed(op) for op in operations):
+    elif any(tensor.op.type == "Transpose" for op in operations if op.type in matrix_products for tensor in op.inputs):
         reasons["arithmetic"] = "there are transposed matrices that are multiplied"
     if has_products and list_gpus() and any(kind == "GPU" for kind, _ in local_devices(graph)):
         reasons["layout"] = "there are products on GPUs"
@@ -189,21 +165,15 @@ def _rewrites_that_pay(graph: tf.Graph) -> dict[str, str]:
     return reasons
 
 
-def _takes_transposed(operation: tf.Operation) -> bool:
-    if operation.type not in op_kinds.MATRIX_PRODUCTS:
-        return False
-    return any(tensor.op.type == "Transpose" for tensor in operation.inputs)
-
-
 @check_arguments
 class ReuseSessionCreator(tf.train.SessionCreator):
-    """Give out a session that exists already.
+    """Return an existing session.
 
     Args:
         sess: the session.
 
     Raises:
-        WrongTypeError: It is none.
+        WrongTypeError: It is not a session.
     """
 
     def __init__(self, sess: tf.Session) -> None:
@@ -217,9 +187,9 @@ class ReuseSessionCreator(tf.train.SessionCreator):
 
 
 def makes_new_sessions(session_creator: SessionCreator) -> bool:
-    """Tell whether no variable has a value in the sessions that a creator makes.
+    """Tell whether no variable has a value yet in a creator's sessions.
 
-    Sessions on servers share variables with others there, and a user's own creator may have done anything.
+    Sessions on servers share variables, and a user's own creator may have done anything.
     """
     if not isinstance(session_creator, NewSessionCreator) or session_creator.target:
         return False
@@ -232,7 +202,7 @@ class SessionCreatorAdapter(tf.train.SessionCreator):
 
     Args:
         session_creator: any session creator.
-        func: ``func(session) -> session``, for example one that wraps it.
+        func: ``func(session) -> session``, for example a wrapper.
 
     Raises:
         WrongTypeError: One of them is something else.
@@ -252,10 +222,10 @@ class SessionCreatorAdapter(tf.train.SessionCreator):
 
 @check_arguments
 def get_default_sess_config(mem_fraction: float = 0.99) -> tf.ConfigProto:
-    """Return a new ConfigProto: soft placement, and GPU memory that grows up to a fraction of what there is.
+    """Return a new ConfigProto: soft placement, and GPU memory that grows up to a fraction of the total.
 
     Soft placement is needed for operations without a GPU kernel. It never moves a tower, since the session creator
-    checks that every device that the graph asks for exists.
+    checks that every device of the graph exists.
 
     Args:
         mem_fraction: the share of each GPU's memory that this process may use.
@@ -271,7 +241,7 @@ def get_default_sess_config(mem_fraction: float = 0.99) -> tf.ConfigProto:
 
 
 class ServerSessionCreator(tf.train.SessionCreator):
-    """Create sessions on a server; the chief initialises the variables, and the others wait until it has.
+    """Create sessions on a server; the chief initialises the variables, and the others wait for it.
 
     Args:
         server: a ``tf.train.Server``. The chief is task 0 of its job, unless that is called ``"ps"``.
@@ -282,7 +252,7 @@ class ServerSessionCreator(tf.train.SessionCreator):
 
     def __init__(self, server: tf.train.Server) -> None:
         if not hasattr(server, "server_def"):
-            raise WrongTypeError(f"{type(self).__name__} got server={shown(server)}: expected a tf.train.Server")
+            raise WrongTypeError(mismatch(self, "server", server, "a tf.train.Server"))
         self._server = server
 
     @property
@@ -306,9 +276,5 @@ class ServerSessionCreator(tf.train.SessionCreator):
 
 
 def get_distributed_session_creator(server: tf.train.Server) -> ServerSessionCreator:
-    """Return a session creator for one task of a cluster.
-
-    Args:
-        server: the task's ``tf.train.Server``.
-    """
+    """Return a session creator for one task of a cluster, from its ``tf.train.Server``."""
     return ServerSessionCreator(server)

@@ -1,11 +1,11 @@
-"""First values of a new session's variables beyond their initialisers: from checkpoints and numpy arrays.
+"""Initial values of a new session's variables from checkpoints and numpy arrays.
 
 A ``SessionInit`` works in two phases. ``_setup_graph`` reads and checks everything and changes nothing; ``_run_init``
-then assigns. A chain runs the first phase of all members first, so an error leaves the session as it was.
+then assigns. A chain runs the first phase of all members first, so an error leaves the session unchanged.
 
 Names are matched against the graph's GLOBAL_VARIABLES; in checkpoints, parts of a partitioned variable have the name of
-the whole. Variables without a value in the source keep their initial values, and values without a variable are not
-used; both are logged as lists, since either may be a mistake. No match at all is an error.
+the whole. Variables without a value and values without a variable are logged, since either may be a mistake. No match
+at all is an error.
 """
 
 import os
@@ -17,13 +17,11 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import CheckpointError, ConfigError, InputError, WrongTypeError
-from tpack.tfutils.checkpoint import CheckpointReader, fetched, resolve_checkpoint
-from tpack.tfutils.variable_values import Pairs, assign_values, fit_values
 from tpack.tower.names import join_scope
 from tpack.utils import logger
-from tpack.utils.formats.npz import read_npz
+from tpack.utils.lazy import LazyModule
 from tpack.utils.renames import on_unknown_name
-from tpack.utils.validation import check_arguments, check_instance, check_instances, check_path, shown
+from tpack.utils.validation import check_arguments, check_instance, check_instances, check_path, mismatch
 
 __getattr__ = on_unknown_name(__name__)
 
@@ -37,6 +35,11 @@ __all__ = [
     "SmartInit",
     "get_model_loader",
 ]
+
+# Loaded to restore values.
+_checkpoint = LazyModule("tpack.tfutils.checkpoint")
+_variable_values = LazyModule("tpack.tfutils.variable_values")
+_npz = LazyModule("tpack.utils.formats.npz")
 
 # What trainers, optimizers and the scaling of costs count with, in whatever scope.
 _COUNTERS = re.compile(
@@ -55,8 +58,7 @@ def SmartInit(  # noqa: N802 (scripts use it like a class)
     Args:
         obj: None or an empty string (keep the initial values), a checkpoint (prefix, file or directory), the path of an
             ``.npz`` file, a dict of arrays, a SessionInit, or a list of these.
-        ignore_mismatch: cast and reshape where that is possible and skip what does not fit, with a warning, where it
-            would be an error.
+        ignore_mismatch: cast and reshape values where possible and skip the others, with a warning instead of an error.
 
     Raises:
         ConfigError: It is none of these.
@@ -72,45 +74,31 @@ def SmartInit(  # noqa: N802 (scripts use it like a class)
         return DictRestore(obj, ignore_mismatch=ignore_mismatch)
     if isinstance(obj, str | os.PathLike):
         return _from_path(os.path.expanduser(os.fspath(obj)), ignore_mismatch)
-    raise WrongTypeError(
-        f"SmartInit got obj={shown(obj)}: expected the path of a checkpoint or of an .npz file, a dict, a "
-        "SessionInit, a "
-        "list of these or None"
-    )
+    expected = "the path of a checkpoint or .npz file, a dict, a SessionInit, a list of these or None"
+    raise WrongTypeError(mismatch("SmartInit", "obj", obj, expected))
 
 
 get_model_loader = SmartInit
 
 
 class SessionInit:
-    """Give variables of a session their first values.
-
-    ``init`` is called once the initialisers have run, and before training. Subclasses override the two phases.
-    """
+    """Gives variables of a session their first values, after the initialisers; subclasses override the two phases."""
 
     def init(self, sess: tf.Session) -> None:
-        """Read and check, then change the session.
-
-        Args:
-            sess: a session whose variables are initialised; its graph may be finalized.
-        """
+        """Read and check, then change a session whose variables are initialised; its graph may be finalized."""
         with sess.graph.as_default():
             self._setup_graph()
             self._run_init(sess)
 
     def _setup_graph(self) -> None:
-        """Read and check what will be assigned to the variables of the current graph, and change nothing."""
+        """Read and check the values for the variables of the current graph, and change nothing."""
 
     def _run_init(self, sess: tf.Session) -> None:
         """Change the session's variables."""
 
 
 def check_session_init(owner: object, session_init: SessionInit | None) -> None:
-    """Refuse an argument that is neither a `SessionInit` nor None.
-
-    Raises:
-        WrongTypeError: It is something else.
-    """
+    """Raise a WrongTypeError for an argument that is neither a `SessionInit` nor None."""
     if session_init is not None:
         check_instance(owner, "session_init", session_init, SessionInit, "a SessionInit; SmartInit makes one")
 
@@ -121,7 +109,7 @@ class JustCurrentSession(SessionInit):
 
 @check_arguments
 class ChainInit(SessionInit):
-    """Several initialisations in order; for a variable that several of them know, the last one counts.
+    """Several initialisations in order; the last one that has a variable counts.
 
     Args:
         sess_inits: the members.
@@ -131,9 +119,8 @@ class ChainInit(SessionInit):
     """
 
     def __init__(self, sess_inits: Iterable[SessionInit]) -> None:
-        self.inits = check_instances(
-            self, "sess_inits", sess_inits, SessionInit, expected="a list of SessionInit; SmartInit takes other things"
-        )
+        expected = "a list of SessionInit; SmartInit takes other things"
+        self.inits = check_instances(self, "sess_inits", sess_inits, SessionInit, expected=expected)
 
     def _setup_graph(self) -> None:
         for member in self.inits:
@@ -157,10 +144,10 @@ class NamedValuesInit(SessionInit):
         self.source = source
         self._cast = cast
         self._skip_mismatch = skip_mismatch
-        self._pairs: Pairs = []
+        self._pairs: list[tuple[tf.Variable, np.ndarray]] = []
 
     def _names(self) -> Iterable[str]:
-        """Return the names that there are values for."""
+        """Return the names of the values."""
         raise NotImplementedError
 
     def _value(self, name: str) -> np.ndarray:
@@ -173,15 +160,16 @@ class NamedValuesInit(SessionInit):
         for variable in tf.global_variables():
             variables.setdefault(_saved_as(variable, names), []).append(variable)
         self._report(names, set(variables))
-        pairs: Pairs = []
+        pairs: list[tuple[tf.Variable, np.ndarray]] = []
         for name in sorted(names & variables.keys()):
             value = self._value(name)
             pairs += [(variable, _part_of(value, variable, name)) for variable in variables[name]]
-        self._pairs = fit_values(pairs, cast=self._cast, skip_mismatch=self._skip_mismatch, source=self.source)
+        options = {"cast": self._cast, "skip_mismatch": self._skip_mismatch, "source": self.source}
+        self._pairs = _variable_values.fit_values(pairs, **options)
 
     def _run_init(self, sess: tf.Session) -> None:
         pairs, self._pairs = self._pairs, []
-        assign_values(sess, pairs)
+        _variable_values.assign_values(sess, pairs)
         logger.info(f"Restored {len(pairs)} variable(s) from {self.source}")
 
     def _report(self, saved: set[str], in_graph: set[str]) -> None:
@@ -195,10 +183,8 @@ class NamedValuesInit(SessionInit):
         if unused - of_training:
             logger.warning(f"Only in {self.source}, so not used: {', '.join(sorted(unused - of_training))}")
         if saved and not saved & in_graph and not self._skip_mismatch:
-            raise CheckpointError(
-                f"none of the {len(saved)} name(s) in {self.source} is a variable of the graph: it was saved from "
-                f"another model or under other scopes. It has {_some(saved)}; the graph has {_some(in_graph)}"
-            )
+            both = f"it has {_some(saved)}; the graph has {_some(in_graph)}"
+            raise CheckpointError(f"no name of {len(saved)} in {self.source} is a variable of the graph: {both}")
 
 
 @check_arguments
@@ -208,7 +194,7 @@ class SaverRestore(NamedValuesInit):
     Args:
         model_path: a prefix, one of the checkpoint's files, or a directory; see ``resolve_checkpoint``.
         prefix: the checkpoint's ``W`` goes to the graph's ``prefix/W``.
-        ignore: names in the checkpoint that are not restored; the variables keep their initial values.
+        ignore: names in the checkpoint that are not restored.
 
     Raises:
         ConfigError: An argument is of the wrong type, or the path empty.
@@ -218,27 +204,26 @@ class SaverRestore(NamedValuesInit):
     def __init__(
         self, model_path: str | os.PathLike[str], prefix: str | None = None, ignore: Iterable[str] = ()
     ) -> None:
-        path = resolve_checkpoint(check_path(self, "model_path", model_path))
+        path = _checkpoint.resolve_checkpoint(check_path(self, "model_path", model_path))
         ignored = check_instances(self, "ignore", ignore, str)
         super().__init__(path, cast=False, skip_mismatch=False)
         self.path = path
         self.prefix = (prefix or "").rstrip("/")
         self.ignore = frozenset(_op_name(name) for name in ignored)
-        self._reader = CheckpointReader(path)
-        self._saved_names = {
-            join_scope(self.prefix, name): name for name in self._reader.shapes if name not in self.ignore
-        }
+        self._reader = _checkpoint.CheckpointReader(path)
+        saved = [name for name in self._reader.shapes if name not in self.ignore]
+        self._saved_names = {join_scope(self.prefix, name): name for name in saved}
 
     def _names(self) -> Iterable[str]:
         return self._saved_names
 
-    def _value(self, name: str) -> np.ndarray:
+    def _value(self, name: str) -> Any:
         return self._reader.read(self._saved_names[name])
 
 
 @check_arguments
 class SaverRestoreRelaxed(SaverRestore):
-    """Restore from a checkpoint what fits: cast and reshape values where that is possible, skip the others, and warn.
+    """Restore the values of a checkpoint that fit, cast and reshaped where possible; skip the others with a warning.
 
     Args:
         model_path: as for ``SaverRestore``.
@@ -255,27 +240,24 @@ class SaverRestoreRelaxed(SaverRestore):
 
 @check_arguments
 class DictRestore(NamedValuesInit):
-    """Assign arrays from a dict.
-
-    Floating point numbers are cast to the variable's precision, integers to its size if it can hold them.
+    """Assign arrays from a dict; floats are cast to the variable's precision, integers to its size if it can hold them.
 
     Args:
         variable_dict: variable name, with or without ``:0``, to value.
-        ignore_mismatch: reshape values where that is possible, skip what does not fit, and warn.
+        ignore_mismatch: reshape values where possible, skip the others, and warn.
 
     Raises:
-        ConfigError: It is no dict of names, or one name is there twice.
+        ConfigError: It is not a dict of names, or has a name twice.
     """
 
     def __init__(self, variable_dict: Mapping[str, Any], ignore_mismatch: bool = False) -> None:
         super().__init__("the dict", cast=True, skip_mismatch=ignore_mismatch)
         if not all(isinstance(name, str) for name in variable_dict):
-            raise WrongTypeError(
-                f"DictRestore got variable_dict={shown(variable_dict)}: expected a dict from variable names to values"
-            )
+            expected = "a dict from variable names to values"
+            raise WrongTypeError(mismatch(self, "variable_dict", variable_dict, expected))
         self._values = {_op_name(name): np.asarray(value) for name, value in variable_dict.items()}
         if len(self._values) < len(variable_dict):
-            raise ConfigError("the dict has a variable twice, once as 'name' and once as 'name:0'")
+            raise ConfigError(mismatch(self, "variable_dict", variable_dict, "no name both with and without ':0'"))
 
     def _names(self) -> Iterable[str]:
         return self._values
@@ -288,30 +270,31 @@ def load_npz(path: str) -> dict[str, np.ndarray]:
     """Return the arrays in an ``.npz`` file by name; it is never unpickled.
 
     Raises:
-        CheckpointError: The file is missing, damaged, no ``.npz`` file, or holds Python objects.
+        CheckpointError: The file is missing, damaged, not an ``.npz`` file, or holds Python objects.
     """
     try:
-        return read_npz(path)
+        values: dict[str, np.ndarray] = _npz.read_npz(path)
     except InputError as error:
         raise CheckpointError(str(error)) from error
+    return values
 
 
 def _from_path(path: str, ignore_mismatch: bool) -> SessionInit:
     if path.endswith(".npz"):
-        restore = DictRestore(load_npz(fetched(path)), ignore_mismatch=ignore_mismatch)
+        restore = DictRestore(load_npz(_checkpoint.fetched(path)), ignore_mismatch=ignore_mismatch)
         restore.source = path
         return restore
     return SaverRestoreRelaxed(path) if ignore_mismatch else SaverRestore(path)
 
 
 def _saved_as(variable: tf.Variable, names: set[str]) -> str:
-    """Return the name that a variable's value has among those that are saved: of a part, mostly that of the whole."""
+    """Return the saved name of a variable: of a part, mostly that of the whole."""
     whole = getattr(variable, "_save_slice_info", None)
     return variable.op.name if whole is None or variable.op.name in names else str(whole.full_name)
 
 
 def _part_of(value: np.ndarray, variable: tf.Variable, name: str) -> np.ndarray:
-    """Return what a variable has of a value: of one that a partitioner has cut, which is saved whole, its part."""
+    """Return the part of a saved value that belongs to a variable cut by a partitioner, or the value itself."""
     if name == variable.op.name:
         return value
     whole = variable._save_slice_info

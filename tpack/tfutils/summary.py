@@ -1,15 +1,12 @@
 """Summaries: of tensors and parameters, moving averages of scalars, and of numpy values from outside the graph.
 
-One batch's value is too noisy to read, so there are averages. Each is a weighted mean of all values so far, the newest
-with the largest weight. Numerator and denominator both start at zero, so the first average is the first value and early
-ones are not drawn towards zero. Values that are not finite are left out; where these have more than half of the weight,
-the average is NaN: one NaN among many numbers does not hide the others, and a cost that became NaN for good shows.
+Averages smooth the noise of single batches. Each is a weighted mean of all values so far, the newest with the largest
+weight; numerator and denominator both start at zero, so the first average is the first value. Values that are not
+finite are left out; where these have more than half of the weight, the average is NaN: one NaN among many numbers does
+not hide the others, and a cost that became NaN for good shows.
 
-An average is read after the step that updates it, since the summaries of a step run beside its updates. Such summaries
-are in the collection `STATE_SUMMARIES_KEY` too; so are those of parameters, which a step changes.
-
-Tags are exactly the requested ones. ``tf.summary.scalar`` makes its tag unique in the graph: the summary of a tensor
-``cost`` would be ``cost_1``.
+Averages and parameters are read after the step that changes them: their summaries are in `STATE_SUMMARIES_KEY` too.
+Tags are exactly the requested ones, while ``tf.summary.scalar`` makes them unique in the graph.
 """
 
 import re
@@ -33,7 +30,7 @@ from tpack.tfutils.scope_utils import (
 )
 from tpack.tower.collections import MOVING_SUMMARY_OPS_KEY
 from tpack.utils import logger
-from tpack.utils.validation import check_arguments
+from tpack.utils.validation import check_arguments, mismatch
 
 __all__ = [
     "MOVING_SUMMARY_OPS_KEY",
@@ -57,7 +54,7 @@ _COLOUR_TYPES = {1: 0, 3: 2, 4: 6}
 
 @dataclass(frozen=True)
 class MovingAverages:
-    """The averages of one call, to be kept over a resumption.
+    """The averages of one call, which are kept over a resumption.
 
     Attributes:
         name: the variable's name; collections are exported by names.
@@ -76,38 +73,36 @@ class MovingAverages:
 def add_moving_summary(
     *args: tf.Tensor | Sequence[tf.Tensor], collection: str = MOVING_SUMMARY_OPS_KEY, decay: float = 0.95
 ) -> list[tf.Tensor]:
-    """Write moving averages of scalars.
+    """Write moving averages of scalars, outside of towers and in the main training tower.
 
-    Outside of towers and in the main training tower; anywhere else it does nothing and returns an empty list. The
-    update operation runs every step when the callback MovingAverageSummary is used, which is a default.
+    The update runs with every step by the default callback MovingAverageSummary, which also keeps the averages over a
+    resumption.
 
     Args:
         *args: scalar tensors, or lists of them.
-        collection: the collection that the operation which updates the averages goes to.
-        decay: how much of the average stays at each update.
+        collection: the collection for the operation that updates the averages.
+        decay: the share of the average that stays at each update.
 
     Returns:
-        The averages, one for each scalar; NaN before the first update, and where most of the values were not finite.
+        The averages, NaN before the first update; an empty list in other towers.
 
     Creates:
-        For each call one float32 resource variable in LOCAL_VARIABLES; the callback MovingAverageSummary keeps what is
-        in it over a resumption. A summary for each scalar in SUMMARIES, called like the tensor without the tower's name
-        scope.
+        For each call one float32 resource variable in LOCAL_VARIABLES. A summary for each scalar in SUMMARIES, called
+        like the tensor without the tower's name scope.
 
     Raises:
-        GraphBuildError: Something is not a scalar tensor of numbers. Of which shape it is must be known.
+        GraphBuildError: Something is not a scalar tensor of numbers of known shape.
         ConfigError: The decay is not in [0, 1).
     """
     if not 0 <= decay < 1:
-        raise ConfigError(f"expected a decay in [0, 1), got {decay!r}")
+        raise ConfigError(mismatch("add_moving_summary", "decay", decay, "a number in [0, 1)"))
     if not writes_summaries():
         return []
     scalars: list[tf.Tensor] = [tensor for arg in args for tensor in (arg if isinstance(arg, list | tuple) else [arg])]
     for tensor in scalars:
         check_scalar(tensor)
-    return add_named_moving_summary(
-        [(name_without_tower(tensor), tensor) for tensor in scalars], collection=collection, decay=decay
-    )
+    named = [(name_without_tower(tensor), tensor) for tensor in scalars]
+    return add_named_moving_summary(named, collection=collection, decay=decay)
 
 
 @check_arguments
@@ -124,17 +119,17 @@ def add_tensor_summary(
         x: a tensor or variable.
         types: some of ``"scalar"``, ``"histogram"``, ``"sparsity"``, ``"mean"`` and ``"rms"``. The first two have the
             tag ``name``, the others ``name-sparsity`` and so on.
-        name: by default what the tensor is called, without the tower's name scope.
-        collections: where the summaries go, by default SUMMARIES.
+        name: by default the tensor's, without the tower's name scope.
+        collections: of the summaries, by default SUMMARIES.
         main_tower_only: do nothing in any tower but the main training tower.
 
     Raises:
         ConfigError: A type is unknown.
-        GraphBuildError: The type is ``"scalar"`` and ``x`` is no scalar.
+        GraphBuildError: The type is ``"scalar"`` and ``x`` is not a scalar.
     """
     unknown = set(types) - set(_TYPES)
     if isinstance(types, str) or unknown:
-        raise ConfigError(f"expected a list of summary types out of {', '.join(_TYPES)}, got {types!r}")
+        raise ConfigError(mismatch("add_tensor_summary", "types", types, f"a list out of {', '.join(_TYPES)}"))
     if main_tower_only and not writes_summaries():
         return
     tag = name_without_tower(x) if name is None else name
@@ -145,7 +140,9 @@ def add_tensor_summary(
             elif kind == "histogram":
                 add_histogram_summary(tag, x, collections)
             else:
-                add_scalar_summary(f"{tag}-{kind}", _REDUCTIONS[kind](_as_floating(x)), collections)
+                tensor = tf.convert_to_tensor(x)
+                floating = tensor if tensor.dtype.is_floating else tf.cast(tensor, tf.float32)
+                add_scalar_summary(f"{tag}-{kind}", _REDUCTIONS[kind](floating), collections)
 
 
 @check_arguments
@@ -155,10 +152,10 @@ def add_activation_summary(
     """Write summaries of a layer's output, under ``activation-summary/``.
 
     Args:
-        x: a tensor with at least two dimensions; for another one a warning is logged and nothing is written.
+        x: a tensor with at least two dimensions; others get a warning and no summary.
         types: as for ``add_tensor_summary``; by default sparsity, rms and histogram.
-        name: by default what the tensor is called, without the tower's name scope.
-        collections: where the summaries go, by default SUMMARIES.
+        name: by default the tensor's, without the tower's name scope.
+        collections: of the summaries, by default SUMMARIES.
 
     Raises:
         ConfigError: A type is unknown.
@@ -167,7 +164,7 @@ def add_activation_summary(
         return
     tag = name_without_tower(x) if name is None else name
     if x.shape.rank is not None and x.shape.rank < 2:
-        logger.warning(f"{tag} of shape {x.shape} is no layer's output: expected two dimensions or more, so no summary")
+        logger.warning(f"{tag} of shape {x.shape} gets no summary: expected two dimensions or more")
         return
     wanted = ("sparsity", "rms", "histogram") if types is None else types
     add_tensor_summary(x, wanted, name=f"activation-summary/{tag}", collections=collections)
@@ -178,9 +175,8 @@ def add_param_summary(*summary_lists: tuple[str, Sequence[str]], collections: It
     """Write summaries of trainable variables, under ``param-summary/``.
 
     Args:
-        *summary_lists: pairs of a regular expression, which must match a variable's whole name, and the types of
-            summaries for these variables, as for ``add_tensor_summary``.
-        collections: where the summaries go, by default SUMMARIES.
+        *summary_lists: pairs of a regular expression, which must match a variable's whole name, and types of summaries.
+        collections: of the summaries, by default SUMMARIES.
 
     Raises:
         ConfigError: A type is unknown, or something is not such a pair.
@@ -209,33 +205,30 @@ def create_image_summary(name: str, val: ArrayLike) -> tf.Summary:
 
     Args:
         name: the tag; of several images, the k-th has the tag ``name/k``.
-        val: numpy array of shape (N, H, W, C) with 1, 3 or 4 channels. Anything but uint8 is taken as values in
-            [0, 255] and rounded.
+        val: numpy array of shape (N, H, W, C) with 1, 3 or 4 channels; other dtypes than uint8 are values in [0, 255],
+            which are rounded.
 
     Raises:
         ConfigError: The shape is another one.
     """
     images = np.asarray(val)
     if images.ndim != 4 or images.shape[-1] not in (1, 3, 4) or not images.size:
-        raise ConfigError(f"image summary {name!r} wants a val of shape (N, H, W, 1, 3 or 4), got {images.shape}")
+        expected = f"a val of shape (N, H, W, 1, 3 or 4), not {images.shape}"
+        raise ConfigError(mismatch("create_image_summary", "val", val, expected))
     if images.dtype != np.uint8:
         images = np.clip(np.rint(images), 0, 255).astype(np.uint8)
     count, height, width, channels = images.shape
-    values = [
-        tf.Summary.Value(
-            tag=name if count == 1 else f"{name}/{k}",
-            image=tf.Summary.Image(
-                height=height, width=width, colorspace=channels, encoded_image_string=encode_png(image)
-            ),
-        )
-        for k, image in enumerate(images)
-    ]
-    return tf.Summary(value=values)
+    summary = tf.Summary()
+    for k, image in enumerate(images):
+        value = summary.value.add(tag=name if count == 1 else f"{name}/{k}")
+        value.image.height, value.image.width, value.image.colorspace = height, width, channels
+        value.image.encoded_image_string = encode_png(image)
+    return summary
 
 
 @contextmanager
 def event_writer(directory: str) -> Iterator[tf.summary.FileWriter]:
-    """Open a new event file in a directory for a block. A graph has to be the default one."""
+    """Open a new event file in a directory for a block; the current default graph is required."""
     # TensorFlow names the file by the second, and of two in one second the later one would take the place of the other
     # (tensorflow/tensorflow#33595).
     writer = tf.summary.FileWriter(directory, filename_suffix=f".{time.time_ns()}")
@@ -248,16 +241,7 @@ def event_writer(directory: str) -> Iterator[tf.summary.FileWriter]:
 def add_named_moving_summary(
     named: Sequence[tuple[str, tf.Tensor]], *, collection: str = MOVING_SUMMARY_OPS_KEY, decay: float = 0.95
 ) -> list[tf.Tensor]:
-    """Write moving averages of scalars under names of the caller's choice, whatever the tower.
-
-    Args:
-        named: (name, scalar tensor) pairs.
-        collection: as for ``add_moving_summary``.
-        decay: as for ``add_moving_summary``.
-
-    Returns:
-        The averages.
-    """
+    """Write moving averages of (name, scalar tensor) pairs, whatever the tower; see `add_moving_summary`."""
     if not named:
         return []
     with tf.name_scope(None, "MovingSummary"):
@@ -272,45 +256,37 @@ def add_named_moving_summary(
 
 
 def add_scalar_summary(tag: str, value: tf.Tensor | tf.Variable, collections: Iterable[str] | None = None) -> None:
-    """Add a summary of a scalar to collections, by default to SUMMARIES.
-
-    Raises:
-        GraphBuildError: It is not a scalar tensor of numbers.
-    """
+    """Add a summary of a scalar to collections, by default SUMMARIES; raise a GraphBuildError for other tensors."""
     check_scalar(value)
     _collect(tf.raw_ops.ScalarSummary(tags=tag, values=tf.cast(value, tf.float32)), collections)
 
 
 def scalar_tags() -> set[str]:
-    """Return the tags of the summaries of scalars in the current graph."""
+    """Return the tags of the scalar summaries in the current graph."""
     summaries = [summary.op for summary in tf.get_collection(tf.GraphKeys.SUMMARIES)]
     tags = [tf.get_static_value(op.inputs[0]) for op in summaries if op.type == "ScalarSummary"]
     return {tag.decode() for known in tags if known is not None for tag in np.ravel(known)}
 
 
 def add_histogram_summary(tag: str, values: tf.Tensor | tf.Variable, collections: Iterable[str] | None = None) -> None:
-    """Add a summary of a tensor's distribution to collections, by default to SUMMARIES."""
+    """Add a summary of a tensor's distribution to collections, by default SUMMARIES."""
     _collect(tf.raw_ops.HistogramSummary(tag=tag, values=tf.convert_to_tensor(values)), collections)
 
 
 def check_scalar(tensor: tf.Tensor | tf.Variable) -> None:
-    """Check that something is a tensor or variable with one number.
-
-    Raises:
-        GraphBuildError: It is something else, or its shape is not known.
-    """
+    """Raise a GraphBuildError unless something is a tensor or variable with one number, of known shape."""
     if not tf.is_tensor(tensor):
-        raise GraphBuildError(f"expected a scalar tensor to summarise, got {tensor!r:.100}")
+        raise GraphBuildError(f"a summary got {tensor!r:.100}: expected a scalar tensor")
     dtype = tensor.dtype.base_dtype
     if tensor.shape.rank != 0 or not (dtype.is_floating or dtype.is_integer or dtype.is_bool):
         raise GraphBuildError(
-            f"expected a scalar of a numeric dtype to summarise, got {tensor.name} of shape {tensor.shape} and dtype "
-            f"{dtype.name}: reduce it, for example with tf.reduce_mean"
+            f"a summary got {tensor.name} of shape {tensor.shape} and dtype {dtype.name}: expected a numeric scalar; "
+            "use for example tf.reduce_mean"
         )
 
 
 def rms(x: tf.Tensor) -> tf.Tensor:
-    """Return the root of the mean square of all elements of a tensor."""
+    """Return the root mean square of all elements of a tensor."""
     return tf.sqrt(tf.reduce_mean(tf.square(x)))
 
 
@@ -326,13 +302,8 @@ def _build_state(named: Sequence[tuple[str, tf.Tensor]], collection: str, decay:
     """Return one variable for all scalars, with its update: updating a vector costs no more than updating a scalar."""
     # In rows: weighted sums of the finite values, their weights so far, and the weights of all values so far.
     with shared_by_towers():
-        state = tf.Variable(
-            lambda: tf.zeros([3, len(named)]),
-            trainable=False,
-            collections=[tf.GraphKeys.LOCAL_VARIABLES],
-            use_resource=True,
-            name="state",
-        )
+        options = {"trainable": False, "collections": [tf.GraphKeys.LOCAL_VARIABLES], "use_resource": True}
+        state = tf.Variable(lambda: tf.zeros([3, len(named)]), name="state", **options)
     values = tf.stack([tf.cast(tensor, tf.float32) for _, tensor in named])
     # What is added up must be finite too, and values of one size add up to this much of it.
     is_finite = tf.abs(values) <= np.finfo(np.float32).max * (1 - decay)
@@ -346,7 +317,7 @@ def _build_state(named: Sequence[tuple[str, tf.Tensor]], collection: str, decay:
 
 
 def _after_step(collections: Iterable[str] | None) -> list[str]:
-    """Return the collections for a summary of what steps change, which is to be read when they have."""
+    """Return the collections for a summary of values that steps change, which is read after the step."""
     return [*([tf.GraphKeys.SUMMARIES] if collections is None else collections), STATE_SUMMARIES_KEY]
 
 
@@ -355,14 +326,8 @@ def _parse_pair(pair: tuple[str, Sequence[str]]) -> tuple[re.Pattern[str], Seque
         regex, types = pair
         return re.compile(regex), types
     except (TypeError, ValueError, re.error) as error:
-        raise ConfigError(
-            f"expected a pair of a regular expression and a list of summary types, got {pair!r}"
-        ) from error
-
-
-def _as_floating(x: tf.Tensor | tf.Variable) -> tf.Tensor:
-    tensor = tf.convert_to_tensor(x)
-    return tensor if tensor.dtype.is_floating else tf.cast(tensor, tf.float32)
+        expected = "pairs of a regular expression and a list of summary types"
+        raise ConfigError(mismatch("add_param_summary", "summary_lists", pair, expected)) from error
 
 
 def _collect(summary: tf.Tensor, collections: Iterable[str] | None) -> None:
@@ -370,9 +335,7 @@ def _collect(summary: tf.Tensor, collections: Iterable[str] | None) -> None:
 
 
 def encode_png(image: np.ndarray) -> bytes:
-    """Return the PNG file of one image, made with nothing but zlib, so that no image library is needed.
-
-    It filters nothing, so the file is larger than a real encoder's.
+    """Return the PNG file of one image, made with zlib alone, unfiltered and so larger than a real encoder's.
 
     Args:
         image: uint8 of shape (height, width, channels) with 1, 3 or 4 channels.
@@ -381,7 +344,7 @@ def encode_png(image: np.ndarray) -> bytes:
         ConfigError: The dtype or the shape is another one.
     """
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] not in _COLOUR_TYPES or not image.size:
-        raise ConfigError(f"expected an uint8 image of shape (H, W, 1, 3 or 4), got {image.dtype} {image.shape}")
+        raise ConfigError(mismatch("encode_png", "image", image, "uint8 of shape (H, W, 1, 3 or 4)"))
     height, width, channels = image.shape
     header = struct.pack(">IIBBBBB", width, height, 8, _COLOUR_TYPES[channels], 0, 0, 0)
     # Each row begins with the number of its filter; 0 leaves it as it is.

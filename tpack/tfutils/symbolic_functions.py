@@ -1,7 +1,4 @@
-"""Small functions of tensors that models of many fields share: right answers, sizes, losses, and looking inside.
-
-Several of them are a call or two of TensorFlow. They are here because scripts import them from this module.
-"""
+"""Small functions of tensors that models of many fields share: accuracy, shapes, losses and debugging."""
 
 import functools
 import math
@@ -15,6 +12,7 @@ from tpack.tfutils.scope_utils import writes_summaries
 from tpack.tfutils.summary import add_scalar_summary
 from tpack.tfutils.summary import rms as _rms
 from tpack.utils.renames import on_unknown_name
+from tpack.utils.validation import mismatch
 
 __getattr__ = on_unknown_name(__name__)
 
@@ -40,8 +38,8 @@ def accuracy(logits: tf.Tensor, label: tf.Tensor, topk: int = 1, name: str = "ac
     Args:
         logits: (B, C).
         label: (B,), integers.
-        topk: how many guesses count.
-        name: of the tensor that is returned.
+        topk: the number of guesses.
+        name: the name of the result.
     """
     return tf.reduce_mean(1.0 - prediction_incorrect(logits, label, topk, name="incorrect"), name=name)
 
@@ -54,8 +52,8 @@ def prediction_incorrect(
     Args:
         logits: (B, C).
         label: (B,), integers.
-        topk: how many guesses count.
-        name: of the tensor that is returned; the default is what ``ClassificationError`` looks for.
+        topk: the number of guesses.
+        name: the name of the result; ``ClassificationError`` looks for the default.
 
     Shapes:
         (B,), float32.
@@ -70,10 +68,10 @@ def flatten(x: tf.Tensor) -> tf.Tensor:
 
 
 def batch_flatten(x: tf.Tensor) -> tf.Tensor:
-    """Return a tensor with all dimensions but the first made one.
+    """Return a tensor with all dimensions but the first joined.
 
     Shapes:
-        (B, ...) to (B, N); N is static if the dimensions are, and B may be unknown, or 0, then.
+        (B, ...) to (B, N); N is static if the dimensions are, and then B may be unknown or 0.
     """
     sizes = x.shape[1:]
     if sizes.is_fully_defined():
@@ -87,13 +85,12 @@ def class_balanced_sigmoid_cross_entropy(
 ) -> tf.Tensor:
     """Return the mean sigmoid cross entropy with the rare class weighted up, for labels such as edges in an image.
 
-    A positive weighs as much as the share of negatives, and the other way round. Without positives the loss is 0, and
-    so is its gradient.
+    A positive weighs as much as the share of negatives, and vice versa. Without positives loss and gradient are 0.
 
     Args:
         logits: of any shape.
         label: of the same shape, 0 or 1.
-        name: of the tensor that is returned, a scalar.
+        name: the name of the result, a scalar.
 
     Source:
         Xie and Tu, Holistically-Nested Edge Detection, 2015.
@@ -106,31 +103,26 @@ def class_balanced_sigmoid_cross_entropy(
 
 
 def psnr(prediction: tf.Tensor, ground_truth: tf.Tensor, maxp: float | None = None, name: str = "psnr") -> tf.Tensor:
-    """Return the peak signal-to-noise ratio of two images in decibels; infinite if they are equal.
+    """Return the peak signal-to-noise ratio of two images, or batches, of one shape in decibels; infinite if equal.
 
     Args:
         prediction: an image or several.
         ground_truth: of the same shape.
-        maxp: the largest value that a pixel can have; None means 1.
-        name: of the tensor that is returned, a scalar.
+        maxp: the largest value of a pixel; None means 1.
+        name: the name of the result, a scalar.
 
     Raises:
         ConfigError: ``maxp`` is not above 0.
     """
     peak = 1.0 if maxp is None else float(maxp)
     if not peak > 0:
-        raise ConfigError(f"expected a largest pixel value above 0, got maxp={maxp!r}")
+        raise ConfigError(mismatch("psnr", "maxp", maxp, "a number above 0"))
     error = tf.reduce_mean(tf.square(prediction - ground_truth))
     return tf.multiply(tf.math.log(peak**2 / error), 10 / math.log(10), name=name)
 
 
 def rms(x: tf.Tensor, name: str | None = None) -> tf.Tensor:
-    """Return the root of the mean square of all elements of a tensor.
-
-    Args:
-        x: a tensor of floating point numbers.
-        name: of the tensor that is returned.
-    """
+    """Return the root mean square of all elements of a tensor of floating-point numbers."""
     return _rms(x) if name is None else tf.identity(_rms(x), name=name)
 
 
@@ -138,7 +130,7 @@ def get_scalar_var(name: str, init_value: float, summary: bool = False, trainabl
     """Return a scalar float32 variable.
 
     Args:
-        name: of the variable.
+        name: the name of the variable.
         init_value: its first value.
         summary: write its value as the summary ``NAME-summary``, in the main training tower.
         trainable: whether it is trained.
@@ -150,13 +142,11 @@ def get_scalar_var(name: str, init_value: float, summary: bool = False, trainabl
 
 
 def print_stat(x: tf.Tensor, message: str | None = None) -> tf.Tensor:
-    """Return ``x``, and print its shape, mean, root mean square and first values whenever it is computed.
-
-    It is printed on standard error. Use what is returned: the printing hangs on it.
+    """Return ``x``, and print its shape, mean, root mean square and first values on standard error when it is computed.
 
     Args:
         x: a tensor of numbers.
-        message: what to call it; the tensor's name unless given.
+        message: its name in the output; by default the tensor's.
 
     Example:
         features = print_stat(features, "features")
@@ -170,15 +160,12 @@ def print_stat(x: tf.Tensor, message: str | None = None) -> tf.Tensor:
 
 
 def saliency_map(output: tf.Tensor, input: tf.Tensor, name: str = "saliency_map") -> tf.Tensor:
-    """Return the gradient of each row's largest output with respect to the input.
+    """Return the gradient of each row's largest output with respect to the input, of the input's shape.
 
     Args:
         output: of shape (B, C), such as logits.
-        input: what it was computed from, such as images.
-        name: of the tensor that is returned.
-
-    Shapes:
-        That of ``input``.
+        input: the tensor that it was computed from, such as images.
+        name: the name of the result.
 
     Source:
         Simonyan, Vedaldi and Zisserman, Deep Inside Convolutional Networks, 2013.
@@ -189,7 +176,7 @@ def saliency_map(output: tf.Tensor, input: tf.Tensor, name: str = "saliency_map"
 
 @contextmanager
 def guided_relu() -> Iterator[None]:
-    """Give the ReLUs that are built in the block a gradient that keeps only what is positive.
+    """Give the ReLUs that are built in the block a gradient that keeps only positive values.
 
     Example:
         with guided_relu():
@@ -206,7 +193,7 @@ def guided_relu() -> Iterator[None]:
 
 @functools.cache
 def _register_guided_gradient() -> None:
-    """Register the gradient, which TensorFlow takes by name and once for the life of the process."""
+    """Register the gradient by its name, once for the process."""
 
     @tf.RegisterGradient(_GUIDED)
     def guided_gradient(op: tf.Operation, gradient: tf.Tensor) -> tf.Tensor:

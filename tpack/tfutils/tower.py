@@ -1,7 +1,4 @@
-"""The public names of the tower mechanism, under the module name that scripts import them from.
-
-Their code is in ``tpack.tower``.
-"""
+"""The public names of the tower mechanism, under scripts' module name; the code is in ``tpack.tower``."""
 
 from tpack.tower.context import PredictTowerContext, TowerContext, TrainTowerContext, get_current_tower_context
 from tpack.tower.tower_func import TowerFunc, TowerHandle, TowerHandles

@@ -1,12 +1,10 @@
 """The state of a run at a checkpoint: two small files beside it.
 
-A checkpoint holds the variables. The epoch, the step in it and the states of callbacks are in a JSON file; the position
-in a dataflow, which may hold arrays (a generator's state, the data points in a shuffle buffer), is in a msgpack file.
-Each is written beside its place, flushed to the disk and renamed, so it is whole or absent whenever the process dies.
-Write them before the checkpoint: then every complete checkpoint has its state, and a state without a checkpoint is only
-left over (``prune_train_states``).
-
-Both have a checksum and their step: neither a changed bit nor the file of another checkpoint passes for a state.
+The epoch, the step in it and the states of callbacks are in a JSON file; the position in a dataflow, which may hold
+arrays, is in a msgpack file. Each is written to a temporary file, flushed and renamed, so it is whole or absent after a
+kill. They are written before the checkpoint, so every complete checkpoint has its state; a state without a checkpoint
+is removed by ``prune_train_states``. Both have a checksum and their step, which reveal changed bits and files of
+another checkpoint.
 """
 
 import os
@@ -17,7 +15,7 @@ from typing import Any
 from tpack.errors import CheckpointError, InputError
 from tpack.utils.fs import atomic_write, leftover_of
 from tpack.utils.serialize import dumps, loads, seal, seal_json, unseal, unseal_json
-from tpack.utils.validation import check_count, check_instance, shown
+from tpack.utils.validation import check_count, check_instance, mismatch
 
 _SUFFIX = ".train_state.json"
 _DATA_SUFFIX = ".data_state.msgpack"
@@ -26,17 +24,17 @@ _WORKERS = "workers"
 
 @dataclass(frozen=True)
 class TrainState:
-    """How far training has come.
+    """The progress of training.
 
     Attributes:
         epoch_num: the epoch, counted from 1.
-        local_step: how many steps of that epoch are finished.
-        global_step: how many steps are finished in all.
-        callbacks: what each callback has to remember, by what it is called; in what JSON can hold.
-        steps_per_epoch: how many steps an epoch has; None where an older version wrote the state.
+        local_step: the number of finished steps of that epoch.
+        global_step: the number of finished steps in all.
+        callbacks: the states of callbacks by name, in types of JSON.
+        steps_per_epoch: the number of steps of an epoch; None where an older version wrote the state.
 
     Raises:
-        ConfigError: A number is not an integer, or below its smallest value, or ``callbacks`` is no dict.
+        ConfigError: A number is not an integer, or below its smallest value, or ``callbacks`` is not a dict.
     """
 
     epoch_num: int
@@ -46,10 +44,9 @@ class TrainState:
     steps_per_epoch: int | None = None
 
     def __post_init__(self) -> None:
-        is_known = self.steps_per_epoch is not None
-        numbers = (("epoch_num", 1), ("local_step", 0), ("global_step", 0), *([("steps_per_epoch", 1)] * is_known))
-        for name, smallest in numbers:
-            check_count(self, name, getattr(self, name), smallest)
+        for name, smallest in (("epoch_num", 1), ("local_step", 0), ("global_step", 0), ("steps_per_epoch", 1)):
+            if name != "steps_per_epoch" or self.steps_per_epoch is not None:
+                check_count(self, name, getattr(self, name), smallest)
         check_instance(self, "callbacks", self.callbacks, dict)
 
 
@@ -60,32 +57,28 @@ def train_state_path(prefix: str) -> str:
 
 @dataclass(frozen=True)
 class PackedStates:
-    """What the two files beside a checkpoint will hold: another thread may write them while training goes on.
+    """The content of the two files, which another thread may write while training continues.
 
     Attributes:
         train: the content of the first.
-        data: that of the second; None where there is no position in the data.
+        data: that of the second; None without a position in the data.
     """
 
     train: bytes
     data: bytes | None
 
     def write(self, prefix: str) -> None:
-        """Write what belongs to the checkpoint ``prefix``; it survives the death of process and machine."""
+        """Write the files of the checkpoint ``prefix``; they survive the death of process and machine."""
         _write_content(data_state_path(prefix), self.data)
         _write_content(train_state_path(prefix), self.train)
 
 
 def pack_states(state: TrainState, data_state: object) -> PackedStates:
-    """Return what the files beside the checkpoint of a state hold.
-
-    Args:
-        state: where training is.
-        data_state: what `tpack.utils.serialize` takes; None where there is no position.
+    """Return the content of the files for a state and a position in the data; None for no position.
 
     Raises:
-        DataPointError: The position holds something that cannot be serialized.
-        TypeError: A callback has something to remember that JSON cannot hold.
+        DataPointError: The position cannot be serialized.
+        TypeError: JSON cannot hold the state of a callback.
     """
     return PackedStates(_packed(state), _packed_data(data_state, state.global_step))
 
@@ -100,7 +93,7 @@ def _packed(state: TrainState) -> bytes:
 
 
 def _write_content(path: str, content: bytes | None) -> None:
-    """Write a file as a whole; None leaves none."""
+    """Write a file as a whole; None removes it."""
     if content is not None:
         with atomic_write(path, "wb") as file:
             file.write(content)
@@ -112,7 +105,7 @@ def read_train_state(prefix: str) -> TrainState | None:
     """Return the state that belongs to the checkpoint ``prefix``, or None if it has no such file.
 
     Raises:
-        CheckpointError: The file does not hold a state, or another one than was written.
+        CheckpointError: The file does not hold a state, or is damaged.
     """
     path = train_state_path(prefix)
     try:
@@ -126,16 +119,13 @@ def read_train_state(prefix: str) -> TrainState | None:
 
 
 def _way_out(path: str) -> str:
-    return f"Without {os.path.basename(path)}, training goes on from the checkpoint all the same, not knowing this"
+    return f"Without {os.path.basename(path)}, training resumes from the checkpoint alone"
 
 
 def prune_train_states(checkpoint_dir: str) -> list[str]:
-    """Remove the states whose checkpoint is gone, of training and of data, and what a killed process left half written.
+    """Remove the states without a checkpoint, and the leftovers of a killed process; return their paths, sorted.
 
     Call it after a checkpoint was saved, never between writing its state and saving it.
-
-    Returns:
-        The paths that were removed, sorted.
     """
     names = set(os.listdir(checkpoint_dir))
     removed = []
@@ -155,15 +145,10 @@ def data_state_path(prefix: str) -> str:
 
 
 def write_data_state(prefix: str, state: object, global_step: int) -> None:
-    """Write the position that belongs to the checkpoint ``prefix``; it survives the death of process and machine.
-
-    Args:
-        prefix: the checkpoint.
-        state: what `tpack.utils.serialize` takes; None where there is no position, and then no file stays either.
-        global_step: the step that the position is of.
+    """Write the position of a step that belongs to the checkpoint ``prefix``; None removes the file.
 
     Raises:
-        DataPointError: The state holds something that cannot be serialized.
+        DataPointError: The state cannot be serialized.
     """
     _write_content(data_state_path(prefix), _packed_data(state, global_step))
 
@@ -178,23 +163,19 @@ def workers_state(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def states_of_workers(state: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the position of each worker in a state that was read; that of a single process is the only one.
+    """Return the position of each worker in a state; that of a single process is the only one.
 
     Raises:
-        InputError: It is said to be of several workers, and does not hold their positions.
+        InputError: A state of several workers does not hold their positions.
     """
     states = state[_WORKERS] if isinstance(state, dict) and _WORKERS in state else [state]
     if not isinstance(states, list) or not states or not all(isinstance(each, dict) for each in states):
-        raise InputError(f"{shown(state)} does not hold the positions of workers: expected a list of states")
+        raise InputError(mismatch("states_of_workers", "state", state, "the positions of workers in a list"))
     return states
 
 
 def read_data_state(prefix: str, global_step: int) -> Any:
-    """Return the position that belongs to the checkpoint ``prefix``, or None if it has no such file.
-
-    Args:
-        prefix: the checkpoint.
-        global_step: the step that the position must be of.
+    """Return the position of a step that belongs to the checkpoint ``prefix``, or None if it has no such file.
 
     Raises:
         CheckpointError: The file does not hold a position, or that of another step.
@@ -210,8 +191,6 @@ def read_data_state(prefix: str, global_step: int) -> Any:
     if not isinstance(content, dict) or content.keys() != {"global_step", "state"}:
         raise CheckpointError(f"{path} holds no position in the data, but other content. {_way_out(path)}")
     if content["global_step"] != global_step:
-        raise CheckpointError(
-            f"{path} holds the position of step {content['global_step']}: expected that of step {global_step}, its "
-            f"checkpoint's. {_way_out(path)}"
-        )
+        expected = f"expected that of step {global_step}, its checkpoint's"
+        raise CheckpointError(f"{path} is the position of step {content['global_step']}: {expected}. {_way_out(path)}")
     return content["state"]

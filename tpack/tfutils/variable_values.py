@@ -1,7 +1,4 @@
-"""Numpy values for a graph's variables: whether they fit, and how they get in.
-
-All values are checked before one is assigned, and everything that does not fit is told at once, in one table.
-"""
+"""Assignment of numpy values to a graph's variables, checked together and reported in one table before the first."""
 
 from collections.abc import Iterable
 from typing import TypeAlias
@@ -24,10 +21,9 @@ def fit_values(
 
     Args:
         pairs: (variable, numpy value) pairs.
-        cast: take floating point numbers for floating point numbers of another size, and integers for integers of
-            another size that can hold them. A value of another dtype is a mismatch otherwise.
-        skip_mismatch: reshape a value with the right number of elements, leave out what still does not fit, and warn.
-        source: where the values come from, for messages.
+        cast: convert between floating-point sizes, and between integers that can hold the values.
+        skip_mismatch: reshape a value with the right number of elements, leave out the others, and warn.
+        source: the origin of the values, for messages.
 
     Raises:
         CheckpointError: There are mismatches and ``skip_mismatch`` is off. The message is a table of all of them.
@@ -37,13 +33,9 @@ def fit_values(
     for variable, value in pairs:
         fitted = _fit(variable, value, cast=cast, reshape=skip_mismatch)
         if fitted is None:
-            mismatches.append(
-                (
-                    variable.op.name,
-                    _describe(variable.dtype.base_dtype, variable.shape),
-                    _describe(tf.as_dtype(value.dtype), tf.TensorShape(value.shape)),
-                )
-            )
+            in_graph = f"{variable.dtype.base_dtype.name} {variable.shape}"
+            given = f"{tf.as_dtype(value.dtype).name} {tf.TensorShape(value.shape)}"
+            mismatches.append((variable.op.name, in_graph, given))
         else:
             fitting.append((variable, fitted))
     if mismatches:
@@ -57,10 +49,14 @@ def fit_values(
 def assign_values(session: tf.Session, pairs: Pairs) -> None:
     """Assign values of exactly the variables' dtypes and shapes, in as few runs as possible.
 
-    The values are fed to the variables' initialisers, so nothing is added to the graph. A variable of several devices
-    says by itself what its components have to hold.
+    The values are fed to the variables' initialisers, so nothing is added to the graph.
     """
-    remaining = [pair for variable, value in pairs for pair in _components(variable, value)]
+    remaining: Pairs = []
+    for variable, value in pairs:
+        # A variable of `tpack.distribute` has components.
+        is_plain = not hasattr(variable, "components")
+        parts = [(variable, value)] if is_plain else zip(variable.components, variable.split_value(value), strict=True)
+        remaining.extend(parts)
     while remaining:
         # Variables may share the tensor with their initial value: one run can feed it one value only.
         feeds: dict[str, np.ndarray] = {}
@@ -76,15 +72,8 @@ def assign_values(session: tf.Session, pairs: Pairs) -> None:
         remaining = postponed
 
 
-def _components(variable: tf.Variable, value: np.ndarray) -> Pairs:
-    """Return the pairs that a pair stands for: of several for what `tpack.distribute` makes."""
-    if not hasattr(variable, "components"):
-        return [(variable, value)]
-    return list(zip(variable.components, variable.split_value(value), strict=True))
-
-
 def _fit(variable: tf.Variable, value: np.ndarray, *, cast: bool, reshape: bool) -> np.ndarray | None:
-    """Return ``value`` as the variable wants it, or None when it does not fit."""
+    """Return ``value`` in the variable's dtype and shape, or None if it does not fit."""
     fitted = _as_dtype(value, variable.dtype.base_dtype, cast=cast)
     if fitted is None or variable.shape.is_compatible_with(fitted.shape):
         return fitted
@@ -106,7 +95,3 @@ def _as_dtype(value: np.ndarray, dtype: tf.DType, *, cast: bool) -> np.ndarray |
         converted = value.astype(dtype.as_numpy_dtype)
         return converted if np.array_equal(converted, value) else None
     return None
-
-
-def _describe(dtype: tf.DType, shape: tf.TensorShape) -> str:
-    return f"{dtype.name} {shape}"

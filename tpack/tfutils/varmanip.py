@@ -1,7 +1,4 @@
-"""Values of variables in checkpoints of TensorFlow, ``.npz`` files of numpy, and sessions.
-
-``SmartInit`` takes both kinds of files. An ``.npz`` is one file and needs no TensorFlow to read.
-"""
+"""Values of variables in checkpoints of TensorFlow, ``.npz`` files of numpy, and sessions."""
 
 import os
 import zipfile
@@ -14,12 +11,13 @@ from numpy.typing import ArrayLike
 
 from tpack.errors import CheckpointError, ConfigError
 from tpack.tfutils.checkpoint import CheckpointReader, reason_of, resolve_checkpoint
-from tpack.tfutils.graph_lookup import near_names
 from tpack.tfutils.sessinit import load_npz
 from tpack.tfutils.variable_values import assign_values, fit_values
+from tpack.tower.names import near_names
 from tpack.utils import logger
 from tpack.utils.fs import atomic_write
 from tpack.utils.renames import on_unknown_name
+from tpack.utils.validation import mismatch
 
 __getattr__ = on_unknown_name(__name__)
 
@@ -50,8 +48,7 @@ class SessionUpdate:
     Args:
         sess: the session.
         vars_to_update: the variables that may be assigned to.
-        ignore_mismatch: reshape values where that is possible, skip what does not fit, and warn, where it would be an
-            error.
+        ignore_mismatch: reshape values where possible, skip the others, and warn, instead of an error.
     """
 
     def __init__(self, sess: tf.Session, vars_to_update: Sequence[tf.Variable], ignore_mismatch: bool = False) -> None:
@@ -60,14 +57,11 @@ class SessionUpdate:
         self._ignore_mismatch = ignore_mismatch
 
     def update(self, prms: Mapping[str, ArrayLike]) -> None:
-        """Assign values; if one does not fit, none is assigned.
-
-        Args:
-            prms: variable name, with or without ``:0``, to array.
+        """Assign values by variable name, with or without ``:0``; if one does not fit, none is assigned.
 
         Raises:
             ConfigError: A name is not one of the variables; near names are listed.
-            CheckpointError: Values do not fit their variables. The message is a table of all that do not.
+            CheckpointError: Values do not fit their variables. The message is a table of all of them.
         """
         pairs = [(self._find(name), np.asarray(value)) for name, value in prms.items()]
         fitting = fit_values(pairs, cast=True, skip_mismatch=self._ignore_mismatch, source="the update")
@@ -76,15 +70,12 @@ class SessionUpdate:
     def _find(self, name: str) -> tf.Variable:
         name = name.removesuffix(":0")
         if name not in self._variables:
-            raise ConfigError(f"{name!r} is not one of the variables to update{near_names(name, self._variables)}")
+            raise ConfigError(f"SessionUpdate has no variable {name!r} to update{near_names(name, self._variables)}")
         return self._variables[name]
 
 
 def load_checkpoint_vars(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """Return all values in a checkpoint or an ``.npz`` file, by name without ``:0``.
-
-    Args:
-        path: what ``resolve_checkpoint`` takes, or a path that ends in ``.npz``.
+    """Return all values in a checkpoint (see ``resolve_checkpoint``) or an ``.npz`` file, by name without ``:0``.
 
     Raises:
         CheckpointError: The file is missing or damaged.
@@ -105,18 +96,15 @@ def save_checkpoint_vars(dic: Mapping[str, ArrayLike], path: str | os.PathLike[s
 
     Args:
         dic: variable name, with or without ``:0``, to array.
-        path: the file, or the prefix of the checkpoint's files. Its directory must exist. A checkpoint may be wherever
-            TensorFlow can write.
+        path: the file, or the checkpoint's prefix, wherever TensorFlow can write. Its directory must exist.
 
     Raises:
-        ConfigError: It is no dict of names, or one name is there twice, or an ``.npz`` file is not on this machine.
+        ConfigError: It is not a dict of names, has a name twice, or an ``.npz`` file is not on this machine.
         CheckpointError: The checkpoint cannot be written.
     """
     values = {str(name).removesuffix(":0"): np.asarray(value) for name, value in dic.items()}
     if len(values) < len(dic) or not all(isinstance(name, str) for name in dic):
-        raise ConfigError(
-            "expected a dict of values by variable name, with no name twice, once as 'name' and once as 'name:0'"
-        )
+        raise ConfigError(mismatch("save_checkpoint_vars", "dic", dic, "a dict by name, none also with ':0'"))
     path = os.fspath(path)
     if path.endswith(".npz"):
         with atomic_write(path, "wb") as file:
@@ -124,12 +112,8 @@ def save_checkpoint_vars(dic: Mapping[str, ArrayLike], path: str | os.PathLike[s
         return
     with tf.Graph().as_default(), tf.Session() as session:
         placeholders = {name: tf.placeholder(value.dtype, value.shape) for name, value in values.items()}
-        save = tf.raw_ops.SaveV2(
-            prefix=path,
-            tensor_names=list(values),
-            shape_and_slices=[""] * len(values),
-            tensors=list(placeholders.values()),
-        )
+        names, slices, tensors = list(values), [""] * len(values), list(placeholders.values())
+        save = tf.raw_ops.SaveV2(prefix=path, tensor_names=names, shape_and_slices=slices, tensors=tensors)
         try:
             session.run(save, {placeholders[name]: value for name, value in values.items()})
         except tf.errors.OpError as error:
@@ -153,7 +137,7 @@ def dump_session_params(path: str | os.PathLike[str]) -> None:
     """
     session = tf.get_default_session()
     if session is None:
-        raise ConfigError("dump_session_params writes the values in the default session, and there is none")
+        raise ConfigError("dump_session_params needs a default session: use `with session.as_default()`")
     with session.graph.as_default():
         variables = {variable.op.name: variable for variable in [*tf.trainable_variables(), *tf.model_variables()]}
     values = session.run(variables)
@@ -167,10 +151,9 @@ def get_checkpoint_path(path: str) -> str:
 
 
 def is_training_name(name: str) -> bool:
-    """Tell, by its name, whether a variable is probably only needed for training: slots, counters, learning rates.
+    """Tell by its name, with or without ``:0``, whether a variable is probably only needed for training.
 
-    Args:
-        name: of a variable, with or without ``:0``.
+    Such are slots, counters and learning rates.
     """
     name = name.removesuffix(":0")
     is_counter = name.rpartition("/")[2] in _TRAINING_NAMES
@@ -183,9 +166,9 @@ def get_savename_from_varname(
     """Return the name in a checkpoint for that of a variable.
 
     Args:
-        varname: of the variable.
-        varname_prefix: a scope that is taken off its front.
-        savename_prefix: a scope that is put in front instead.
+        varname: the name of the variable.
+        varname_prefix: a scope to remove from its front.
+        savename_prefix: a scope to put in front instead.
     """
     name = varname
     if varname_prefix:
@@ -194,7 +177,7 @@ def get_savename_from_varname(
 
 
 def _write_npz(file: IO[bytes], values: Mapping[str, np.ndarray]) -> None:
-    """Write what ``np.savez`` would, which cannot have arrays that are called like its own arguments."""
+    """Write the file of ``np.savez``, which cannot have arrays that are called like its own arguments."""
     with zipfile.ZipFile(file, "w") as archive:
         for name, value in values.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:

@@ -1,8 +1,7 @@
-"""Change what ``get_variable`` gives in a block of model code, without touching the code: freeze, quantise, mask.
+"""Change the result of ``get_variable`` in a block of model code, without touching the code: freeze, quantise, mask.
 
-Each of these works through a custom getter, which the model's layers do not see. It acts alike in every tower: on the
-copies of a replicated tower, on shared variables and in prediction. TensorFlow calls getters outside of all name
-scopes; operations that are made here are in the one in which the block began, so that those of a tower have its name.
+These custom getters act alike in every tower, on copies and shared variables, and in prediction. TensorFlow calls
+getters outside of all name scopes; operations that are made here are in the scope in which the block began.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +20,7 @@ __all__ = ["custom_getter_scope", "freeze_variables", "remap_variables"]
 @contextmanager
 @check_arguments
 def remap_variables(fn: Callable[[tf.Variable], tf.Tensor | tf.Variable]) -> Iterator[None]:
-    """Pass every variable that the block gets through a function, and give the model what that returns.
+    """Pass every variable that the block gets through a function, and give the model the result.
 
     Args:
         fn: takes a variable; returns it, or a tensor to use in its place.
@@ -44,15 +43,13 @@ def remap_variables(fn: Callable[[tf.Variable], tf.Tensor | tf.Variable]) -> Ite
 @contextmanager
 @check_arguments
 def freeze_variables(stop_gradient: bool = True, skip_collection: bool = False) -> Iterator[None]:
-    """Keep the trainable variables that the block gets from being trained.
-
-    Variables made with ``trainable=False`` are left as they are, so that their update operations still work.
+    """Keep the trainable variables that the block gets from being trained; others keep their update operations.
 
     Args:
-        stop_gradient: give the model a tensor through which no gradient flows, in place of the variable. Whoever finds
-            the variable another way, such as weight decay over the trainable variables, can still train it.
-        skip_collection: create the variables with ``trainable=False``, so that no optimizer sees them, and put them
-            into MODEL_VARIABLES instead. A variable that exists already stays trainable.
+        stop_gradient: give the model a tensor without gradient in place of the variable. Code that gets the variable
+            another way, such as weight decay over the trainable variables, can still train it.
+        skip_collection: create the variables with ``trainable=False``, so that no optimizer sees them, in
+            MODEL_VARIABLES. A variable that exists already stays trainable.
 
     Example:
         with freeze_variables(stop_gradient=False, skip_collection=True):

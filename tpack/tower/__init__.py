@@ -5,12 +5,7 @@ from tpack.utils.lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "collections": (
-            "CollectionSnapshot",
-            "backup_collection",
-            "freeze_collection",
-            "restore_collection",
-        ),
+        "collections": ("CollectionSnapshot", "backup_collection", "freeze_collection", "restore_collection"),
         "context": (
             "PredictTowerContext",
             "TowerContext",
@@ -28,25 +23,10 @@ __getattr__, __dir__, __all__ = attach(
             "resolve_device",
             "resolve_devices",
         ),
-        "getters": (
-            "OverrideCachingDevice",
-            "custom_getter_scope",
-            "full_precision",
-            "override_to_local_variable",
-        ),
-        "names": (
-            "op_and_tensor_name",
-            "tower_name",
-        ),
-        "ownership": (
-            "VariableRecorder",
-            "pair_variables",
-        ),
+        "getters": ("OverrideCachingDevice", "custom_getter_scope", "full_precision", "override_to_local_variable"),
+        "names": ("op_and_tensor_name", "tower_name"),
+        "ownership": ("VariableRecorder", "pair_variables"),
         "tower_threads": ("call_in_towers",),
-        "tower_func": (
-            "TowerFunc",
-            "TowerHandle",
-            "TowerHandles",
-        ),
+        "tower_func": ("TowerFunc", "TowerHandle", "TowerHandles"),
     },
 )

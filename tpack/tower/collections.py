@@ -1,13 +1,12 @@
 """A graph's collections, which are global lists, for towers that are written as if they were alone.
 
-Building the second tower must not add its summaries a second time, and a tower function that asks for "the losses"
-means its own. `backup_collection` and `CollectionSnapshot` copy collections. `TowerCollections` is one tower's part of
-them: while the tower is open, its own collections hold its part only; when it is closed, items to be kept once for all
-towers are kept.
+The second tower must not add its summaries a second time, and a tower function that requests "the losses" means its
+own. `TowerCollections` is one tower's part of the collections: while the tower is open, its own collections hold its
+part only; when it is closed, items to be kept once for all towers are kept.
 
-Towers usually are built one after the other. Where they meet in the middle (`TowerContext.merge_call`), a paused tower
-takes its additions out of the collections and puts them back when it continues: every collection holds what it would if
-the towers had been built one after the other. Keras's counts for layer names are separated in the same way.
+Where towers meet in the middle (`TowerContext.merge_call`), a paused tower takes its additions out of the collections
+and restores them when it continues: every collection holds what it would if the towers had been built one after the
+other. Keras's counts for layer names are separated in the same way.
 """
 
 import operator
@@ -17,17 +16,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError
 from tpack.tower.keras_names import KerasNames
 from tpack.utils.logger import log_once
 from tpack.utils.validation import check_arguments
 
 T = TypeVar("T")
-
-_DROPPED = (
-    "Summaries are written in the main training tower only, since all towers are built by the same function: those of "
-    "the others are dropped"
-)
+_DROPPED = "Summaries are written in the main training tower only: those of the other towers are dropped"
 
 MOVING_SUMMARY_OPS_KEY = "MOVING_SUMMARY_OPS"
 """Update ops of moving averages of scalars, run with every step."""
@@ -41,37 +35,20 @@ SUMMARY_KEYS = (tf.GraphKeys.SUMMARIES, MOVING_SUMMARY_OPS_KEY)
 LOSS_KEYS = (tf.GraphKeys.LOSSES, tf.GraphKeys.REGULARIZATION_LOSSES)
 """Asked for by the tower function that filled them, so a tower sees its own part only."""
 
-VARIABLE_KEYS = (
-    tf.GraphKeys.GLOBAL_VARIABLES,
-    tf.GraphKeys.LOCAL_VARIABLES,
-    tf.GraphKeys.MODEL_VARIABLES,
-    tf.GraphKeys.TRAINABLE_VARIABLES,
-)
-"""Shared by all towers, unless each has its own variables."""
-
 
 @check_arguments
 def backup_collection(keys: Iterable[str] | None = None) -> dict[str, list[Any]]:
-    """Copy collections of the current graph.
-
-    Args:
-        keys: which; None means all that exist.
-
-    Returns:
-        A new dict of new lists.
-    """
+    """Copy collections of the current graph, by default all, into a new dict of new lists."""
     graph = tf.get_default_graph()
-    wanted = graph.get_all_collection_keys() if keys is None else _as_keys(keys)
-    return {key: list(graph.get_collection(key)) for key in wanted}
+    return {key: list(graph.get_collection(key)) for key in (graph.get_all_collection_keys() if keys is None else keys)}
 
 
 @check_arguments
 def restore_collection(backup: Mapping[str, Iterable[Any]]) -> None:
-    """Set each collection in ``backup`` of the current graph to what was copied; leave the others alone."""
+    """Set each collection in ``backup`` of the current graph to the copy; leave the others alone."""
     graph = tf.get_default_graph()
     for key, items in backup.items():
-        current = graph.get_collection_ref(key)
-        current[:] = list(items)
+        graph.get_collection_ref(key)[:] = list(items)
 
 
 @contextmanager
@@ -88,8 +65,7 @@ def freeze_collection(keys: Iterable[str]) -> Iterator[None]:
 class CollectionSnapshot:
     """The content of collections at one moment.
 
-    A collection that did not exist then counts as empty. Items are compared by identity, since graph tensors overload
-    equality.
+    A missing collection counts as empty. Items are compared by identity, since graph tensors overload equality.
 
     Example:
         snapshot = CollectionSnapshot()
@@ -107,19 +83,13 @@ class CollectionSnapshot:
 
 
 def items_added(before: Sequence[T], now: Sequence[T]) -> list[T]:
-    """Return the items of ``now`` that are not in ``before``, in order; items are compared by identity."""
+    """Return the items of ``now`` that are not in ``before``, compared by identity, in order."""
     # Almost always nothing was removed or moved, and most collections did not grow.
     start = len(before) if len(before) <= len(now) and all(map(operator.is_, before, now)) else 0
     if start == len(now):
         return []
     known = set(map(id, before))
     return [item for item in now[start:] if id(item) not in known]
-
-
-def _as_keys(keys: Iterable[str]) -> list[str]:
-    if isinstance(keys, str):
-        raise ConfigError(f"expected a list of collection keys, got the single string {keys!r}")
-    return list(keys)
 
 
 class CollectionPolicy(NamedTuple):
@@ -161,7 +131,7 @@ class TowerCollections:
 
     Args:
         policy: the fate of this part.
-        says_dropped: log once that summaries are dropped. Predictions are not expected to have any.
+        says_dropped: log once that summaries are dropped; not for predictions.
     """
 
     _graph: tf.Graph
@@ -182,21 +152,20 @@ class TowerCollections:
         return self._is_open
 
     def open(self) -> None:
-        """Begin: from here on, what is added to the current graph's collections belongs to the tower."""
-        graph = tf.get_default_graph()
-        self._graph = graph
+        """Begin: later additions to the current graph's collections belong to the tower."""
+        self._graph = tf.get_default_graph()
         self._around = _backup()
         restore_collection({key: [] for key in self._policy.isolated})
-        self._keras_names = KerasNames(graph)
+        self._keras_names = KerasNames(self._graph)
         self._keras_names.swap()
         self._is_open = True
 
     def close(self) -> None:
-        """End: keep what was added and is to be kept, and put back what was out of sight."""
+        """End: keep the additions to be kept, and restore the hidden items."""
         isolated, discarded = self._policy
         self._keras_names.swap()
         with self._graph.as_default():
-            self._own = {key: self.added(key) for key in _keys()}
+            self._own = {key: self.added(key) for key in collection_keys()}
             self._is_open = False
             if self._was_paused:
                 restore_collection({key: self._around.get(key, []) + own for key, own in self._own.items()})
@@ -214,24 +183,24 @@ class TowerCollections:
         return [item for item in added if id(item) not in foreign]
 
     def hidden(self, key: str) -> list[Any]:
-        """Return what a collection that the tower sees only its own part of held when the tower was opened last."""
+        """Return the items of an isolated collection before the tower was opened last."""
         return list(self._around.get(key, ())) if key in self._policy.isolated else []
 
     def visible(self, key: str) -> list[Any]:
-        """Return what a collection holds for the tower, other towers' items included."""
+        """Return the items of a collection for the tower, other towers' items included."""
         if self._is_open and self._was_paused:
             return self._around.get(key, []) + self.added(key)
         return list(self._graph.get_collection(key))
 
     def pause(self) -> None:
-        """Take the tower's additions out of the collections, which then are as if it had not been there."""
-        own = {key: self.added(key) for key in _keys()}
+        """Take the tower's additions out of the collections, as if it had not been there."""
+        own = {key: self.added(key) for key in collection_keys()}
         restore_collection({key: self._around.get(key, []) for key in own})
         self._keras_names.swap_of_graph()
         self._own, self._was_paused = own, True
 
     def resume(self) -> None:
-        """Undo `pause` among what the collections hold by now."""
+        """Undo `pause` in the current collections."""
         self._keras_names.swap_of_graph()
         for key, items in self._around.items():
             self._foreign.setdefault(key, set()).update(map(id, items))
@@ -242,7 +211,7 @@ class TowerCollections:
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Show in a block what the tower, which is paused, keeps for all towers; what the block adds stays."""
+        """Show in a block the items that the paused tower keeps for all towers; additions in the block stay."""
         before = _backup()
         own = {key: items for key, items in self._own.items() if items and key not in self._policy.discarded}
         restore_collection({key: before.get(key, []) + items for key, items in own.items()})
@@ -254,14 +223,15 @@ class TowerCollections:
 
 
 def log_dropped_summaries() -> None:
-    """Say, the first time in a process, why the summaries of a tower are not written."""
+    """Log once in a process why the summaries of a tower are not written."""
     log_once(_DROPPED)
 
 
-def _keys() -> list[str]:
+def collection_keys() -> list[str]:
+    """Return the keys of the current graph's collections."""
     # Under other keys, TensorFlow and others keep what a graph has one of, such as its store of variables.
     return [key for key in tf.get_default_graph().get_all_collection_keys() if isinstance(key, str)]
 
 
 def _backup() -> dict[str, list[Any]]:
-    return backup_collection(_keys())
+    return backup_collection(collection_keys())

@@ -1,11 +1,11 @@
-"""The place of code that builds a graph: in which tower, or across the towers of which strategy.
+"""The current place in a graph that is being built: a tower, or a strategy across whose towers the code is.
 
 A tower is one copy of the model on one device. Its function is plain TensorFlow code; the `TowerContext` around it
 opens the scopes that give the copy its names, device and variables, and answers the questions of layers.
 
-Each graph and thread has a stack of `Frame`: one for each open block of a tower, a strategy or an update. Trainers and
-strategies use the innermost one, `current_frame`. Code of a loop, condition or function, which TensorFlow builds into a
-graph of its own, belongs to the frame around it.
+Each graph and thread has a stack of `Frame`, one for each open block of a tower, a strategy or an update; trainers and
+strategies use the innermost one. Code of a loop, condition or function, which TensorFlow builds into a graph of its
+own, belongs to the frame around it.
 """
 
 import sys
@@ -22,17 +22,17 @@ import tensorflow.compat.v1 as tf
 
 from tpack import compat
 from tpack.errors import ConfigError, TowerError, TowerMismatchError, TpackError
-from tpack.tower.collections import VARIABLE_KEYS, TowerCollections
+from tpack.tower.collections import TowerCollections
 from tpack.tower.devices import Device
 from tpack.tower.getters import custom_getter_scope
 from tpack.tower.keras_values import KerasValues, check_own_layers
 from tpack.tower.merge_call import MergeCall, Merged, merge, part_of_tower
-from tpack.tower.names import check_handle_use
+from tpack.tower.names import VARIABLE_KEYS, check_handle_use
 from tpack.tower.ownership import Ownership, VariableRecorder, ownership_of
 from tpack.tower.per_graph import PerGraph, built_graph
 from tpack.types import Strategy
 from tpack.utils import logger
-from tpack.utils.validation import check_arguments, check_count
+from tpack.utils.validation import check_arguments, check_count, mismatch
 
 Meet: TypeAlias = Callable[[int, MergeCall], Merged]
 """Waits until all towers that are built together have come to a meeting, and returns one tower's part of the result."""
@@ -55,14 +55,13 @@ class TowerContext:
         device: a device name or device function for the tower; None keeps the current one.
         has_own_variables: whether the tower creates its own variables, apart from the main one's.
         reuse: use existing variables and create only local ones.
-        ownership: of the variables; None for what the arguments above say.
+        ownership: of the variables; by default from the arguments above.
 
     Attributes:
         asked: the properties that the tower's code has read and that differ between towers.
         copying: the copies of the towers that are built together, `tpack.graph_copy`.
         repeated: the calls of `repeat_in_copies`.
-        own_constants: functions that give the values of this tower's constants for another tower, by name, where they
-            differ.
+        own_constants: functions that return the values of this tower's constants in another tower, by name.
 
     Raises:
         ConfigError: The index is not below the total.
@@ -88,7 +87,7 @@ class TowerContext:
     ) -> None:
         check_count(self, "total", total)
         if not 0 <= index < total:
-            raise ConfigError(f"tower index {index} is not one of {total} towers")
+            raise ConfigError(mismatch(self, "index", index, f"the number of one of {total} towers"))
         self._name = tower_name
         self.is_training = bool(is_training)
         self._vs_name = vs_name
@@ -133,7 +132,7 @@ class TowerContext:
 
     @property
     def index(self) -> int:
-        """Which of the K towers this is."""
+        """The number of this tower among K."""
         self._note_asked("index")
         return self._index
 
@@ -150,20 +149,11 @@ class TowerContext:
             self.asked.add(what)
 
     def note_asked(self, what: str) -> None:
-        """Note that the graph may depend on a property that differs between towers after the first.
-
-        Args:
-            what: the property, such as ``"index"``; for the log.
-        """
+        """Record for the log that the graph may depend on a property that differs between towers."""
         self.asked.add(what)
 
     def repeat_in_copies(self, func: Callable[..., None], *args: Any) -> None:
-        """Repeat a call in Python, just made for this tower, for each copy of it.
-
-        Args:
-            func: called where the copy is the current tower.
-            *args: its arguments here; in a copy it gets their counterparts.
-        """
+        """Repeat a call in Python, just made for this tower, in each copy, with the copy's counterparts."""
         self.repeated.append((func, args))
 
     @property
@@ -173,7 +163,7 @@ class TowerContext:
 
     @property
     def is_main_training_tower(self) -> bool:
-        """Whether this is the first tower and built for training: what writes summaries once a run asks this."""
+        """Whether this is the first tower and built for training, which alone writes summaries."""
         return self.is_training and self._index == 0
 
     @property
@@ -182,10 +172,9 @@ class TowerContext:
         return self.ownership.updates_variables
 
     def get_collection_in_tower(self, key: str) -> list[Any]:
-        """Return what this tower added to a collection, also after the tower was left.
+        """Return the tower's additions to a collection, also after the tower was left.
 
-        Variables that towers share belong to all of them: without own variables, the collections of variables are
-        returned whole.
+        Without own variables, the collections of variables are returned whole, since all towers share them.
 
         Raises:
             TowerError: The tower was not entered yet.
@@ -202,12 +191,12 @@ class TowerContext:
         A tower for prediction is alone, with K = 1, and so is the training tower of a simple builder.
 
         The towers take turns, and all have reached the call when one continues. Attributes that a model set before then
-        have the last tower's values: keep what is used after the call in local variables.
+        have the last tower's values: keep the values in local variables.
 
         Args:
-            fn: the first tower's is called, outside every tower (see `outside`). For each argument it gets the list of
-                the K towers' values. It returns a list of K results, one for each tower; tuples and dicts of such
-                lists, of which each tower gets the same containers of its own; or None for all.
+            fn: the first tower's is called, outside every tower (see `outside`), with the list of the K towers' values
+                for each argument. It returns a list of K results, one for each tower; tuples and dicts of such lists,
+                of which each tower gets containers of its own; or None for all.
             *args: this tower's values.
 
         Returns:
@@ -231,24 +220,21 @@ class TowerContext:
                 return part_of_tower(merge([MergeCall(fn, args)]), 0)
         if frame.meet is None:
             raise TowerError(
-                f"{self!r} was entered alone and cannot meet the other {self.total - 1}: build them with a graph "
-                "builder, build_towers or call_in_towers"
+                f"{self!r} was entered alone and cannot meet the other {self.total - 1}; use a graph builder, "
+                "build_towers or call_in_towers"
             )
         return frame.meet(self.index, MergeCall(fn, args))
 
     @contextmanager
     def left(self) -> Iterator[None]:
-        """Build a block `outside` of the tower, without it being the current one."""
+        """Build a block `outside` of the tower while it is not current."""
         around = next(frame for frame in reversed(_frames.here().stack) if frame.tower is not self)
         with entered(replace(around, update_device=current_frame().update_device, meet=None)), self.outside():
             yield
 
     @contextmanager
     def outside(self) -> Iterator[None]:
-        """Leave the tower's device, scopes and variables for a block: what it builds is shared by all towers.
-
-        Summaries added in the block are kept as those of the tower are.
-        """
+        """Leave the tower's device, scopes and variables, but not its summaries, for a block that all towers share."""
         # A new root scope drops the custom getters and reuse of the tower; AUTO_REUSE finds what was shared before.
         root = tf.VariableScope(reuse=tf.AUTO_REUSE, name="")
         with ExitStack() as scopes:
@@ -262,9 +248,7 @@ class TowerContext:
 
     @contextmanager
     def revisited(self) -> Iterator[None]:
-        """Make this tower the current one again for a block that updates its variables, after it was left.
-
-        Scopes, device and variables are those around the block.
+        """Make this tower current again, after it was left, for a block that updates its variables.
 
         Raises:
             TowerError: The tower was not left yet, or another one is current.
@@ -349,16 +333,12 @@ class TowerContext:
 
 
 def get_current_tower_context() -> TowerContext | None:
-    """Return the current tower of this graph and thread; None outside of towers, and where towers have met."""
+    """Return the current tower of this graph and thread; None outside of towers and in merge calls."""
     return current_frame().tower
 
 
 def current_tower_context() -> TowerContext:
-    """Return the innermost tower of the current graph and thread.
-
-    Raises:
-        TowerError: There is none.
-    """
+    """Return the innermost tower of the current graph and thread; raise a TowerError if there is none."""
     context = get_current_tower_context()
     if context is None:
         raise TowerError(
@@ -374,7 +354,7 @@ class TrainTowerContext(TowerContext):
 
     Args:
         tower_name: the name scope of the tower.
-        vs_name: the variable scope of the tower; not empty means variables of its own.
+        vs_name: the variable scope of the tower; not empty means own variables.
         **options: as for `TowerContext`.
     """
 
@@ -384,11 +364,11 @@ class TrainTowerContext(TowerContext):
 
 @check_arguments
 class PredictTowerContext(TowerContext):
-    """A tower built for prediction: it takes the variables of one training tower.
+    """A tower built for prediction, with the variables of one training tower.
 
     Args:
         tower_name: the name scope of the tower.
-        vs_name: the variable scope of the training tower whose variables are used.
+        vs_name: the variable scope of the training tower.
         **options: as for `TowerContext`.
     """
 
@@ -398,15 +378,14 @@ class PredictTowerContext(TowerContext):
 
 @dataclass(frozen=True)
 class Frame:
-    """The place of code: in a tower, across the towers of a strategy, or outside both; and the update in which it is.
+    """The place of code: in a tower, across the towers of a strategy, or outside both; and its update.
 
     At most one of the first three is not None.
 
     Attributes:
         tower: the tower that is being built, a trainer's or a strategy's.
         strategy: the strategy across whose towers this is.
-        tower_context: a strategy's tower without a `TowerContext`, such as the one outside all strategies, entered as a
-            block.
+        tower_context: a strategy's tower without a `TowerContext`, entered as a block.
         update_device: the device of the update that is being built; None outside updates.
         meet: makes the merge calls of the tower, or of those entered here; None if they are built alone.
     """
@@ -424,13 +403,13 @@ class Frame:
 
     @property
     def is_in_tower(self) -> bool:
-        """Whether this is a tower, where something was entered at all."""
+        """Whether this is in a tower that was entered."""
         return self.tower is not None or self.tower_context is not None
 
     def inside(
         self, *, tower: TowerContext | None = None, strategy: Strategy | None = None, tower_context: object = None
     ) -> "Frame":
-        """Return the frame of a block that is opened here; an update goes on in it."""
+        """Return the frame of a block that is opened here, in the same update."""
         return Frame(tower, strategy, tower_context, self.update_device)
 
 
@@ -443,7 +422,7 @@ _frames: PerGraph[_ThreadFrames] = PerGraph(_ThreadFrames)
 
 
 def current_frame() -> Frame:
-    """Return where this thread is in the graph that is being built."""
+    """Return the place of this thread in the graph that is being built."""
     return _frames.here().stack[-1]
 
 
@@ -459,7 +438,7 @@ def pop_frame() -> None:
 
 @contextmanager
 def entered(frame: Frame) -> Iterator[None]:
-    """Be in a frame for a block."""
+    """Enter a frame for a block."""
     push_frame(frame)
     try:
         yield
@@ -468,23 +447,17 @@ def entered(frame: Frame) -> Iterator[None]:
 
 
 def is_in_control_flow() -> bool:
-    """Tell whether the code is in a loop, condition or function of TensorFlow.
-
-    One around the whole tower, such as a loop of steps, does not count.
-    """
+    """Tell whether the code is in a loop, condition or function of TensorFlow inside the tower."""
     graph, tower = built_graph(), get_current_tower_context()
     around = None if tower is None else tower.control_flow
     return tf.get_default_graph() is not graph or compat.control_flow_of(graph) is not around
 
 
 def add_model_variable(variable: tf.Variable) -> None:
-    """Add a variable to MODEL_VARIABLES, once: it belongs to the model though it is not trained.
+    """Add an untrained variable of the model, such as a moving average or frozen weight, to MODEL_VARIABLES, once.
 
-    Moving averages and frozen weights are such. A model without its optimizer's state consists of these and the
-    trainable variables. Of training towers, only the first one adds: the others have the same variables, or copies.
-
-    Args:
-        variable: the variable itself.
+    A model without its optimizer's state consists of these and the trainable variables. Of training towers, only the
+    first one adds: the others have the same variables, or copies.
     """
     tower = get_current_tower_context()
     if tower is not None and tower.is_training and not tower.is_main_tower:

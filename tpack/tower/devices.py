@@ -1,13 +1,9 @@
 """The devices of this machine, of scripts' requests, and of sessions.
 
-Scripts ask for GPUs: ``8``, ``[0, 2, 5]`` or ``"/gpu:3"``. On a machine without any, TensorFlow's soft placement would
+Scripts request GPUs: ``8``, ``[0, 2, 5]`` or ``"/gpu:3"``. On a machine without any, TensorFlow's soft placement would
 silently put every tower on the first CPU device. Here such a GPU becomes the logical CPU device of the same number, a
 device of its own once the session is created with enough of them. On a machine with GPUs, a number that is too high is
-an error.
-
-Names have one spelling: ``/device:CPU:3``, after job and task for a device of a cluster.
-
-Variables that several towers share go to the device with the fewest bytes of them so far.
+an error. Names have one spelling: ``/device:CPU:3``, after job and task for a device of a cluster.
 """
 
 import itertools
@@ -22,7 +18,7 @@ from tpack.graph_copy import op_kinds
 from tpack.utils import logger
 from tpack.utils.env import usable_cores
 from tpack.utils.logger import log_once
-from tpack.utils.validation import check_arguments, check_count, is_integer
+from tpack.utils.validation import check_arguments, check_count, is_integer, mismatch
 
 Device: TypeAlias = str | Callable[[tf.Operation], str]
 """What ``tf.device`` takes: a name, or a device function."""
@@ -35,7 +31,7 @@ def list_gpus() -> list[str]:
 
 @check_arguments
 def canonical_device(name: str) -> str:
-    """Write a device name in the one way that tpack uses; an empty name stays empty.
+    """Return the canonical spelling of a device name; an empty name stays empty.
 
     Raises:
         ConfigError: TensorFlow cannot read the name.
@@ -45,17 +41,15 @@ def canonical_device(name: str) -> str:
     try:
         return tf.DeviceSpec.from_string(name).to_string()
     except (ValueError, TypeError) as error:
-        raise ConfigError(f"{name!r} is no device name: expected one such as '/gpu:0' or '/device:CPU:3'") from error
+        expected = "the name of a device, such as '/gpu:0' or '/device:CPU:3'"
+        raise ConfigError(mismatch("canonical_device", "name", name, expected)) from error
 
 
 def device_key(name: str) -> str:
-    """Return the one spelling of a device that values and variables are stored under, so that any name finds them.
+    """Return the key under which values and variables of a device are stored, so that any of its names finds them.
 
-    Args:
-        name: such as ``"/gpu:1"`` or ``"/job:localhost/replica:0/task:0/device:GPU:1"``; empty stays empty.
-
-    Returns:
-        ``"/device:GPU:1"``; with the job, replica and task in front for a device of a cluster.
+    ``"/gpu:1"`` and ``"/job:localhost/replica:0/task:0/device:GPU:1"`` become ``"/device:GPU:1"``; a device of a
+    cluster keeps job, replica and task. An empty name stays empty.
 
     Raises:
         ConfigError: TensorFlow cannot read the name.
@@ -70,14 +64,14 @@ def device_key(name: str) -> str:
 
 @check_arguments
 def resolve_device(device: str | int) -> str:
-    """Return the device that this machine has for what a script asks for.
+    """Return the device of this machine for a script's request.
 
     Args:
         device: a name such as ``"/gpu:3"``, a GPU number, or ``-1`` for the CPU.
 
     Returns:
         A canonical name. A GPU becomes the logical CPU device of the same number where there is no GPU. The name of
-        a device in another task, and one that names no device type, stay as they are.
+        a device in another task, and one without a device type, are unchanged.
 
     Raises:
         DeviceError: There are GPUs, and not this one.
@@ -94,22 +88,15 @@ def resolve_device(device: str | int) -> str:
     if not gpus:
         return str(spec.replace(device_type="CPU", device_index=index).to_string())
     if index >= len(gpus):
-        raise DeviceError(f"GPU {index} was asked for, and this machine has {len(gpus)}: {', '.join(gpus)}")
+        raise DeviceError(f"there is no GPU {index}: this machine has {len(gpus)}, {', '.join(gpus)}")
     return name
 
 
 def resolve_together(devices: Iterable[str]) -> list[str]:
-    """Return the devices that this machine has for a list of names, different ones for different names.
+    """Return this machine's devices, spelled by `device_key`, for a list of names, different ones for different names.
 
-    On a machine without GPUs, the list may also name the logical CPU device that stands in for a GPU, as ``"/cpu:0"``
-    beside ``"/gpu:0"``. The GPU then gets the first device that nothing else in the list has; ``worker_devices`` of a
-    strategy shows it.
-
-    Args:
-        devices: names.
-
-    Returns:
-        As many canonical names, as `device_key` spells them.
+    On a machine without GPUs, the list may also have the logical CPU device of a GPU's number, as ``"/cpu:0"`` beside
+    ``"/gpu:0"``. The GPU then gets the first device that is not in the list.
 
     Raises:
         DeviceError: There are GPUs, and a requested one is not among them.
@@ -126,31 +113,28 @@ def resolve_together(devices: Iterable[str]) -> list[str]:
 
 @check_arguments
 def resolve_devices(gpus: int | Sequence[int]) -> tuple[str, ...]:
-    """Return one device for each tower that a script asks for.
+    """Return one device for each tower of a script's request.
 
     Args:
-        gpus: how many towers, or the numbers of their GPUs.
+        gpus: the number of towers, or the numbers of their GPUs.
 
     Returns:
-        K canonical names. On a machine without GPUs they are logical CPU devices, and one log line says so the
-        first time.
+        K canonical names; logical CPU devices, which is logged once, on a machine without GPUs.
 
     Raises:
         ConfigError: No tower, a negative number or the same one twice.
-        DeviceError: There are GPUs, and one that is asked for is not among them.
+        DeviceError: There are GPUs, and a requested one is not among them.
     """
     indices = tower_indices(gpus)
     devices = tuple(resolve_device(index) for index in indices)
     if not list_gpus():
         # A trainer and its inference runners ask for the same towers.
-        log_once(
-            f"This machine has no GPU: {len(devices)} tower(s) go to the logical CPU devices {', '.join(devices)}."
-        )
+        log_once(f"This machine has no GPU: {len(devices)} tower(s) go to the CPU devices {', '.join(devices)}.")
     return devices
 
 
 def tower_indices(gpus: int | Sequence[int]) -> list[int]:
-    """Return the GPU numbers that a script asks for.
+    """Return the GPU numbers of a script's request.
 
     Raises:
         ConfigError: No tower, a negative number or the same one twice.
@@ -160,17 +144,17 @@ def tower_indices(gpus: int | Sequence[int]) -> list[int]:
     elif isinstance(gpus, Iterable) and not isinstance(gpus, str):
         indices = list(gpus)
     else:
-        raise ConfigError(f"expected a number of GPUs or a list of GPU numbers, got {gpus!r}")
+        raise ConfigError(f"got gpus={gpus!r}: expected a number of GPUs or a list of GPU numbers")
     if not indices:
-        raise ConfigError(f"expected at least one tower, got {gpus!r}")
+        raise ConfigError(f"got gpus={gpus!r}: expected at least one tower")
     if any(not is_integer(k) or k < 0 for k in indices) or len(set(indices)) < len(indices):
-        raise ConfigError(f"expected different GPU numbers from 0 up, got {gpus!r}")
+        raise ConfigError(f"got gpus={gpus!r}: expected different GPU numbers from 0 up")
     return indices
 
 
 @check_arguments
 def required_cpu_devices(graph: tf.Graph) -> int:
-    """Return how many CPU devices this process needs to run ``graph``: at least one."""
+    """Return the number of CPU devices, at least one, that this process needs to run ``graph``."""
     return 1 + max((index for kind, index in local_devices(graph) if kind == "CPU"), default=0)
 
 
@@ -178,15 +162,15 @@ def required_cpu_devices(graph: tf.Graph) -> int:
 def provide_cpu_devices(config: tf.ConfigProto, graph: tf.Graph, num_cores: int | None = None) -> None:
     """Configure a session for the CPU devices that a graph needs, and share the cores among them.
 
-    By default each operation splits its work over all cores. Where towers on K logical CPU devices, or several workers
-    on one machine, compute at the same time, they then wait for each other; so each operation gets the cores of one
-    device. TensorFlow has one pool of these threads, of the size that the first session of the process asks for.
+    By default each operation splits its work over all cores, so towers on K logical CPU devices, or several workers on
+    one machine, wait for each other; here each operation gets the cores of one device. TensorFlow has one pool of these
+    threads, of the size that the first session of the process requests.
 
     Args:
         config: a ConfigProto, which is changed. Its number of CPU devices is never lowered, and its
             ``intra_op_parallelism_threads`` is kept if it or TF_NUM_INTRAOP_THREADS in the environment is set.
         graph: the graph.
-        num_cores: how many cores this process has for itself; None for all that it may use.
+        num_cores: the cores that this process has for itself; None for all that it may use.
     """
     num_devices = required_cpu_devices(graph)
     num_usable = usable_cores()
@@ -204,26 +188,21 @@ def check_session_devices(session: tf.Session, graph: tf.Graph) -> None:
     Soft placement, which ops without a kernel on a GPU need, would otherwise move whole towers to another device.
 
     Raises:
-        DeviceError: One is missing. The message lists what was asked for and what there is.
+        DeviceError: One is missing. The message lists the requested and the available ones.
     """
     specs = [tf.DeviceSpec.from_string(device.name) for device in session.list_devices()]
     check_devices_present(graph, {(spec.device_type, spec.device_index) for spec in specs})
 
 
 def check_devices_present(graph: tf.Graph, present: Collection[tuple[str, int]]) -> None:
-    """Check that every local device that an op of ``graph`` asks for is one of some (type, index) pairs.
-
-    Raises:
-        DeviceError: One is missing. The message lists what was asked for and what there is.
-    """
+    """Raise a DeviceError unless the local devices of a graph are among some (type, index) pairs."""
     missing = sorted(local_devices(graph).difference(present))
     if missing:
         wanted = ", ".join(f"/device:{kind}:{index}" for kind, index in missing)
         found = ", ".join(f"/device:{kind}:{index}" for kind, index in sorted(present))
         raise DeviceError(
-            f"the graph has operations on {wanted}, and the session has only {found}. Create the session with "
-            "tpack.tfutils.NewSessionCreator, which asks TensorFlow for as many CPU devices as the graph uses, or set "
-            "device_count in the ConfigProto"
+            f"the graph has operations on {wanted}, and the session has only {found}; use NewSessionCreator, which "
+            "provides the CPU devices that the graph needs, or set device_count in the ConfigProto"
         )
 
 
@@ -239,9 +218,9 @@ def local_devices(graph: tf.Graph) -> set[tuple[str, int]]:
 
 @check_arguments
 class LeastLoadedDeviceSetter:
-    """Device function: variables go to the least loaded of several devices, everything else to one.
+    """Device function: variables go to the device with the fewest bytes of them, everything else to one device.
 
-    Loads are bytes. A variable whose shape is not fully defined counts as nothing, with one warning.
+    A variable whose shape is not fully defined counts as nothing, with one warning.
 
     Args:
         worker_device: the device for computation.
@@ -256,7 +235,7 @@ class LeastLoadedDeviceSetter:
             ...
 
     Source:
-        The class of the same name in the seed ``graph_builder_utils``, which knows only ref variables and counts
+        The class of the same name in the seed ``graph_builder_utils``, which supports only ref variables and counts
         elements.
     """
 
@@ -276,7 +255,7 @@ class LeastLoadedDeviceSetter:
         return list(self._load.sizes)
 
     def __call__(self, op: tf.Operation) -> str:
-        """Return the device for ``op``; a device that was asked for explicitly stays."""
+        """Return the device for ``op``; an explicit device stays."""
         if op.device:
             return str(op.device)
         if op.type in op_kinds.VARIABLES:
@@ -288,34 +267,24 @@ class LeastLoadedDeviceSetter:
         return self._load.take(self._size_bytes(op))
 
     def _size_bytes(self, op: tf.Operation) -> int:
-        shape, dtype = _variable_shape_and_dtype(op)
+        # The output of a VarHandleOp is only the handle.
+        is_handle = op.type == "VarHandleOp"
+        shape = tf.TensorShape(op.get_attr("shape")) if is_handle else op.outputs[0].shape
+        dtype = op.get_attr("dtype") if is_handle else op.outputs[0].dtype.base_dtype
         num_elements = shape.num_elements()
         if num_elements is not None:
             return int(num_elements * dtype.size)
         if not self._warned:
             self._warned = True
-            logger.warning(
-                f"Variable {op.name} has the shape {shape}, which is not fully defined: LeastLoadedDeviceSetter counts "
-                "it and others like it as nothing."
-            )
+            logger.warning(f"LeastLoadedDeviceSetter counts {op.name} and other variables of unknown size as nothing.")
         return 0
 
     def __str__(self) -> str:
         return f"LeastLoadedDeviceSetter-{self.worker_device}"
 
 
-def _variable_shape_and_dtype(op: tf.Operation) -> tuple[tf.TensorShape, tf.DType]:
-    """Return what the variable made by ``op`` holds; the output of a VarHandleOp is only its handle."""
-    if op.type == "VarHandleOp":
-        return tf.TensorShape(op.get_attr("shape")), op.get_attr("dtype")
-    return op.outputs[0].shape, op.outputs[0].dtype.base_dtype
-
-
 class LeastLoaded:
-    """A list of devices, each with the bytes that were given to it; equal loads go to the first.
-
-    Args:
-        devices: names, in the order of preference.
+    """A list of devices, in order of preference, with the bytes on each; equal loads go to the first.
 
     Raises:
         ConfigError: ``devices`` is empty.
@@ -323,7 +292,7 @@ class LeastLoaded:
 
     def __init__(self, devices: Sequence[str]) -> None:
         if not devices:
-            raise ConfigError("expected at least one device to balance over, got an empty list")
+            raise ConfigError("got devices=[]: expected at least one device to balance over")
         self.devices = tuple(devices)
         self.sizes = [0] * len(self.devices)
 

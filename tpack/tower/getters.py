@@ -1,8 +1,8 @@
 """Custom getters: change how ``get_variable`` makes a variable without touching the model.
 
-`compute_in` sets the dtype that a model computes in apart from the dtype of its variables, which is float32: sums of
-many small updates need float32, multiplying matrices does not. To a model a `CastVariable` is a variable like any
-other: whatever computes with it gets its value cast, whatever assigns to it, names it or saves it reaches the variable.
+`compute_in` separates the dtype of a model's computation from that of its variables, which is float32: sums of many
+small updates need float32, matrix products do not. A `CastVariable` acts like a variable in the model: computations get
+its value cast; assignments, names and checkpoints concern the variable.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError
 from tpack.tower.devices import LeastLoaded
 from tpack.utils.validation import check_arguments, check_count
 
@@ -39,10 +38,7 @@ _OPERATORS = (
 @contextmanager
 @check_arguments
 def custom_getter_scope(custom_getter: Getter) -> Iterator[None]:
-    """Pass every ``get_variable`` in the block through ``custom_getter(getter, name, *args, **kwargs)``.
-
-    Unlike opening a new variable scope, it changes neither the variable scope's name nor the name scope.
-    """
+    """Pass every ``get_variable`` in the block through ``custom_getter(getter, name, *args, **kwargs)``."""
     scope = tf.get_variable_scope()
     with tf.variable_scope(scope, custom_getter=custom_getter, auxiliary_name_scope=False):
         yield
@@ -51,9 +47,7 @@ def custom_getter_scope(custom_getter: Getter) -> Iterator[None]:
 def to_local_collections(kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return a getter's or creator's arguments with GLOBAL_VARIABLES replaced by LOCAL_VARIABLES.
 
-    Args:
-        kwargs: the arguments. ``collections`` may be missing, None or empty: a variable must be in one of the two, or
-            nothing initialises it.
+    ``collections`` may be missing, None or empty: a variable must be in one of the two to be initialised.
     """
     collections = kwargs.get("collections") or [tf.GraphKeys.GLOBAL_VARIABLES]
     local = [key for key in collections if key != tf.GraphKeys.GLOBAL_VARIABLES]
@@ -83,12 +77,12 @@ def override_to_local_variable(enable: bool = True) -> Iterator[None]:
 class OverrideCachingDevice:
     """Custom getter that caches each trainable variable on the device with the fewest cached bytes.
 
-    Small variables are all cached on one device, where looking for balance would only cost copies. Variables that are
-    not trainable, or whose size is not known, are not cached and become local variables.
+    Small variables are all cached on one device, since balancing them would only cost copies. Variables that are not
+    trainable, or of unknown size, are not cached and become local variables.
 
     Args:
         devices: the devices to balance over.
-        device_for_small_variables: where variables below the threshold are cached.
+        device_for_small_variables: the device of variables below the threshold.
         small_variable_size_threshold: in elements.
 
     Raises:
@@ -96,18 +90,15 @@ class OverrideCachingDevice:
 
     Source:
         The class of the same name in the seed ``graph_builder_utils``, which fails on unset ``collections`` and counts
-        elements where this counts bytes.
+        elements instead of bytes.
     """
 
     def __init__(
         self, devices: Sequence[str], device_for_small_variables: str, small_variable_size_threshold: int
     ) -> None:
-        if not devices:
-            raise ConfigError("OverrideCachingDevice wants at least one device, got an empty list")
         self.device_for_small_variables = device_for_small_variables
-        self.small_variable_size_threshold = check_count(
-            self, "small_variable_size_threshold", small_variable_size_threshold, 0
-        )
+        name = "small_variable_size_threshold"
+        self.small_variable_size_threshold = check_count(self, name, small_variable_size_threshold, 0)
         self._load = LeastLoaded(devices)
 
     @property
@@ -121,7 +112,7 @@ class OverrideCachingDevice:
         return list(self._load.sizes)
 
     def __call__(self, getter: Getter, *args: Any, **kwargs: Any) -> tf.Variable:
-        """Create the variable with ``getter`` and cache it where there is room."""
+        """Create the variable with ``getter`` and cache it on the least loaded device."""
         shape, dtype = _shape_and_dtype(kwargs)
         num_elements = shape.num_elements()
         # None means trainable, as it does for tf.Variable; only an explicit False says otherwise.
@@ -133,7 +124,7 @@ class OverrideCachingDevice:
 
 
 def _shape_and_dtype(kwargs: dict[str, Any]) -> tuple[tf.TensorShape, tf.DType]:
-    """Return what a getter's variable will hold; an initial value says so itself and comes without a shape."""
+    """Return the shape and dtype of a getter's variable, from its initial value if that has no shape argument."""
     shape, dtype, initial = kwargs.get("shape"), kwargs.get("dtype"), kwargs.get("initializer")
     if shape is None and initial is not None and not callable(initial):
         shape = initial.shape if hasattr(initial, "shape") else np.shape(initial)
@@ -143,13 +134,9 @@ def _shape_and_dtype(kwargs: dict[str, Any]) -> tuple[tf.TensorShape, tf.DType]:
 
 @contextmanager
 def compute_in(dtype: tf.DType | str) -> Iterator[None]:
-    """Make every float variable that ``get_variable`` gives in the block a float32 variable, used as ``dtype``.
+    """Make every float variable of 16 or 32 bits from ``get_variable`` in the block float32, used as ``dtype``.
 
-    This holds whatever dtype of 16 or 32 bits the model asks for; other variables are left alone. A variable that
-    ``tf.Variable`` or Keras makes does not come through here.
-
-    Args:
-        dtype: the dtype to compute in.
+    Variables of ``tf.Variable`` or Keras, and of other dtypes, are unchanged.
     """
     token = _compute_dtype.set(tf.as_dtype(dtype))
     try:
@@ -161,9 +148,9 @@ def compute_in(dtype: tf.DType | str) -> Iterator[None]:
 
 @contextmanager
 def full_precision() -> Iterator[None]:
-    """Let ``get_variable`` give the float32 variables themselves in a block inside `compute_in`.
+    """Make ``get_variable`` return the float32 variables themselves in a block inside `compute_in`.
 
-    For layers that must compute in float32 whatever the model computes in, such as those with batch statistics.
+    For layers that must compute in float32, such as those with batch statistics.
 
     Example:
         with full_precision():
@@ -195,7 +182,7 @@ def _get_cast(getter: Getter, name: str, *args: Any, **kwargs: Any) -> "tf.Varia
 
 
 def _in_float32(initializer: Any) -> Any:
-    """Return the initialiser, cast if it is a value in 16 bits; functions are told the dtype anyway."""
+    """Return the initialiser, cast if it is a value in 16 bits; functions get the dtype as an argument."""
     dtype = getattr(initializer, "dtype", None)
     if callable(initializer) or dtype is None or tf.as_dtype(dtype).base_dtype not in _REDUCED:
         return initializer
@@ -205,11 +192,10 @@ def _in_float32(initializer: Any) -> Any:
 
 
 class CastVariable:
-    """Stands for a variable in a model that computes in another dtype.
+    """Represents a resource variable in a model that computes in another dtype.
 
-    It is no ``tf.Variable`` and no tensor: TensorFlow's functions and operators convert it to a tensor of the compute
-    dtype. Everything else, such as ``name``, ``op``, ``shape`` and ``load``, is the variable's; so is ``dtype``, which
-    is what it holds.
+    It is neither a ``tf.Variable`` nor a tensor: TensorFlow's functions and operators convert it to a tensor of the
+    compute dtype. Everything else, such as ``name``, ``shape``, ``load`` and ``dtype``, is the variable's.
 
     Args:
         variable: a resource variable.
@@ -240,7 +226,7 @@ class CastVariable:
         return self._cast(self.variable.sparse_read(indices, name=name))
 
     def gather_nd(self, indices: TensorLike, name: str | None = None) -> tf.Tensor:
-        """Return what is at ``indices`` in the compute dtype, as ``tf.gather_nd`` does."""
+        """Return the slices at ``indices`` in the compute dtype, as ``tf.gather_nd`` does."""
         return self._cast(self.variable.gather_nd(indices, name=name))
 
     def assign(self, value: TensorLike, **options: Any) -> Assigned:
@@ -282,7 +268,7 @@ for _name in _OPERATORS:
 def _to_tensor(
     variable: CastVariable, dtype: tf.DType | None = None, name: str | None = None, as_ref: bool = False
 ) -> tf.Tensor:
-    """Convert to a tensor, of the variable's own dtype if that is what is wanted."""
+    """Convert to a tensor, of the variable's own dtype if requested."""
     if dtype is None or tf.as_dtype(dtype).base_dtype == variable.compute_dtype:
         return variable.value()
     if tf.as_dtype(dtype).base_dtype == variable.variable.dtype.base_dtype:

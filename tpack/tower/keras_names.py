@@ -1,9 +1,8 @@
 """Names of Keras layers, the same in each tower.
 
-Keras counts the layers of a kind and calls them ``dense``, ``dense_1`` and so on, through the whole process. The copies
-of a layer in several towers would have different names, and a model that is built twice would not find its checkpoint.
-In a tower the count starts anew; behind it, it goes on where it was. Nothing here imports Keras: if nobody has, there
-is nothing to count.
+Keras counts the layers of a kind in the whole process and calls them ``dense``, ``dense_1`` and so on. The copies of a
+layer in several towers would have different names, and a model that is built twice would not find its checkpoint. In a
+tower the count starts from zero; after it, the former count continues. Nothing here imports Keras.
 """
 
 import sys
@@ -19,28 +18,24 @@ Counts: TypeAlias = "dict[Hashable, int] | None"
 
 
 class KerasNames:
-    """The counts of one tower, for Keras 3, which counts in each thread, and tf_keras, which counts in each graph.
-
-    Args:
-        graph: the graph of the tower.
-    """
+    """The counts of a tower of a graph, for Keras 3, which counts by thread, and tf_keras, which counts by graph."""
 
     def __init__(self, graph: tf.Graph) -> None:
         self._of_thread = _Swap(_exchange_keras_3)
         self._of_graph = _Swap(partial(_exchange_tf_keras, graph))
 
     def swap(self) -> None:
-        """Put the tower's counts in the place of those around it, or the other way round."""
+        """Exchange the tower's counts with those around it."""
         self._of_thread()
         self._of_graph()
 
     def swap_of_graph(self) -> None:
-        """Do so with the counts of the graph, where the tower's thread goes on or pauses."""
+        """Exchange only the counts of the graph, when the tower's thread continues or pauses."""
         self._of_graph()
 
 
 class _Swap:
-    """Exchanges what is there for what was there at the call before; the first time, for nothing."""
+    """Exchanges the current value with the one at the last call; the first time, with none."""
 
     def __init__(self, exchange: Callable[[Counts], Counts]) -> None:
         self._exchange = exchange

@@ -1,10 +1,9 @@
-"""Values that Keras layers are given while a graph is built: they become the first values of their variables.
+"""Values assigned to variables of Keras layers while a graph is built: they become the variables' initial values.
 
-Loading a model or its weights, or setting them, assigns to variables. In a graph, Keras 3 makes operations of that
-which nothing runs, and pretrained weights would be lost. A value that is assigned outside a layer's call, and can be
-known before anything runs, becomes the variable's initial value: in every replica, and in a predictor without a
-checkpoint. So do values that ``tf_keras`` assigned in a session of its own. A checkpoint is restored after variables
-are initialised, so it takes precedence.
+Loading a model or setting weights assigns to variables. In a graph, Keras 3 makes operations of that which are never
+run, and pretrained weights would be lost. A value that is assigned outside a layer's call, and computable before
+anything runs, becomes the variable's initial value: in every replica, and in a predictor without a checkpoint. So do
+values that ``tf_keras`` assigned in a session of its own. A checkpoint is restored later, so it takes precedence.
 
 An assignment in a layer's call is an update, such as that of a moving average, and runs with every step.
 """
@@ -40,17 +39,17 @@ def is_keras_loaded() -> bool:
 
 
 def is_layer_update(op: tf.Operation) -> bool:
-    """Tell whether an operation was made by the call of a layer, and not where one builds its variables."""
+    """Tell whether an operation was made in the call of a layer, and not while one builds its variables."""
     return _is_in_call(_places_of(op))
 
 
 def gives_value(op: tf.Operation) -> bool:
-    """Tell whether an operation was made where Keras 3 gives a variable a value, outside of the calls of layers."""
+    """Tell whether an operation is an assignment by Keras 3 to a variable, outside of the calls of layers."""
     return op.type == "AssignVariableOp" and _gives_value(_places_of(op))
 
 
 def is_giving_value() -> bool:
-    """Tell whether Keras 3 gives a variable a value in this thread now, outside of the calls of layers."""
+    """Tell whether Keras 3 is assigning to a variable in this thread, outside of the calls of layers."""
     if not is_keras_loaded():
         return False
     places: list[Place] = []
@@ -70,14 +69,14 @@ def check_own_layers(error: BaseException) -> None:
     text = str(error)
     if "Exception encountered when calling" in text and any(sign in text for sign in _OF_ELSEWHERE):
         raise GraphBuildError(
-            "a Keras layer is called in a tower and has variables that were made outside of it, eagerly or in another "
-            "graph. Make the model where the tower is built, and give it the other's weights: with "
-            "weights = model.get_weights() before, model = keras.models.clone_model(model); model.set_weights(weights)"
+            "a Keras layer in a tower has variables from outside, eager ones or another graph's; use "
+            "weights = model.get_weights() outside, and inside model = keras.models.clone_model(model); "
+            "model.set_weights(weights)"
         ) from error
 
 
 class KerasValues:
-    """The values that Keras gives variables of the current graph from now on.
+    """The values that Keras assigns to variables of the current graph from now on.
 
     Args:
         from_start: include earlier ones.
@@ -90,19 +89,13 @@ class KerasValues:
         self._graph = tf.get_default_graph()
         is_loaded = is_keras_loaded()
         if is_loaded and (unknown := unknown_keras_places()):
-            raise GraphBuildError(
-                f"this version of Keras is not known, so values that it gives to variables would be lost: "
-                f"{'; '.join(unknown)}. Install a version of Keras that tpack is tested with"
-            )
+            raise GraphBuildError(f"this Keras is not supported: {'; '.join(unknown)}; use a version that tpack tests")
         self._num_before = 0 if from_start or not is_loaded else len(self._graph.get_operations())
 
     def keep(self, variables: Iterable[tf.Variable]) -> None:
-        """Initialise variables with the values that they were given last.
+        """Initialise a tower's variables with the values that were assigned last.
 
         A later change of the initialiser, as by ``tf.train.init_from_checkpoint``, takes precedence.
-
-        Args:
-            variables: those of a tower.
         """
         if not is_keras_loaded():
             return
@@ -117,7 +110,7 @@ class KerasValues:
         _keep_values_of_tf_keras([variables.part for variables in parts.values()])
 
     def _given_last(self, parts: Mapping[str, "_Part"]) -> dict[str, tf.Operation]:
-        """Return, for handles of variables that were given values, the operation that gave the last."""
+        """Return the last assignment to each handle."""
         initializers: dict[str, list[str]] = {}
         for handle, variables in parts.items():
             for variable in variables:
@@ -150,7 +143,7 @@ def _parts(variables: Iterable[tf.Variable]) -> dict[str, _Part]:
 
 
 def _keep_values_of_tf_keras(variables: Sequence[BaseVariable]) -> None:
-    """Let variables be initialised with what ``tf_keras`` gave them, which it keeps in a session of its own."""
+    """Initialise variables with the values from ``tf_keras``, which are in a session of its own."""
     backend = sys.modules.get("tf_keras.src.backend")
     # The mark that it leaves on a variable to which it assigns; it initialises all in its session.
     given = [variable for variable in variables if hasattr(variable, "_assign_placeholder")]
@@ -166,7 +159,7 @@ def _keep_values_of_tf_keras(variables: Sequence[BaseVariable]) -> None:
 
 
 def _known_value(op: tf.Operation) -> tf.Tensor | None:
-    """Return what an operation assigns if it can be computed before all else, or None."""
+    """Return the value of an assignment if it can be computed before everything else, or None."""
     value = op.inputs[1]
     waiting = [value.op]
     seen = set(waiting)
@@ -182,21 +175,21 @@ def _known_value(op: tf.Operation) -> tf.Tensor | None:
 
 
 def _constant(op: tf.Operation) -> tf.Tensor | None:
-    """Return what an operation assigns as a constant by itself, if it is one; None, and say so, if it is not."""
+    """Return the value of an assignment as a constant; None, with a warning, if it is not constant."""
     value = tf.get_static_value(op.inputs[1])
     if value is not None:
         with tf.init_scope():
             return tf.constant(value)
     if op.inputs[1].dtype.is_floating:
         logger.warning(
-            f"{op.inputs[0].op.name} was given a value that depends on variables or inputs, outside of the call of a "
-            "layer: in a graph nothing runs that, so it begins with the value that it had before. Set weights to arrays"
+            f"{op.inputs[0].op.name} keeps its first value: the one assigned outside the call of a layer depends on "
+            "variables or inputs. Set weights to arrays"
         )
     return None
 
 
 def _places_of(op: tf.Operation) -> list[Place]:
-    """Return where an operation was made, the innermost place first; nothing for one that is a copy of another."""
+    """Return the places where an operation was made, the innermost first; empty for a copy."""
     return [(frame.filename, frame.name) for frame in reversed(op.traceback or ())]
 
 
@@ -206,7 +199,7 @@ def _gives_value(places: list[Place]) -> bool:
 
 
 def _is_in_call(places: list[Place]) -> bool:
-    """Tell by where code is, the innermost place first, whether the innermost layer is called there, and not built."""
+    """Tell from places, the innermost first, whether the innermost layer is called, and not built."""
     for file, name in places:
         if name in ("__call__", *KERAS_BUILDING) and file.endswith(KERAS_LAYER_FILES):
             return name == "__call__"

@@ -1,7 +1,4 @@
-"""One merge call of K towers: their arguments, the call of the first tower's function, and each tower's result.
-
-`tpack.tower.tower_threads` makes the towers wait for each other.
-"""
+"""One merge call of K towers: their arguments, the call of the first tower's function, and each tower's result."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -14,7 +11,7 @@ Merged: TypeAlias = Any
 
 
 class MergeCall(NamedTuple):
-    """What one tower brought to a meeting."""
+    """One tower's part of a merge call."""
 
     fn: Callable[..., Any]
     args: tuple[Any, ...]
@@ -26,31 +23,23 @@ class MergeCall(NamedTuple):
 
 
 def merge(calls: Sequence[MergeCall]) -> Merged:
-    """Call the function of the first tower with what all towers brought.
-
-    Args:
-        calls: one for each of K towers.
-
-    Returns:
-        What the function returned: lists of K entries, alone or in tuples and dicts, or None.
+    """Call the function of the first of K towers with the values of all; return its result.
 
     Raises:
-        TowerMismatchError: The towers brought different functions or numbers of arguments.
-        TowerError: The function returned something else.
+        TowerMismatchError: The towers have different functions or numbers of arguments.
+        TowerError: The result is not a list of K entries, tuples or dicts of such lists, or None.
     """
     for index, call in enumerate(calls):
         if _kind(call.fn) is not _kind(calls[0].fn) or len(call.args) != len(calls[0].args):
-            raise TowerMismatchError(
-                f"towers must meet with the same function: tower 0 called merge_call with {calls[0]}, tower {index} "
-                f"with {call}"
-            )
+            both = f"tower 0 called merge_call with {calls[0]}, tower {index} with {call}"
+            raise TowerMismatchError(f"towers met with different functions: {both}")
     merged = calls[0].fn(*(list(values) for values in zip(*(call.args for call in calls), strict=True)))
     _check_merged(merged, calls[0].fn, len(calls))
     return merged
 
 
 def part_of_tower(merged: Merged, index: int) -> Merged:
-    """Return tower ``index``'s part of what `merge` returned: entry ``index`` of each list, in the same containers."""
+    """Return tower ``index``'s part of a result of `merge`: entry ``index`` of each list, in the same containers."""
     if isinstance(merged, list):
         return merged[index]
     if isinstance(merged, dict):
@@ -66,10 +55,8 @@ def _check_merged(merged: Merged, fn: Callable[..., Any], num_towers: int) -> No
         for value in merged.values() if isinstance(merged, dict) else merged:
             _check_merged(value, fn, num_towers)
     elif merged is not None and not (isinstance(merged, list) and len(merged) == num_towers):
-        raise TowerError(
-            f"the function of merge_call, {_name(fn)}, must return a list with one entry for each of {num_towers} "
-            f"tower(s), tuples or dicts of such lists, or None; it returned {merged!r}"
-        )
+        expected = f"a list with one entry for each of {num_towers} tower(s), tuples or dicts of such lists, or None"
+        raise TowerError(f"{_name(fn)}, the function of merge_call, returned {merged!r}: expected {expected}")
 
 
 def _plain_function(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,10 +67,7 @@ def _plain_function(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _kind(fn: Callable[..., Any]) -> object:
-    """Return what towers' functions have in common, since each tower makes its own closures from one piece of code.
-
-    An object that is called has the kind of its class.
-    """
+    """Return what towers' functions have in common: the code of closures, or the class of a callable object."""
     plain = _plain_function(fn)
     if hasattr(plain, "__code__"):
         return plain.__code__

@@ -1,20 +1,29 @@
-"""Names of towers, operations and tensors.
+"""Names of towers, operations, tensors and collections of variables.
 
 A tensor is called ``op:index``; scripts write both ``"cost"`` and ``"cost:0"`` for the same tensor. The graph has a
-resource variable's handle under the variable's name, and scripts that ask for it expect the value.
+resource variable's handle under the variable's name, while scripts that request it expect the value.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from inspect import ismethod
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, GraphBuildError
-from tpack.tower.collections import VARIABLE_KEYS
-from tpack.utils.validation import check_arguments
+from tpack.utils.validation import check_arguments, mismatch
 
+VARIABLE_KEYS = (
+    tf.GraphKeys.GLOBAL_VARIABLES,
+    tf.GraphKeys.LOCAL_VARIABLES,
+    tf.GraphKeys.MODEL_VARIABLES,
+    tf.GraphKeys.TRAINABLE_VARIABLES,
+)
+"""Collections of variables: shared by all towers, unless each has its own variables."""
+
+_MAX_NEAR = 5
 # What TensorFlow says of a handle in the place of a value.
 _OF_HANDLES = ("with dtype resource:", "has DataType resource not in list of allowed values")
 
@@ -27,20 +36,16 @@ def tower_name(index: int) -> str:
 
 @check_arguments
 def op_and_tensor_name(name: str) -> tuple[str, str]:
-    """Split what a script calls a tensor into the names of its operation and of the tensor.
+    """Split a script's name of a tensor into the names of its operation and of the tensor.
 
-    Args:
-        name: ``"scope/op"``, which means output 0, or ``"scope/op:3"``.
-
-    Returns:
-        ``("scope/op", "scope/op:0")`` or ``("scope/op", "scope/op:3")``.
+    ``"scope/op"``, which means output 0, becomes ``("scope/op", "scope/op:0")``.
 
     Raises:
-        ConfigError: The name is empty, or what follows the colon is not an output index.
+        ConfigError: The name is empty, or the part after the colon is not an output index.
     """
     op, colon, index = name.partition(":")
     if not op or (colon and not index.isdigit()):
-        raise ConfigError(f"{name!r} is no name of a tensor: expected 'op_name' or 'op_name:output_index'")
+        raise ConfigError(mismatch("op_and_tensor_name", "name", name, "'op_name' or 'op_name:output_index'"))
     return op, f"{op}:{index or 0}"
 
 
@@ -49,12 +54,20 @@ def join_scope(scope: str, name: str) -> str:
     return f"{scope}/{name}" if scope else name
 
 
-class Scope:
-    """The name scope of a tower, which is part of names anywhere in them, as in ``tower1/gradients/tower1/mul_grad``.
+def near_names(name: str, known: Iterable[str]) -> str:
+    """Return the known names that resemble one that is not known, as the end of a message; empty if none does.
 
-    Args:
-        name: such as ``"tower1"``; empty for none.
+    The same name in another scope comes before a similar name.
     """
+    unique = list(dict.fromkeys(known))
+    last = name.rpartition("/")[2]
+    elsewhere = [each for each in unique if each.rpartition("/")[2] == last]
+    near = list(dict.fromkeys([*elsewhere, *get_close_matches(name, unique, n=_MAX_NEAR)]))[:_MAX_NEAR]
+    return f"; near names: {', '.join(near)}" if near else ""
+
+
+class Scope:
+    """The name scope of a tower, empty for none, anywhere in names, as in ``tower1/gradients/tower1/mul_grad``."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -70,7 +83,7 @@ class Scope:
         return bool(self.name) and self._part.search(text) is not None
 
     def renamed(self, text: str, other: "Scope") -> str:
-        """Return a name as it is in another tower."""
+        """Return the name in another tower."""
         if not self.name or self.name not in text:
             return text
         if not other.name:
@@ -82,11 +95,7 @@ class Scope:
 
 
 def value_if_variable(tensor: tf.Tensor) -> tf.Tensor:
-    """Return the value of the variable whose handle a tensor is; any other tensor itself.
-
-    Args:
-        tensor: its graph must not be finalized if it is a handle.
-    """
+    """Return the value of a variable for its handle, in a graph that is not finalized; any other tensor itself."""
     if tensor.dtype != tf.resource:
         return tensor
     variables = (variable for key in VARIABLE_KEYS for variable in tensor.graph.get_collection(key))
@@ -97,10 +106,8 @@ def value_if_variable(tensor: tf.Tensor) -> tf.Tensor:
 def values_by_name(graph: tf.Graph) -> Iterator[None]:
     """Make ``graph.get_tensor_by_name`` return the values of variables in a block, instead of their handles.
 
-    Scripts from a time when a variable was its value copy ``graph.get_tensor_by_name("net/w:0")`` to another variable.
-
-    Args:
-        graph: not finalized.
+    Scripts from TensorFlow 1 copy ``graph.get_tensor_by_name("net/w:0")`` to another variable. The graph must not be
+    finalized.
 
     Raises:
         GraphBuildError: The block uses a handle from elsewhere as a value.
@@ -128,7 +135,6 @@ def check_handle_use(error: BaseException) -> None:
     """
     if isinstance(error, TypeError | ValueError) and any(sign in str(error) for sign in _OF_HANDLES):
         raise GraphBuildError(
-            f"the handle of a variable is used as if it were the value: {error}. graph.get_tensor_by_name('net/w:0') "
-            "gives the handle, as does an operation's outputs[0]. Take the variable, from tf.get_variable or "
-            "tower.get_variable('net/w'), and its read_value()"
+            f"the handle of a variable is used as its value: {error}. graph.get_tensor_by_name and outputs[0] give the "
+            "handle; use the variable, from tf.get_variable or tower.get_variable('net/w'), and its read_value()"
         ) from error

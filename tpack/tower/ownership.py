@@ -1,8 +1,7 @@
 """Ownership of variables by towers, and a record of those that a tower made.
 
-Variables of two towers are paired by the name inside the tower. The order of creation is no key: a function that
-iterates over a set may create ``b`` before ``a`` in the second tower. Nor is the unique name that TensorFlow makes in a
-graph, which depends on all other operations.
+Variables of two towers are paired by the name inside the tower. The order of creation varies, as in a function that
+iterates over a set; the unique name that TensorFlow makes depends on all other operations.
 
 ``tf.get_variable`` shares variables by their names; ``tf.Variable``, and with it Keras, always makes a new one. Where a
 tower shares the variables of another one, such as for prediction, a new variable is looked up by its path: the name
@@ -14,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -23,7 +21,7 @@ import tensorflow.compat.v1 as tf
 from tpack.compat import is_in_variable_store
 from tpack.errors import TowerMismatchError
 from tpack.tower.collections import KEEP_ALL, KEEP_UPDATES, KEEP_VARIABLES, CollectionPolicy
-from tpack.tower.names import join_scope
+from tpack.tower.names import join_scope, near_names
 from tpack.tower.per_graph import PerGraph
 
 InitialValue: TypeAlias = tf.Tensor | np.ndarray | Sequence[Any] | complex | Callable[[], Any] | None
@@ -43,8 +41,7 @@ class VariableRecorder:
         owner: the name of the tower, for messages.
         ownership: the ownership of the variables; by default `Own`.
         unnamed_scope: a name scope that is left out of the variables' names.
-        own_scope: a scope that differs between recorders, such as the tower's; its name may be anywhere in names that
-            are made of others, such as those of averages.
+        own_scope: a scope that differs between recorders, such as the tower's, and may be anywhere in names.
 
     Attributes:
         variables: the recorded variables.
@@ -79,7 +76,7 @@ class VariableRecorder:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Record nothing in this block: its variables are shared by all towers."""
+        """Record nothing in this block, whose variables are shared by all towers."""
         before, self._paused = self._paused, True
         try:
             yield
@@ -119,17 +116,13 @@ class VariableRecorder:
         return named
 
     def take(self, kwargs: dict[str, Any], made_by: "VariableRecorder | None" = None) -> tf.Variable:
-        """Return another tower's variable for a creator's arguments.
-
-        Args:
-            kwargs: the arguments.
-            made_by: the other tower's recorder; None for any tower in the same variable scope.
+        """Return the variable of another tower, by default any in the same variable scope, for a creator's arguments.
 
         Raises:
             TowerMismatchError: There is none, or it has another shape.
         """
-        among = None if made_by is None else [made_by.paths]
-        return self.paths.take(kwargs.get("name"), kwargs.get("initial_value"), self.owner, made_by=among)
+        paths = None if made_by is None else made_by.paths
+        return self.paths.take(kwargs.get("name"), kwargs.get("initial_value"), self.owner, paths)
 
     def _create(self, next_creator: Creator, **kwargs: Any) -> tf.Variable:
         if self._paused:
@@ -145,20 +138,12 @@ class VariableRecorder:
 
 
 def pair_variables(main: VariableRecorder, copy: VariableRecorder) -> list[tuple[tf.Variable, tf.Variable]]:
-    """Pair each variable of the main tower with its copy in another tower, which has the same name inside the tower.
+    """Return (main, copy) pairs of the main tower's variables, in order, with those of equal names in another tower.
 
-    The pairs are kept, and worked out again only when one of the towers has more variables, such as slots.
-
-    Args:
-        main: what the main tower created.
-        copy: what the other tower created.
-
-    Returns:
-        (main, copy) pairs in the order in which the main tower created them.
+    The pairs are cached until one of the towers has more variables, such as slots.
 
     Raises:
-        TowerMismatchError: One tower created variables of names that the other has none of, or a pair differs in shape
-            or dtype.
+        TowerMismatchError: The towers' names differ, or a pair differs in shape or dtype.
     """
     sizes = len(main.variables), len(copy.variables)
     if copy._pairs is None or copy._pairs.main is not main or copy._pairs.sizes != sizes:
@@ -167,7 +152,7 @@ def pair_variables(main: VariableRecorder, copy: VariableRecorder) -> list[tuple
 
 
 class _Pairs(NamedTuple):
-    """The pairs of a tower with the main one, as long as neither has more variables."""
+    """The pairs of a tower with the main one, while neither has more variables."""
 
     main: VariableRecorder
     sizes: tuple[int, int]
@@ -176,13 +161,11 @@ class _Pairs(NamedTuple):
 
 def _paired(main: VariableRecorder, copy: VariableRecorder) -> list[tuple[tf.Variable, tf.Variable]]:
     mains, copies = main.by_name(), copy.by_name()
-    extra = (
-        _without_own_scope(main, mains.keys() - copies.keys()),
-        _without_own_scope(copy, copies.keys() - mains.keys()),
-    )
+    only_main, only_copy = mains.keys() - copies.keys(), copies.keys() - mains.keys()
+    extra = _without_own_scope(main, only_main), _without_own_scope(copy, only_copy)
     if extra[0].keys() != extra[1].keys():
         raise TowerMismatchError(
-            f"{main.owner} and {copy.owner} must create variables of the same names, by which they are paired: "
+            f"{main.owner} and {copy.owner} are paired by the names of their variables, which differ: "
             f"{_only_in(main, mains, extra)}, {_only_in(copy, copies, extra[::-1])}"
         )
     renamed = {name: extra[1][plain] for plain, name in extra[0].items()}
@@ -198,11 +181,7 @@ def _paired(main: VariableRecorder, copy: VariableRecorder) -> list[tuple[tf.Var
 
 
 class Ownership(ABC):
-    """Creation or sharing of a tower's variables, and the policy for its collections.
-
-    Args:
-        policy: the policy for the tower's part of the collections.
-    """
+    """Creation or sharing of a tower's variables, and the policy for its part of the collections."""
 
     def __init__(self, policy: CollectionPolicy) -> None:
         self.policy = policy
@@ -214,13 +193,7 @@ class Ownership(ABC):
 
     @abstractmethod
     def create(self, recorder: VariableRecorder, creator: Creator, kwargs: dict[str, Any]) -> tf.Variable:
-        """Return the variable that a tower requests.
-
-        Args:
-            recorder: the tower's.
-            creator: makes a variable.
-            kwargs: its arguments.
-        """
+        """Return the variable that the tower of a recorder requests, for the arguments of a creator."""
 
 
 class Own(Ownership):
@@ -268,9 +241,6 @@ class MirrorOwnership(Ownership):
     """Ownership of mirrors: all variables, local ones too, are the first tower's, with a component on each device.
 
     The tower owns its components, so its update operations are kept.
-
-    Args:
-        main: the first tower's recorder.
     """
 
     def __init__(self, main: VariableRecorder) -> None:
@@ -286,14 +256,7 @@ class MirrorOwnership(Ownership):
 
 
 def ownership_of(*, is_training: bool, is_main: bool, has_own_variables: bool, reuse: bool) -> Ownership:
-    """Return the ownership for a tower's options.
-
-    Args:
-        is_training: whether it is for training.
-        is_main: whether it is the first one.
-        has_own_variables: whether it has variables apart from the first one's.
-        reuse: whether it shares existing variables.
-    """
+    """Return the ownership for a tower's options, as in `TowerContext`."""
     policy = KEEP_VARIABLES
     if is_training and is_main:
         policy = KEEP_ALL
@@ -320,7 +283,7 @@ class VariablePaths:
         self.variable_scope = ""
 
     def begin(self) -> None:
-        """Record the current scopes as the tower's: paths are relative to them."""
+        """Record the current scopes as the tower's, to which paths are relative."""
         self._name_scope = tf.get_default_graph().get_name_scope()
         self.variable_scope = tf.get_variable_scope().name
         known = _paths.here()
@@ -339,21 +302,16 @@ class VariablePaths:
         self._made.append((path, variable))
 
     def take(
-        self,
-        name: str | None,
-        initial_value: InitialValue,
-        owner: str,
-        made_by: "Sequence[VariablePaths] | None" = None,
+        self, name: str | None, initial_value: InitialValue, owner: str, made_by: "VariablePaths | None" = None
     ) -> tf.Variable:
         """Return another tower's variable on the path of a new one.
 
         Args:
             name: the name of the new variable.
-            initial_value: its initial value; its shape is compared if it is known without computing it.
+            initial_value: its initial value; its shape is compared if it is static.
             owner: this tower, for messages.
-            made_by: the paths of the other tower, or of several to look through; None for all of the graph that are in
-                the same variable scope. In one that is given, a path that differs in numbers, such as that of the tower
-                in ``w_1``, is as good where there is no other.
+            made_by: the paths of the other tower, in which a unique path that differs in numbers, such as ``w_1``, is
+                accepted; None for all towers in the same variable scope.
 
         Raises:
             TowerMismatchError: There is none, or it has another shape. The message lists near names.
@@ -361,28 +319,25 @@ class VariablePaths:
         path = self.path(name)
         # A script may call a variable after a tensor, such as the average of a loss, whose name has the tower's scope.
         after_tensor = path.replace(f"{self._name_scope}/", "") if self._name_scope else None
-        is_alike_enough = made_by is not None
-        if made_by is None:
-            made_by = [paths for paths in _paths.here() if paths.variable_scope == self.variable_scope]
-        towers = [[(where, made) for where, made in paths._made if not is_in_variable_store(made)] for paths in made_by]
+        in_scope = (paths for paths in _paths.here() if paths.variable_scope == self.variable_scope)
+        among = in_scope if made_by is None else [made_by]
+        towers = [[(where, made) for where, made in paths._made if not is_in_variable_store(made)] for paths in among]
         for made in towers:
-            for where in (path, after_tensor, self._only_alike(path, made) if is_alike_enough else None):
+            for where in (path, after_tensor, None if made_by is None else self._only_alike(path, made)):
                 here = [variable for each, variable in made if each == where]
                 if where is not None and self._taken[where] < len(here):
                     variable = here[self._taken[where]]
                     _check_shape(variable, initial_value, owner)
                     self._taken[where] += 1
                     return variable
-        near = get_close_matches(path, {where for made in towers for where, _ in made}, n=5)
-        hint = f"; near names: {', '.join(near)}" if near else ""
         raise TowerMismatchError(
-            f"{owner} creates the variable {path!r}, which the main training tower did not: a tower function must use "
-            "the same variables in every tower, in training and in prediction. What tf.Variable and Keras layers make "
-            f"is found by its name and its name scopes{hint}"
+            f"{owner} creates the variable {path!r}, which the main training tower did not; use the same variables in "
+            "every tower, in training and prediction. Those of tf.Variable and Keras layers are found by name and name "
+            f"scopes{near_names(path, [where for made in towers for where, _ in made])}"
         )
 
     def _only_alike(self, path: str, made: Sequence[tuple[str, tf.Variable]]) -> str | None:
-        """Return the path of the only unshared variable whose path differs just in numbers, or None."""
+        """Return the only unshared path that differs just in numbers, or None."""
         counts = Counter(where for where, _ in made if _without_numbers(where) == _without_numbers(path))
         left = [where for where, count in counts.items() if self._taken[where] < count]
         return left[0] if len(left) == 1 else None
@@ -409,14 +364,9 @@ def _without_scope(unnamed: str) -> Iterator[None]:
 
 
 def _inner_name(variable: tf.Variable, path: str, scope: str, known: Mapping[str, str]) -> str:
-    """Return the name of a variable inside its tower.
+    """Return the name of a variable inside its tower, from the path of its request and the tower's variable scope.
 
-    Args:
-        variable: the variable.
-        path: the path of its request.
-        scope: the variable scope of the tower.
-        known: the inner names of earlier variables by operation, which are part of other names, such as those of an
-            optimizer's slots.
+    ``known`` has the inner names of earlier variables by operation, which are part of others, such as those of slots.
     """
     path, scope = _without_empty(path), _without_empty(scope)
     inside = path[len(scope) + 1 :] if scope and path.startswith(f"{scope}/") else path
@@ -435,7 +385,7 @@ def _without_empty(path: str) -> str:
 
 
 def _without_own_scope(recorder: VariableRecorder, names: Iterable[str]) -> dict[str, str]:
-    """Return names by what remains without the tower's scope; ambiguous ones by themselves."""
+    """Return names by their remainder without the tower's scope; ambiguous ones by themselves."""
     scope = f"/{recorder.own_scope}/"
     plain: dict[str, list[str]] = {}
     for name in names:
@@ -449,7 +399,7 @@ def _without_own_scope(recorder: VariableRecorder, names: Iterable[str]) -> dict
 
 
 def _only_in(recorder: VariableRecorder, named: Mapping[str, tf.Variable], extra: Sequence[Mapping[str, str]]) -> str:
-    """Return a message of the variables that another tower lacks, in the order of their creation."""
+    """Return a message of the variables that another tower lacks, in the order of creation."""
     only = {extra[0][plain] for plain in extra[0].keys() - extra[1].keys()}
     names = [variable.op.name for name, variable in named.items() if name in only]
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
@@ -458,7 +408,7 @@ def _only_in(recorder: VariableRecorder, named: Mapping[str, tf.Variable], extra
 
 def _move_to_local(variable: tf.Variable) -> None:
     global_variables = variable.graph.get_collection_ref(tf.GraphKeys.GLOBAL_VARIABLES)
-    for position in range(len(global_variables) - 1, -1, -1):
+    for position in reversed(range(len(global_variables))):
         if global_variables[position] is variable:
             del global_variables[position]
             variable.graph.add_to_collection(tf.GraphKeys.LOCAL_VARIABLES, variable)
@@ -473,6 +423,6 @@ def _check_shape(variable: tf.Variable, initial_value: InitialValue, owner: str)
     made = getattr(variable, "shape", None)
     if isinstance(made, tf.TensorShape) and not made.is_compatible_with(shape):
         raise TowerMismatchError(
-            f"{owner} wants a variable of shape {tf.TensorShape(shape)} where the main training tower made "
+            f"{owner} asks for a variable of shape {tf.TensorShape(shape)} where the main training tower made "
             f"{variable.op.name} of shape {variable.shape}"
         )

@@ -1,8 +1,7 @@
 """Values that tpack keeps for a graph, as long as both the graph and their owner exist.
 
-The graph holds the values, under their `PerGraph`, which it holds weakly. So a value may refer to its graph, which a
-weak dictionary of graphs would then keep for ever. Since it is in no collection, a value is not saved in a MetaGraph,
-and not restored by a backup of collections.
+The graph holds the values, under their `PerGraph`, which it holds weakly: a value may refer to its graph, which a weak
+dictionary of graphs would then never release. It is in no collection, so it is not saved in a MetaGraph.
 """
 
 import threading
@@ -58,7 +57,7 @@ class PerGraph(Generic[T]):
 
 
 def new_graph() -> tf.Graph:
-    """Return a graph with the seed that the program set by ``tf.set_random_seed`` before, for who makes one unasked."""
+    """Return a new graph with the seed of the program's last ``tf.set_random_seed``."""
     graph = tf.Graph()
     seed = current_seed()
     with graph.as_default():
@@ -67,7 +66,7 @@ def new_graph() -> tf.Graph:
 
 
 def built_graph() -> tf.Graph:
-    """Return the graph that is being built: in code of a loop, condition or function, the one that this belongs to."""
+    """Return the graph that is being built: for code of a loop, condition or function, the one around it."""
     graph = tf.get_default_graph()
     while (outer := getattr(graph, "outer_graph", None)) is not None:
         graph = outer

@@ -3,15 +3,13 @@
 Its `InputSignature` describes its inputs and is checked once, where it is made. A `TowerHandle` looks up tensors,
 variables and collections of one call, by the names that the function used.
 
-In a graph, an update of a Keras layer, such as that of a moving average, is an operation that has to be run. Keras 3
-adds it to no collection. Updates of layers in a training tower are added to UPDATE_OPS here, which is run with each
-step.
+In a graph, Keras 3 adds the update of a layer, such as that of a moving average, to no collection. Updates in a
+training tower are added to UPDATE_OPS here, which is run with each step.
 """
 
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from typing import Any, TypeAlias, overload
 
 import tensorflow.compat.v1 as tf
@@ -19,11 +17,10 @@ import tensorflow.compat.v1 as tf
 from tpack.compat import run_after
 from tpack.errors import ConfigError, TowerError, WrongTypeError
 from tpack.graph_copy import op_kinds
-from tpack.tower.collections import VARIABLE_KEYS
 from tpack.tower.context import TowerContext, add_model_variable, current_tower_context
 from tpack.tower.keras_values import gives_value, is_keras_loaded, is_layer_update
-from tpack.tower.names import join_scope, op_and_tensor_name
-from tpack.utils.validation import check_arguments, shown
+from tpack.tower.names import VARIABLE_KEYS, join_scope, near_names, op_and_tensor_name
+from tpack.utils.validation import check_arguments, mismatch, shown
 
 ModelFunction: TypeAlias = Callable[..., Any]
 """Builds a model from one tensor for each input."""
@@ -41,8 +38,8 @@ class TowerFunc:
         input_signature: a ``tf.TensorSpec`` for each input, with different names.
 
     Raises:
-        ConfigError: The signature holds something else, an entry without a name or with an invalid one, or a name
-            twice. Or the function takes another number of inputs.
+        ConfigError: The signature holds something else, a missing or invalid name, or a name twice; or the function
+            takes another number of inputs.
     """
 
     def __init__(self, tower_fn: ModelFunction, input_signature: Iterable[tf.TensorSpec]) -> None:
@@ -53,12 +50,12 @@ class TowerFunc:
 
     @property
     def function(self) -> ModelFunction:
-        """The function that is wrapped."""
+        """The wrapped function."""
         return self._tower_fn
 
     @property
     def input_signature(self) -> "InputSignature":
-        """What the inputs are, as ``tf.TensorSpec``."""
+        """The inputs, as ``tf.TensorSpec``."""
         return InputSignature(self._input_signature)
 
     @property
@@ -72,7 +69,7 @@ class TowerFunc:
         return TowerHandles(self._handles)
 
     def without_towers(self) -> "TowerFunc":
-        """Return the same function and signature as a tower function that has built nothing yet."""
+        """Return a tower function of the same function and signature without towers."""
         return TowerFunc(self._tower_fn, self._input_signature)
 
     def __reduce__(self) -> tuple[type["TowerFunc"], tuple[ModelFunction, "InputSignature"]]:
@@ -80,13 +77,7 @@ class TowerFunc:
         return TowerFunc, (self._tower_fn, self._input_signature)
 
     def __call__(self, *inputs: tf.Tensor) -> Any:
-        """Build one tower.
-
-        Args:
-            *inputs: one tensor for each entry of the signature.
-
-        Returns:
-            What the wrapped function returns.
+        """Build one tower from a tensor for each entry of the signature; return the result of the wrapped function.
 
         Raises:
             TowerError: The number of inputs is not that of the signature, no tower is current, or an earlier tower has
@@ -96,10 +87,8 @@ class TowerFunc:
         if context.name and context.name in [handle.name for handle in self._handles]:
             raise TowerError(f"there is a tower {context.name!r} already: give this one another name")
         if len(inputs) != len(self._input_signature):
-            raise TowerError(
-                f"the tower function takes {len(self._input_signature)} inputs ({', '.join(self.input_names)}), got "
-                f"{len(inputs)}"
-            )
+            takes = f"{len(self._input_signature)} inputs ({', '.join(self.input_names)})"
+            raise TowerError(f"the tower function takes {takes}, got {len(inputs)}")
         updates = KerasUpdates(context.name)
         output = self._tower_fn(*inputs)
         if context.updates_variables:
@@ -108,19 +97,14 @@ class TowerFunc:
         return output
 
     def add_tower(self, inputs: Sequence[tf.Tensor], output: object) -> None:
-        """Add a handle of the current tower, which was built without calling this.
-
-        Args:
-            inputs: the tower's, one for each entry of the signature.
-            output: the result that the wrapped function would have.
-        """
+        """Add a handle of the current tower, which was built without calling this, with its inputs and output."""
         context = current_tower_context()
         self._handles.append(TowerHandle(context, inputs, output, self.input_names))
         context.repeat_in_copies(self.add_tower, list(inputs), output)
 
 
 def _check_takes(function: ModelFunction, names: Sequence[str]) -> None:
-    """Refuse a function that cannot be called with one tensor for each input, if it tells what it takes."""
+    """Refuse a function that cannot be called with one tensor for each input, if its signature is known."""
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError):
@@ -128,17 +112,12 @@ def _check_takes(function: ModelFunction, names: Sequence[str]) -> None:
     try:
         signature.bind(*names)
     except TypeError as error:
-        raise ConfigError(
-            f"the input signature has {len(names)} inputs ({', '.join(names)}), and {shown(function)} takes "
-            f"{signature}: {error}"
-        ) from error
+        inputs = f"{len(names)} inputs ({', '.join(names)})"
+        raise ConfigError(f"input_signature has {inputs}, and {shown(function)} takes {signature}: {error}") from error
 
 
 class InputSignature(list[tf.TensorSpec]):
-    """The inputs of a tower function; one made from another one is not checked again.
-
-    Args:
-        specs: ``tf.TensorSpec`` each, with different names.
+    """The inputs of a tower function, ``tf.TensorSpec`` with different names; a copy is not checked again.
 
     Raises:
         ConfigError: An entry is not a ``tf.TensorSpec``, has no name, or has the name of another.
@@ -146,7 +125,7 @@ class InputSignature(list[tf.TensorSpec]):
 
     def __init__(self, specs: Iterable[tf.TensorSpec]) -> None:
         if not isinstance(specs, Iterable) or isinstance(specs, (str, dict)):
-            raise WrongTypeError(f"an input signature is {shown(specs)}: expected a list of tf.TensorSpec")
+            raise WrongTypeError(mismatch("TowerFunc", "input_signature", specs, "a list of tf.TensorSpec"))
         super().__init__(specs)
         if not isinstance(specs, InputSignature):
             self._check()
@@ -158,18 +137,14 @@ class InputSignature(list[tf.TensorSpec]):
 
     def _check(self) -> None:
         for position, spec in enumerate(self):
+            entry = f"input_signature[{position}]"
             if not isinstance(spec, tf.TensorSpec) or not spec.name:
-                got = repr(spec) if isinstance(spec, tf.TensorSpec) else shown(spec)
-                raise ConfigError(
-                    f"entry {position} of an input signature must be a tf.TensorSpec with a name, got {got}"
-                )
+                raise ConfigError(mismatch("TowerFunc", entry, spec, "a tf.TensorSpec with a name"))
             if not _NAME.fullmatch(spec.name):
-                raise ConfigError(
-                    f"entry {position} of an input signature has the name {spec.name!r}: expected letters, digits and "
-                    "_ . - /, the first one a letter or digit, since a tensor is called so"
-                )
+                expected = "letters, digits and _ . - /, the first one a letter or digit"
+                raise ConfigError(mismatch("TowerFunc", f"{entry}.name", spec.name, expected))
         if len(set(self.names)) < len(self):
-            raise ConfigError(f"the names in an input signature must differ, got {self.names}")
+            raise ConfigError(mismatch("TowerFunc", "input_signature", self.names, "different names"))
 
 
 class TowerHandle:
@@ -178,7 +153,7 @@ class TowerHandle:
     Args:
         context: the tower it was called in.
         inputs: the input tensors, one for each entry of the signature.
-        output: what the function returned.
+        output: the result of the function.
         input_names: the names of the inputs in the signature.
     """
 
@@ -215,8 +190,7 @@ class TowerHandle:
         """Return a tensor of this tower.
 
         Args:
-            name: the name inside the tower function, the full name of a tensor anywhere in the graph, or the name of
-                an input in the signature, which wins over both.
+            name: an input's name in the signature, a name inside the tower function, or a full name, in this order.
 
         Raises:
             TowerError: There is none. The message lists near names.
@@ -229,7 +203,9 @@ class TowerHandle:
                 return self._graph.get_tensor_by_name(candidate)
             except (KeyError, ValueError):
                 continue
-        raise TowerError(f"no tensor {name!r} in {self.context!r} or in the graph{self._near_names(op_name)}")
+        prefix = join_scope(self.ns_name, "")
+        inside = [op.name[len(prefix) :] for op in self._graph.get_operations() if op.name.startswith(prefix)]
+        raise TowerError(f"no tensor {name!r} in {self.context!r} or in the graph{near_names(op_name, inside)}")
 
     def get_tensors(self, names: Iterable[str]) -> list[tf.Tensor]:
         """Return several tensors, as `get_tensor` does each."""
@@ -239,7 +215,7 @@ class TowerHandle:
         """Return a variable that this tower uses.
 
         Args:
-            name: as the tower function names it, without the tower's variable scope; ``":0"`` behind it is allowed.
+            name: as in the tower function, without the tower's variable scope; ``":0"`` is allowed.
 
         Raises:
             TowerError: There is none.
@@ -249,9 +225,7 @@ class TowerHandle:
         variables.update({v.op.name: v for key in VARIABLE_KEYS for v in self._graph.get_collection(key)})
         variables.update({v.op.name: v for v in self.context.recorder.variables})
         if full_name not in variables:
-            near = get_close_matches(full_name, variables, n=5)
-            hint = f"; near names: {', '.join(near)}" if near else ""
-            raise TowerError(f"no variable {full_name!r} in {self.context!r}{hint}")
+            raise TowerError(f"no variable {full_name!r} in {self.context!r}{near_names(full_name, variables)}")
         return variables[full_name]
 
     def get_variables(self, names: Iterable[str]) -> list[tf.Variable]:
@@ -259,11 +233,7 @@ class TowerHandle:
         return [self.get_variable(name) for name in names]
 
     def get_collection(self, key: str | None = None, name: str | None = None) -> list[Any]:
-        """Return what this tower added to a collection.
-
-        Args:
-            key: the collection.
-            name: the same under its other name in scripts.
+        """Return the tower's additions to a collection, whose key is given as either argument, as scripts do.
 
         Raises:
             TowerError: Not exactly one of the two is given.
@@ -282,22 +252,12 @@ class TowerHandle:
             except TowerError:
                 raise no_tensor from None
 
-    def _near_names(self, op_name: str) -> str:
-        prefix = join_scope(self.ns_name, "")
-        names = [op.name[len(prefix) :] for op in self._graph.get_operations() if op.name.startswith(prefix)]
-        near = get_close_matches(op_name, names, n=5)
-        return f"; near names: {', '.join(near)}" if near else ""
-
     def __repr__(self) -> str:
         return f"TowerHandle of {self.context!r}"
 
 
 class TowerHandles(Sequence[TowerHandle]):
-    """The handles of all calls of a tower function, by number or by the tower's name.
-
-    Args:
-        handles: in the order of the calls.
-    """
+    """The handles of all calls of a tower function, in order, by number or by the tower's name."""
 
     def __init__(self, handles: Sequence[TowerHandle]) -> None:
         self._handles = list(handles)
@@ -338,11 +298,7 @@ class TowerHandles(Sequence[TowerHandle]):
 
 
 class KerasUpdates:
-    """The updates of Keras layers in the current graph from now on, in one tower.
-
-    Args:
-        name_scope: that of the tower; empty for none.
-    """
+    """The updates of Keras layers in the current graph from now on, in the tower of a name scope."""
 
     def __init__(self, name_scope: str) -> None:
         self._prefix = join_scope(name_scope, "")
@@ -353,10 +309,8 @@ class KerasUpdates:
         """Add the updates to the collection UPDATE_OPS, each to run after the tower's earlier reads of its variable.
 
         Without an order, random numbers might be drawn from the state before or after its update. The updated variables
-        become part of the model, as moving averages of tpack's layers are.
-
-        Args:
-            variables: those that the tower made; an operation that initialises one is not an update.
+        become part of the model, as moving averages of tpack's layers are. Initialisers of ``variables`` are not
+        updates.
         """
         if not is_keras_loaded():
             return

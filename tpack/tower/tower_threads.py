@@ -5,9 +5,9 @@ each other one is started in a `Coroutine` and runs until it makes the same call
 first tower continues to the next call. So there is one fixed order, and the towers' variables, names and collections
 are those of towers that never meet.
 
-A generator can only be left by its own ``yield``. Model code is left inside a layer inside a function inside the tower
-function, so it needs a stack of its own: a thread, which never runs in parallel. It runs while `resume` waits for it,
-and waits while the caller of `resume` runs.
+A generator can only be left by its own ``yield``. Model code is left inside a layer inside the tower function, so it
+needs a stack of its own: a thread, which never runs in parallel. It runs while `resume` waits for it, and waits while
+the caller of `resume` runs.
 """
 
 import contextvars
@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import tensorflow.compat.v1 as tf
@@ -29,23 +30,20 @@ T = TypeVar("T")
 
 
 def call_in_towers(contexts: Sequence[TowerContext], func: Callable[[], T]) -> list[T]:
-    """Call a function once in each of K towers, which may meet by `TowerContext.merge_call`.
+    """Call a function once in each of K towers, which may meet by `TowerContext.merge_call`; return the K results.
 
     Args:
         contexts: the K towers, in the order of their indices; none was entered before.
         func: builds one tower.
 
-    Returns:
-        The result of the function in each tower.
-
     Raises:
         ConfigError: These are not all the towers of the group.
-        TowerMismatchError: The towers meet a different number of times, or for different things.
+        TowerMismatchError: The towers meet different numbers of times, or in different functions.
         BaseException: An error of the function in any tower, with its traceback there. The other towers are ended
             first: their open blocks are left by a `CoroutineExit`.
     """
     if not contexts or any((c.index, c.total) != (k, len(contexts)) for k, c in enumerate(contexts)):
-        raise ConfigError(f"expected all towers in the order of their indices, got {list(contexts)!r}")
+        raise ConfigError(f"got contexts={list(contexts)!r}: expected all towers in the order of their indices")
     return _Rendezvous(contexts, func).run()
 
 
@@ -87,7 +85,7 @@ class _Rendezvous:
         self._error: BaseException | None = None
 
     def run(self) -> list[Any]:
-        """Build all towers; return what the function returned in each."""
+        """Build all towers; return the results of the function."""
         try:
             with entered(self._frame):
                 first = self._build_first()
@@ -114,21 +112,15 @@ class _Rendezvous:
                 return self._func()
         result = self._resume(index)
         if not self._coroutines[index].is_over:
-            raise TowerMismatchError(
-                f"towers must meet equally often: tower 0 ended after {self._num_meetings} call(s) of merge_call, "
-                f"tower {index} makes one more, with {result}"
-            )
+            raise _unequal(f"tower 0 ended after {self._num_meetings} call(s)", f"tower {index} makes one more", result)
         return result
 
     def _meet(self, index: int, call: MergeCall) -> Merged:
-        """Be called by tower ``index`` with its part; return its part of the result."""
+        """Pass on the part of tower ``index``; return its part of the result."""
         if index in self._coroutines:
             return self._coroutines[index].pause(call)
         if index > 0:
-            raise TowerMismatchError(
-                f"towers must meet equally often: tower 0 ended without a call of merge_call, tower {index} makes one, "
-                f"with {call}"
-            )
+            raise _unequal("tower 0 ended without a call", f"tower {index} makes one", call)
         if self._error is not None:
             raise CoroutineExit
         self._start()
@@ -142,22 +134,18 @@ class _Rendezvous:
     def _start(self) -> None:
         if not self._coroutines:
             for index, context in list(enumerate(self._contexts))[1:]:
-                self._coroutines[index] = Coroutine(
-                    self._building(context), f"tpack-{context.name or index}", self._variables.copy()
-                )
+                build, name = partial(self._build, context), f"tpack-{context.name or index}"
+                self._coroutines[index] = Coroutine(build, name, self._variables.copy())
 
-    def _building(self, context: TowerContext) -> Callable[[], Any]:
-        def build() -> Any:
-            with self._graph.as_default(), ExitStack() as scopes:
-                if self._session is not None:
-                    scopes.enter_context(self._session.as_default())
-                self._scopes.install()
-                self._install_keras_policy()
-                scopes.enter_context(entered(self._frame))
-                scopes.enter_context(context)
-                return self._func()
-
-        return build
+    def _build(self, context: TowerContext) -> Any:
+        with self._graph.as_default(), ExitStack() as scopes:
+            if self._session is not None:
+                scopes.enter_context(self._session.as_default())
+            self._scopes.install()
+            self._install_keras_policy()
+            scopes.enter_context(entered(self._frame))
+            scopes.enter_context(context)
+            return self._func()
 
     def _merge(self, call: MergeCall) -> Merged:
         main = self._contexts[0]
@@ -172,7 +160,7 @@ class _Rendezvous:
                 return merge(calls)
 
     def _advance(self, index: int, call: MergeCall) -> MergeCall:
-        """Let tower ``index`` go on to its next meeting and return what it brings."""
+        """Continue tower ``index`` to its next merge call and return its part."""
         try:
             brought = self._resume(index)
         except BaseException as error:
@@ -180,10 +168,7 @@ class _Rendezvous:
             self._error = error
             raise CoroutineExit from None
         if self._coroutines[index].is_over:
-            raise TowerMismatchError(
-                f"towers must meet equally often: tower {index} ended after {self._num_meetings} call(s) of "
-                f"merge_call, tower 0 makes one more, with {call}"
-            )
+            raise _unequal(f"tower {index} ended after {self._num_meetings} call(s)", "tower 0 makes one more", call)
         return brought
 
     def _resume(self, index: int) -> Any:
@@ -204,7 +189,7 @@ class _Rendezvous:
 
     @contextmanager
     def _resumed(self, index: int) -> Iterator[None]:
-        """Put back what tower ``index`` had open and collected, for a block in which its coroutine runs."""
+        """Restore the open blocks and collections of tower ``index`` for a block in which its coroutine runs."""
         collections = self._contexts[index].collections
         if collections.is_open:
             collections.resume()
@@ -224,6 +209,10 @@ class _Rendezvous:
                     coroutine.close()
 
 
+def _unequal(ended: str, other: str, call: MergeCall) -> TowerMismatchError:
+    return TowerMismatchError(f"towers call merge_call different numbers of times: {ended}, {other}, with {call}")
+
+
 class CoroutineExit(BaseException):
     """Raised by `Coroutine.pause` in a coroutine that is being closed; like ``GeneratorExit``, it is not an error."""
 
@@ -232,7 +221,7 @@ class Coroutine:
     """A call of a function in a thread of its own.
 
     Args:
-        func: what to call; it takes no arguments. It may call `pause`.
+        func: takes no arguments; may call `pause`.
         name: the name of the thread.
         variables: the context variables of the call, by default a copy of the current ones.
 
@@ -264,13 +253,10 @@ class Coroutine:
         return self._is_over
 
     def resume(self, value: Any = None) -> Any:
-        """Run the function until it pauses or ends.
+        """Run the function until it pauses or ends; return the argument of `pause`, or the function's result.
 
         Args:
             value: the result of the `pause` in which it waits.
-
-        Returns:
-            The argument of `pause`, or the result of the function; `is_over` tells which.
 
         Raises:
             BaseException: An error of the function, with its traceback there. An exception that interrupts the wait,
@@ -293,13 +279,7 @@ class Coroutine:
         return value
 
     def pause(self, value: Any = None) -> Any:
-        """Hand over to the caller of `resume`; to be called by the function, in its thread.
-
-        Args:
-            value: what `resume` returns.
-
-        Returns:
-            What the next `resume` is given.
+        """Return ``value`` to the caller of `resume`, and wait for the value of the next one; called by the function.
 
         Raises:
             CoroutineExit: The coroutine is being closed.

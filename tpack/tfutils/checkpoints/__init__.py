@@ -1,4 +1,4 @@
-"""How checkpoints get out of the way of training: copies of what is saved, and a thread that writes them."""
+"""Writing checkpoints in the background, and keeping the best of them."""
 
 from tpack.utils.lazy import attach
 

@@ -1,10 +1,8 @@
-"""Write checkpoints while training goes on: the step waits until the values are copied, and not for the disk.
+"""Write checkpoints while training continues: the step waits for a copy of the values, not for the disk.
 
-What a saver saves are the inputs of one operation. `SavedCopy` fetches them in the training's session, copies them, and
-is itself a session: in a graph that consists of that operation alone, which is fed the copies. So a saver saves it as
-it would save the training, with the same files, names and limits, whatever kinds of variables there are.
-
-`Background` does one thing at a time in a thread, and loses no error.
+`SavedCopy` fetches the inputs of the saving operation in the training's session, copies them, and is a session of a
+graph with that operation alone, which is fed the copies. So the saver writes the same files under the same names and
+limits, for all kinds of variables.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,27 +18,22 @@ _NUM_NAMES = 3
 
 
 class SavedCopy(tf.Session):
-    """A session whose variables are, to one saver, the copies that were made last.
+    """A session in which the variables of a saver, which is not sharded, have the values that were copied last.
 
-    The memory for the copies is taken with the first and kept.
-
-    Args:
-        saver: a ``tf.train.Saver`` that is not sharded.
-        graph: the saver's.
+    The memory for the copies is allocated once.
     """
 
     def __init__(self, saver: tf.train.Saver, graph: tf.Graph) -> None:
-        saving, self._values = _saving_operation(saver, graph)
+        saving = graph.get_tensor_by_name(saver.as_saver_def().save_tensor_name).op
+        (save,) = (op for op in saving.control_inputs if op.type == "SaveV2")
+        self._values: list[tf.Tensor] = list(save.inputs[_NUM_NAMES:])
         part, placeholders = _graph_of(saving, self._values)
         super().__init__(graph=part, config=tf.ConfigProto(device_count={"GPU": 0}))
         self._placeholders = placeholders
         self._copies: list[Any] = []
 
     def copy_from(self, session: tf.Session) -> None:
-        """Copy the values that the saver's variables have in a session.
-
-        Nothing may be reading the former copies.
-        """
+        """Copy the values of the saver's variables in a session, while the former copies are not being read."""
         kinds = (tensor.dtype.as_numpy_dtype for tensor in self._values)
         fetched = session.run(self._values)
         values = [np.asarray(value, kind) for value, kind in zip(fetched, kinds, strict=True)]
@@ -51,17 +44,13 @@ class SavedCopy(tf.Session):
             np.copyto(copy, value)
 
     def run(self, fetches: Any, feed_dict: Mapping[Any, Any] | None = None, *others: Any) -> Any:
-        """Run operations of the saver, on the copies."""
+        """Run operations of the saver on the copies."""
         fed = {**(feed_dict or {}), **dict(zip(self._placeholders, self._copies, strict=True))}
         return super().run(fetches, fed, *others)
 
 
 class Background:
-    """Does one task at a time in a thread of its own, which ends with the process.
-
-    Args:
-        name: of the thread.
-    """
+    """Runs one task at a time in a thread of this name, which ends with the process."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -69,25 +58,17 @@ class Background:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a task is being done."""
+        """Whether a task is running."""
         return self._thread is not None and self._thread.is_alive()
 
     def begin(self, task: Callable[[], object]) -> None:
-        """Do a task in the background, once the last one is over.
-
-        Raises:
-            Exception: what the last task raised; then this one is not begun.
-        """
+        """Start a task in the background when the last one has ended; raise the error of the last one instead."""
         self.wait()
         self._thread = StoppableThread(target=task, name=self._name, daemon=True)
         self._thread.start()
 
     def wait(self) -> None:
-        """Wait until the task is over; there need not be one.
-
-        Raises:
-            Exception: what it raised, once.
-        """
+        """Wait until the task, if any, has ended, and raise its error, once."""
         thread = self._thread
         if thread is not None:
             thread.join()
@@ -95,15 +76,8 @@ class Background:
             thread.reraise()
 
 
-def _saving_operation(saver: tf.train.Saver, graph: tf.Graph) -> tuple[tf.Operation, list[tf.Tensor]]:
-    """Return the end of what a saver runs in order to save, and the tensors that it writes."""
-    end = graph.get_tensor_by_name(saver.as_saver_def().save_tensor_name).op
-    (save,) = (op for op in end.control_inputs if op.type == "SaveV2")
-    return end, list(save.inputs[_NUM_NAMES:])
-
-
 def _graph_of(end: tf.Operation, values: list[tf.Tensor]) -> tuple[tf.Graph, list[tf.Tensor]]:
-    """Return a graph of what a saver runs, under the same names, and the placeholders in it for what it writes."""
+    """Return a graph of a saver's operations, under the same names, and placeholders for the saved values."""
     part = tf.Graph()
     definition = tf.GraphDef(versions=part.as_graph_def().versions)
     for op in _needed(end, {value.op.name for value in values}):
@@ -117,7 +91,7 @@ def _graph_of(end: tf.Operation, values: list[tf.Tensor]) -> tuple[tf.Graph, lis
 
 
 def _needed(end: tf.Operation, given: set[str]) -> list[tf.Operation]:
-    """Return the operations that lead to one, without those that are given and what leads to them."""
+    """Return the operations that lead to one, without the given ones and those that lead to them."""
     found: dict[str, tf.Operation] = {}
     waiting = [end]
     while waiting:

@@ -1,8 +1,8 @@
-"""The checkpoints that a statistic chose: which they are, and how one takes the place of another.
+"""The checkpoints with the best values of a statistic, and the replacement of one by another.
 
-Beside the checkpoints ``min-cost``, or ``min-cost-100`` and ``min-cost-200``, lies ``min-cost.best.json``, which says
-of which values and steps they are. A checkpoint is several files, which cannot be replaced at one instant: the index
-goes first and comes last, so that whoever looks in between finds none rather than half of each.
+``min-cost.best.json`` beside ``min-cost``, or ``min-cost-100`` and ``min-cost-200``, has their values and steps. The
+files of a checkpoint cannot be replaced at one instant: the index is removed first and written last, so that readers in
+between find no checkpoint rather than half of each.
 """
 
 import glob
@@ -20,24 +20,19 @@ _CHECKPOINT_FILE = re.compile(r"(.+)-(\d+)\.(index|data-\d+-of-\d+)")
 
 
 class Kept(NamedTuple):
-    """One of the best.
-
-    Attributes:
-        value: that of the statistic.
-        global_step: the step that the checkpoint is of.
-    """
+    """One of the best checkpoints: the value of the statistic, and the step."""
 
     value: float
     global_step: int
 
 
 def write_kept(path: str, statistic: str, kept: Sequence[Kept], *, is_single: bool) -> None:
-    """Write down which checkpoints are the best.
+    """Write the list of the best checkpoints.
 
     Args:
-        path: what their names begin with.
-        statistic: what chose them.
-        kept: they, the best first.
+        path: the first part of their names.
+        statistic: the statistic that chose them.
+        kept: the checkpoints, the best first.
         is_single: there is one, whose name is the path itself.
     """
     content: dict[str, Any] = {"name": statistic, **kept[0]._asdict()}
@@ -48,11 +43,7 @@ def write_kept(path: str, statistic: str, kept: Sequence[Kept], *, is_single: bo
 
 
 def read_kept(path: str) -> list[Kept]:
-    """Return which checkpoints are the best, the best first; none where nothing was written down.
-
-    Raises:
-        InputError: The file is damaged.
-    """
+    """Return the best checkpoints, the best first; raise an InputError if the file is damaged."""
     try:
         with open(path + BEST_SUFFIX, encoding="utf-8") as file:
             content = unseal_json(file.read())
@@ -65,11 +56,7 @@ def read_kept(path: str) -> list[Kept]:
 
 
 def best_prefix(path: str) -> str | None:
-    """Return the best of several checkpoints that are called ``path`` and their step; None if there are none.
-
-    Raises:
-        InputError: The file that says which it is is damaged.
-    """
+    """Return the best of the checkpoints ``PATH-STEP``, or None; raise an InputError if their list is damaged."""
     kept = read_kept(path)
     prefix = f"{path}-{kept[0].global_step}" if kept else ""
     return prefix if os.path.exists(f"{prefix}.index") else None
@@ -86,7 +73,7 @@ def move_checkpoint(source: str, target: str) -> None:
 
 
 def finish_or_remove(path: str, *, is_single: bool) -> None:
-    """Bring to its end what a killed process was doing to a checkpoint, or remove what it left of it."""
+    """Complete the replacement of a checkpoint that a kill interrupted, or remove its files."""
     aside = f"{path}.aside"
     if is_single and os.path.exists(f"{aside}.index"):
         # The index is written last: all was there, and some of it may have been moved.
@@ -96,7 +83,7 @@ def finish_or_remove(path: str, *, is_single: bool) -> None:
 
 
 def remove_others(path: str, steps: set[int]) -> None:
-    """Remove the checkpoints that are called ``path`` and their step, but for those of some steps."""
+    """Remove the checkpoints ``PATH-STEP`` except those of some steps."""
     directory, stem = os.path.split(path)
     # The index goes first: what is left of one that is killed here is no checkpoint any more.
     for name in sorted(os.listdir(directory), key=lambda name: not name.endswith(".index")):
