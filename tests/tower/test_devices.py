@@ -87,7 +87,7 @@ def test_resolve_devices_without_gpus_says_so_in_one_line(no_gpu, gpus, indices)
     assert resolved == tuple(f"/device:CPU:{k}" for k in indices)
     said = [line for line in lines if "no GPU" in line]
     assert len(said) == 1
-    assert f"{len(indices)} tower(s) go to the CPU devices {', '.join(resolved)}" in said[0]
+    assert f"{len(indices)} tower(s) go to the logical CPU devices {', '.join(resolved)}" in said[0]
 
 
 @pytest.mark.parametrize(

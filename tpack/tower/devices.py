@@ -129,7 +129,8 @@ def resolve_devices(gpus: int | Sequence[int]) -> tuple[str, ...]:
     devices = tuple(resolve_device(index) for index in indices)
     if not list_gpus():
         # A trainer and its inference runners ask for the same towers.
-        log_once(f"This machine has no GPU: {len(devices)} tower(s) go to the CPU devices {', '.join(devices)}.")
+        names = ", ".join(devices)
+        log_once(f"This machine has no GPU: {len(devices)} tower(s) go to the logical CPU devices {names}.")
     return devices
 
 
