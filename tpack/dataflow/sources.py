@@ -170,7 +170,10 @@ class DataFromIterable(DataFlow):
         saved = StateReader(self, state, "index", "taken", "was_begun")
         index, taken, was_begun = saved.count("index"), saved.count("taken"), saved.flag("was_begun")
         if self._is_iterator() and taken < self._num_taken:
-            raise InputError(f"{type(self).__name__} got a position after {taken} points: an iterator cannot go back")
+            raise InputError(
+                f"{type(self).__name__} got a position after {taken} data points, and its iterator is after "
+                f"{self._num_taken}: an iterator cannot go back"
+            )
         self._was_begun = was_begun
         self._num_to_skip = taken - self._num_taken if self._is_iterator() else 0
         self._passes.go_to(index)
