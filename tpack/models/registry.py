@@ -10,8 +10,8 @@ for them, and K towers would not learn what one learns.
 """
 
 import functools
-import importlib
 import inspect
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias, TypeVar
@@ -39,6 +39,7 @@ _Getter: TypeAlias = Callable[..., tf.Variable]
 WEIGHT_ALIASES = {"nl": "activation", "W_init": "kernel_initializer", "b_init": "bias_initializer"}
 """Older names of the arguments of every layer that has a kernel; for `argument_aliases`."""
 
+_PACKAGE = __name__.rpartition(".")[0]
 _layers: dict[str, list[Layer]] = {}
 # The keys of the layers that were built in each graph.
 _built: PerGraph[set[str]] = PerGraph(set)
@@ -115,14 +116,14 @@ def register_alias(name: str, layer: F) -> F:
 
 def registered_layer_names() -> list[str]:
     """Return the names of all layers."""
-    for name in importlib.import_module("tpack.models").__all__:
+    for name in sys.modules[_PACKAGE].__all__:
         _load_own(name)
     return sorted(_layers)
 
 
 def _load_own(name: str) -> None:
     """Load the module of a layer of this package, which registers it; the package loads names on first use."""
-    package = importlib.import_module("tpack.models")
+    package = sys.modules[_PACKAGE]
     if name in package.__all__:
         getattr(package, name)
 
