@@ -6,7 +6,7 @@ Nothing of TensorFlow is patched, and no switch is thrown. A script that builds 
 default graph when it begins to build, see `tpack.tf1.default_graph`.
 
 A name that exists nowhere any more raises `tpack.errors.MissingNameError`, which says what to use in its place.
-``docs/tf1.md`` lists what is there.
+``docs/tf1.md`` lists what is there. Arguments that a class does not list are those of TensorFlow 1.15.
 """
 
 from typing import Any

@@ -51,7 +51,7 @@ def test_features_are_forwarded_in_prediction(tmp_path, graph):
             (plain, "s", "expected its fill value in sparse_default_values"),
             (forward_features(plain, "x"), "x", "got x, which the model predicts: expected other names"),
         ]
-        with pytest.raises(ConfigError, match="expected sparse features"):
+        with pytest.raises(ConfigError, match="got sparse_default_values with .id., which is dense"):
             built(forward_features(plain, "id", {"id": 0}), "infer")
         for estimator, key, message in cases:
             with pytest.raises(ConfigError, match=message):

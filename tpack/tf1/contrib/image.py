@@ -125,11 +125,7 @@ def matrices_to_flat_transforms(transform_matrices: Any) -> tf.Tensor:
 
 
 def compose_transforms(*transforms: Any) -> tf.Tensor:
-    """Return one transform that does what several do one after the other.
-
-    Raises:
-        ConfigError: There is none.
-    """
+    """Return one transform that does what several do one after the other; raise ConfigError if there is none."""
     if not transforms:
         raise ConfigError("compose_transforms got no transform: expected at least one")
     return matrices_to_flat_transforms(reduce(tf.matmul, map(flat_transforms_to_matrices, transforms)))
@@ -231,11 +227,7 @@ def _factor(low: float, high: float, seed: int | None) -> Any:
 
 
 def _as_batch(images: tf.Tensor) -> tf.Tensor:
-    """Return images as B x height x width x channels.
-
-    Raises:
-        WrongTypeError: They are of no such rank.
-    """
+    """Return images as B x height x width x channels; raise WrongTypeError if they are of no such rank."""
     if images.shape.rank not in (2, 3, 4):
         raise WrongTypeError(f"got images of shape {images.shape}: expected [B, H, W, C], [H, W, C] or [H, W]")
     if images.shape.rank == 4:

@@ -34,7 +34,6 @@ class HashTable(tf.lookup.StaticHashTable):
         initializer: gives the keys and values.
         default_value: the value of any other key.
         shared_name: tables of this name are one table in all sessions of a cluster.
-        name: of the operation.
     """
 
     def __init__(self, initializer: Any, default_value: Any, shared_name: str | None = None, name: str | None = None):

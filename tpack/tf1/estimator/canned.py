@@ -26,11 +26,7 @@ LOSS = {"loss_reduction": tf.losses.Reduction.SUM}
 def classification_head(
     n_classes: int, weight_column: Any, label_vocabulary: Sequence[str] | None, loss_reduction: str
 ) -> Head:
-    """Return the head for ``n_classes`` classes.
-
-    Raises:
-        ConfigError: There are fewer than two classes.
-    """
+    """Return the head for ``n_classes`` classes; raise ConfigError if there are fewer than two classes."""
     if check_count("a classifier", "n_classes", n_classes, minimum=2) == 2:
         return BinaryClassHead(weight_column, None, label_vocabulary, loss_reduction)
     return MultiClassHead(n_classes, weight_column, label_vocabulary, loss_reduction)
@@ -42,11 +38,7 @@ def check_head(owner: object, head: Any) -> Head:
 
 
 def check_features(features: Any) -> None:
-    """Check that features are a dict, for feature columns.
-
-    Raises:
-        ConfigError: They are not.
-    """
+    """Check that features are a dict, for feature columns; raise ConfigError if they are not."""
     if not isinstance(features, dict):
         raise ConfigError(f"a model with feature columns got {features!r}: expected a dict of features")
 

@@ -240,11 +240,7 @@ class _ResultsOf:
         self._min_steps = min_steps
 
     def read(self) -> list[tuple[int, float]]:
-        """Return (step, value) of all evaluations so far.
-
-        Raises:
-            ConfigError: An evaluation has no such metric.
-        """
+        """Return (step, value) of all evaluations so far; raise ConfigError if an evaluation has no such metric."""
         values = []
         for step, results in read_eval_metrics(self._directory).items():
             if step < self._min_steps:

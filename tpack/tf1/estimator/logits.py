@@ -24,11 +24,7 @@ _MOMENTUM = 0.999
 
 
 def check_columns(owner: object, feature_columns: Any) -> list[Any]:
-    """Return one or several feature columns as a list.
-
-    Raises:
-        ConfigError: There are none.
-    """
+    """Return one or several feature columns as a list; raise ConfigError if there are none."""
     columns = list(feature_columns) if isinstance(feature_columns, (list, tuple, set)) else [feature_columns]
     # A column is a tuple too.
     if isinstance(feature_columns, tuple) and hasattr(feature_columns, "_fields"):

@@ -88,11 +88,7 @@ def initializer_from_config(owner: object, config: dict[str, Any]) -> Callable[.
 
 
 def default_session(layer: Any, asked: str) -> tf.Session:
-    """Return the default session.
-
-    Raises:
-        ConfigError: There is none.
-    """
+    """Return the default session; raise ConfigError if there is none."""
     session = tf.get_default_session()
     if session is None:
         raise ConfigError(f"{layer.name}.{asked} wants a default session: use `with session.as_default():`")
@@ -234,21 +230,13 @@ def constraint_of(owner: object, constraint: Any) -> Constraint:
 
 
 def check_data_format(owner: object, data_format: str) -> str:
-    """Return the name of a data format in lower case.
-
-    Raises:
-        ConfigError: It is none.
-    """
+    """Return the name of a data format in lower case; raise ConfigError if it is none."""
     name = data_format.lower() if isinstance(data_format, str) else data_format
     return check_choice(owner, "data_format", name, (CHANNELS_LAST, CHANNELS_FIRST))
 
 
 def check_padding(owner: object, padding: str, *others: str) -> str:
-    """Return the name of a rule to pad by, in lower case.
-
-    Raises:
-        ConfigError: It is none.
-    """
+    """Return the name of a rule to pad by, in lower case; raise ConfigError if it is none."""
     name = padding.lower() if isinstance(padding, str) else padding
     return check_choice(owner, "padding", name, ("valid", "same", *others))
 

@@ -231,11 +231,7 @@ class Layer:
 
     @property
     def scope_name(self) -> str:
-        """The name of the layer's variable scope.
-
-        Raises:
-            ConfigError: The layer has not been called yet.
-        """
+        """The name of the layer's variable scope; raise ConfigError if the layer has not been called yet."""
         if self._scope is None:
             raise ConfigError(f"{self._name} has no scope_name before its first call, which finds a free name")
         return str(self._scope.name)
@@ -322,19 +318,11 @@ class Layer:
         return _shapes(self.output)
 
     def get_input_at(self, node_index: int) -> Any:
-        """Return the input of a call, by its number.
-
-        Raises:
-            ConfigError: There is no such call.
-        """
+        """Return the input of a call, by its number; raise ConfigError if there is no such call."""
         return self._call_at(node_index)[0]
 
     def get_output_at(self, node_index: int) -> Any:
-        """Return the output of a call, by its number.
-
-        Raises:
-            ConfigError: There is no such call.
-        """
+        """Return the output of a call, by its number; raise ConfigError if there is no such call."""
         return self._call_at(node_index)[1]
 
     def get_weights(self) -> list[np.ndarray]:
@@ -379,11 +367,7 @@ class Layer:
         return cls(**config)
 
     def count_params(self) -> int:
-        """Return how many numbers the variables hold.
-
-        Raises:
-            ConfigError: They are not there yet.
-        """
+        """Return how many numbers the variables hold; raise ConfigError if they are not there yet."""
         if not self.built:
             raise ConfigError(f"{self._name} has no variables to count before its first call")
         return sum(int(np.prod(weight.shape.as_list())) for weight in self._all_weights())

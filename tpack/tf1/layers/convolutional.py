@@ -55,24 +55,17 @@ class Conv(WeightedLayer):
     """A convolution in ``num_axes`` dimensions.
 
     Args:
-        filters: the number of output channels.
         kernel_size: a number for each dimension, or one for all, like ``strides`` and ``dilation_rate``.
         strides: the distance of outputs in the input.
         padding: ``"valid"`` or ``"same"`` in any case; in one dimension also ``"causal"``.
-        data_format: ``"channels_last"`` or ``"channels_first"``.
         dilation_rate: the distance of the kernel's elements in the input. Either it or ``strides`` is 1.
         activation: a function of the result, such as ``tf.nn.relu``; None for none.
-        use_bias: add a bias.
-        kernel_initializer: None for that of the scope, or Glorot's uniform one.
         bias_initializer: of the bias.
         kernel_regularizer: a function of the kernel that returns a loss for REGULARIZATION_LOSSES.
         bias_regularizer: the same for the bias.
         activity_regularizer: the same for the output; it is divided by the batch size.
         kernel_constraint: applied by optimizers to the kernel after each update.
         bias_constraint: the same for the bias.
-        trainable: whether the variables are trained.
-        name: of the layer.
-        **kwargs: as for `Layer`.
 
     Creates:
         ``kernel`` [*kernel_size, channels, filters] and ``bias`` [filters].

@@ -33,11 +33,9 @@ class WeightedLayer(Layer):
 
     Args:
         activation: a function of the result, such as ``tf.nn.relu``, or its name; None for none.
-        use_bias: whether there is a bias.
         bias_initializer: of the bias.
         bias_regularizer: a function of the bias that returns a loss for REGULARIZATION_LOSSES.
         bias_constraint: what optimizers do to the bias after each update.
-        **kwargs: as for `Layer`.
     """
 
     def __init__(
@@ -86,19 +84,13 @@ class Dense(WeightedLayer):
     """Multiply the last dimension with a matrix, ``kernel``, and add ``bias``.
 
     Args:
-        units: how many numbers come out.
         activation: a function of the result, such as ``tf.nn.relu``; None for none.
-        use_bias: whether there is a bias.
-        kernel_initializer: None for that of the scope, or Glorot's uniform one.
         bias_initializer: of the bias.
         kernel_regularizer: a function of the kernel that returns a loss for REGULARIZATION_LOSSES.
         bias_regularizer: the same for the bias.
         activity_regularizer: the same for the output; it is divided by the batch size.
         kernel_constraint: what optimizers do to the kernel after each update.
         bias_constraint: the same for the bias.
-        trainable: whether the variables are trained.
-        name: of the layer.
-        **kwargs: as for `Layer`.
 
     Shapes:
         [..., inputs] to [..., units], of at least two dimensions.
@@ -142,11 +134,7 @@ class Dense(WeightedLayer):
         self.input_spec = InputSpec(min_ndim=2)
 
     def build(self, input_shape: Any) -> None:
-        """Make ``kernel`` and ``bias``.
-
-        Raises:
-            ConfigError: The size of the input's last dimension is not known.
-        """
+        """Make ``kernel`` and ``bias``; raise ConfigError if the size of the input's last dimension is not known."""
         self._check_floating()
         shape = tf.TensorShape(input_shape)
         size = shape.as_list()[-1] if shape.rank else None
@@ -194,9 +182,6 @@ class Dropout(Layer):
     Args:
         rate: the probability to drop an element, a number or a scalar tensor.
         noise_shape: where it has a 1, what is dropped is the same along the dimension.
-        seed: of the random numbers.
-        name: of the layer.
-        **kwargs: as for `Layer`.
     """
 
     def __init__(

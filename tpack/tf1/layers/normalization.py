@@ -51,7 +51,6 @@ class BatchNormalization(Layer):
     Args:
         axis: the axis to keep, that of the channels; or a list of axes.
         momentum: the share of the old average in the new one.
-        epsilon: added to the variance.
         center: whether there is ``beta``, which is added.
         scale: whether there is ``gamma``, which is multiplied with.
         beta_initializer: of ``beta``.
@@ -74,8 +73,6 @@ class BatchNormalization(Layer):
             group is every n-th input where there are n groups.
         adjustment: a function of the shape of the input that returns a factor and a shift for what is normalised, when
             training.
-        name: of the layer.
-        **kwargs: as for `Layer`.
 
     Creates:
         ``gamma``, ``beta``, ``moving_mean``, ``moving_variance``, and with ``renorm`` ``moving_stddev``,

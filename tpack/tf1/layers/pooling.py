@@ -41,9 +41,6 @@ class Pooling(Layer):
         pool_size: the size of a window, a number for each dimension or one for all; so are ``strides``.
         strides: how far apart windows are; None for their size.
         padding: ``"valid"`` or ``"same"`` in any case. Padded elements do not count.
-        data_format: ``"channels_last"`` or ``"channels_first"``.
-        name: of the layer.
-        **kwargs: as for `Layer`.
     """
 
     num_axes: ClassVar[int] = 0

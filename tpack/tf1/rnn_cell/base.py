@@ -46,8 +46,6 @@ class RNNCell(Layer):
     Args:
         trainable: whether variables of ``add_variable`` are trained.
         name: the name of its variable scope; the default is made of the class's name.
-        dtype: of its variables; the default is that of the first input.
-        **kwargs: of the layer, such as ``_reuse``.
     """
 
     def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None, **kwargs: Any) -> None:
@@ -177,11 +175,7 @@ class CellOfCells(RNNCell):
 
 
 def zeros(size: int | tf.TensorShape, batch_size: int | tf.Tensor, dtype: Any) -> tf.Tensor:
-    """Return zeros of a batch of a size.
-
-    Raises:
-        ConfigError: The size is not known.
-    """
+    """Return zeros of a batch of a size; raise ConfigError if the size is not known."""
     shape = tf.TensorShape(size if isinstance(size, tf.TensorShape) else [size])
     if not shape.is_fully_defined():
         raise ConfigError(f"a state of zeros wants a known size, got {shape}")
@@ -194,11 +188,7 @@ def zeros(size: int | tf.TensorShape, batch_size: int | tf.Tensor, dtype: Any) -
 
 
 def depth_of(owner: object, input_shape: Any) -> int:
-    """Return the last dimension of inputs.
-
-    Raises:
-        ConfigError: It is not known.
-    """
+    """Return the last dimension of inputs; raise ConfigError if it is not known."""
     shape = tf.TensorShape(input_shape)
     depth = tf.compat.dimension_value(shape[-1]) if shape.rank else None
     if depth is None:
@@ -207,11 +197,7 @@ def depth_of(owner: object, input_shape: Any) -> int:
 
 
 def check_floating(owner: object, dtype: Any) -> None:
-    """Refuse a dtype that no cell computes in.
-
-    Raises:
-        ConfigError: It is neither floating nor complex.
-    """
+    """Refuse a dtype that no cell computes in; raise ConfigError if it is neither floating nor complex."""
     if dtype is not None and not (tf.as_dtype(dtype).is_floating or tf.as_dtype(dtype).is_complex):
         raise ConfigError(f"{type(owner).__name__} got dtype {tf.as_dtype(dtype).name}: expected one of floating point")
 

@@ -73,14 +73,8 @@ class BasicLSTMCell(_LSTM):
     """The cell without options.
 
     Args:
-        num_units: the size of the state and the output.
         forget_bias: what is added to the forget gate; give 0.0 to restore a checkpoint of CudnnLSTM.
         state_is_tuple: whether the state is an `LSTMStateTuple`, or one tensor of both.
-        activation: a function, or its name in ``tf.nn``; the default is tanh.
-        reuse: whether variables of the scope are there already.
-        name: of the variable scope.
-        dtype: of the variables; the default is that of the inputs.
-        **kwargs: of the layer.
 
     Creates:
         ``kernel`` of [depth + num_units, 4 * num_units] and ``bias``.
@@ -135,8 +129,6 @@ class LSTMCell(_LSTM):
     """The cell with peepholes, a projection and bounds.
 
     Args:
-        num_units: the size of what is remembered.
-        use_peepholes: whether the gates see what is remembered.
         cell_clip: a bound for what is remembered.
         initializer: of the matrices and peepholes; the default is that of the scope.
         num_proj: the size of the output, which a matrix then makes; the default is ``num_units``, without a matrix.
@@ -145,11 +137,6 @@ class LSTMCell(_LSTM):
         num_proj_shards: how many variables the projection is split into.
         forget_bias: what is added to the forget gate; give 0.0 to restore a checkpoint of CudnnLSTM.
         state_is_tuple: whether the state is an `LSTMStateTuple`, or one tensor of both.
-        activation: a function, or its name in ``tf.nn``; the default is tanh.
-        reuse: whether variables of the scope are there already.
-        name: of the variable scope.
-        dtype: of the variables; the default is that of the inputs.
-        **kwargs: of the layer.
 
     Creates:
         ``kernel`` of [depth + output_size, 4 * num_units], ``bias``, with peepholes ``w_f_diag``, ``w_i_diag`` and

@@ -11,14 +11,6 @@ from tpack.utils.validation import check_count
 class BasicRNNCell(UnitSizes, LayerRNNCell):
     """The plain cell: ``activation([inputs, state] @ kernel + bias)`` is output and next state.
 
-    Args:
-        num_units: the size of the state.
-        activation: a function, or its name in ``tf.nn``; the default is tanh.
-        reuse: whether variables of the scope are there already.
-        name: of the variable scope.
-        dtype: of the variables; the default is that of the inputs.
-        **kwargs: of the layer.
-
     Creates:
         ``kernel`` of [depth + num_units, num_units] and ``bias``.
     """
@@ -57,14 +49,9 @@ class GRUCell(UnitSizes, LayerRNNCell):
     """The gated recurrent unit: a candidate, and a gate that says how much of the state stays.
 
     Args:
-        num_units: the size of the state.
         activation: of the candidate, a function, or its name in ``tf.nn``; the default is tanh.
-        reuse: whether variables of the scope are there already.
         kernel_initializer: of both matrices; the default is that of the scope.
         bias_initializer: of both biases; the default is ones for the gates and zeros for the candidate.
-        name: of the variable scope.
-        dtype: of the variables; the default is that of the inputs.
-        **kwargs: of the layer.
 
     Creates:
         ``gates/kernel`` of [depth + num_units, 2 * num_units], ``gates/bias``, ``candidate/kernel`` of

@@ -69,7 +69,6 @@ class DropoutWrapper(_Wrapper):
     ``dynamic_rnn``, TensorFlow's own random operations drop, with other masks after a resume.
 
     Args:
-        cell: the cell.
         input_keep_prob: the probability to keep an element of the inputs: a number, or a scalar tensor.
         output_keep_prob: the same of outputs.
         state_keep_prob: the same of what goes into the next step; the output of this one is not changed by it.
@@ -77,10 +76,8 @@ class DropoutWrapper(_Wrapper):
             with the wrapper.
         input_size: the size of the inputs, for variational dropout of these.
         dtype: of inputs, states and outputs, for variational dropout.
-        seed: of what is dropped.
         dropout_state_filter_visitor: ``function(state)`` that returns True and False in the structure of the state, or
             for whole parts of it; the default keeps the ``c`` of an `LSTMStateTuple` as it is.
-        **kwargs: of the layer.
 
     Raises:
         ConfigError: A probability is no probability, or variational dropout lacks the dtype or the size of inputs.
@@ -182,9 +179,7 @@ class ResidualWrapper(_Wrapper):
     """Adds the inputs of a cell to its outputs.
 
     Args:
-        cell: the cell.
         residual_fn: ``function(inputs, outputs)`` that returns the outputs, in place of adding them.
-        **kwargs: of the layer.
 
     Raises:
         ConfigError: Inputs and outputs are not of one structure and shape, and there is no function for that.
@@ -206,9 +201,7 @@ class DeviceWrapper(_Wrapper):
     """Puts a cell on a device.
 
     Args:
-        cell: the cell.
         device: as for ``tf.device``.
-        **kwargs: of the layer.
     """
 
     def __init__(self, cell: Any, device: Any, **kwargs: Any) -> None:

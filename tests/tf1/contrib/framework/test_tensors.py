@@ -12,7 +12,7 @@ def test_a_shape_is_known_or_checked(graph):
     known = tf.zeros([2, 3])
     assert framework.with_shape([2, 3], known) is known
     assert framework.with_same_shape(known, tf.zeros([2, 3])).shape == [2, 3]
-    with pytest.raises(ConfigError, match="expected"):
+    with pytest.raises(ConfigError, match=r"has the shape \(2, 3\), expected"):
         framework.with_shape([2, 4], known)
     with pytest.raises(ConfigError, match="without unknown sizes"):
         framework.with_shape([2, None], known)

@@ -58,7 +58,7 @@ def test_steps_are_counted_by_one_variable(graph):
     assert (step.op.name, training.get_or_create_eval_step() is step) == ("eval_step", True)
     assert tf.local_variables() == [step]
     tf.add_to_collection(tf.GraphKeys.EVAL_STEP, step)
-    with pytest.raises(ConfigError, match="expected one"):
+    with pytest.raises(ConfigError, match="found 2 variables in EVAL_STEP: expected one"):
         training.get_or_create_eval_step()
 
 

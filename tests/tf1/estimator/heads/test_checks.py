@@ -78,7 +78,7 @@ def test_weights_are_those_of_a_key_or_of_a_column(graph, session8):
     assert doubled.tolist() == [[2], [4], [6], [8]]
     cases = [
         ("none", "got no feature 'none': expected that of the weight_column"),
-        ("text", "expected numbers"),
+        ("text", "weights of string in the feature .text.: expected numbers"),
         ("wide", r"got weights of the shape \(4, 3\): expected one for each loss of the"),
         (3, "got weight_column=3: expected a key of the features or a numeric"),
     ]

@@ -58,11 +58,7 @@ def _equal(one: tf.Tensor, other: Any) -> tf.Tensor:
 
 
 def assert_scalar_int(tensor: Any, name: str | None = None) -> tf.Tensor:
-    """Return a tensor if it is known to be one integer.
-
-    Raises:
-        ValueError: It is not an integer, or has dimensions.
-    """
+    """Return a tensor if it is known to be one integer; raise ValueError if it is not an integer, or has dimensions."""
     with tf.name_scope(name, "assert_scalar_int", [tensor]):
         tensor = tf.convert_to_tensor(tensor)
         if not tensor.dtype.base_dtype.is_integer:
@@ -71,11 +67,7 @@ def assert_scalar_int(tensor: Any, name: str | None = None) -> tf.Tensor:
 
 
 def reduce_sum_n(tensors: Sequence[tf.Tensor], name: str | None = None) -> tf.Tensor:
-    """Return the sum of all elements of several tensors.
-
-    Raises:
-        ConfigError: There are none.
-    """
+    """Return the sum of all elements of several tensors; raise ConfigError if there are none."""
     if not tensors:
         raise ConfigError(f"reduce_sum_n wants tensors to sum, got {shown(tensors)}")
     with tf.name_scope(name, "reduce_sum_n", tensors) as scope:
@@ -182,11 +174,7 @@ def get_placeholders(graph: tf.Graph) -> list[tf.Tensor]:
 
 
 def get_graph_from_inputs(op_input_list: Sequence[Any], graph: tf.Graph | None = None) -> tf.Graph:
-    """Return the graph that all of some tensors are in.
-
-    Raises:
-        ConfigError: They are in several graphs.
-    """
+    """Return the graph that all of some tensors are in; raise ConfigError if they are in several graphs."""
     graphs = {id(value.graph): value.graph for value in op_input_list if getattr(value, "graph", None) is not None}
     if graph is not None:
         graphs[id(graph)] = graph

@@ -138,11 +138,7 @@ def get_variables_by_name(given_name: str, scope: Any = None) -> list[tf.Variabl
 
 
 def get_unique_variable(var_op_name: str) -> tf.Variable:
-    """Return the variable of a name, with all scopes.
-
-    Raises:
-        ConfigError: There is none.
-    """
+    """Return the variable of a name, with all scopes; raise ConfigError if there is none."""
     for var in get_variables(var_op_name):
         if var.op.name == var_op_name:
             return var
@@ -210,11 +206,7 @@ def get_global_step(graph: tf.Graph | None = None) -> tf.Variable | None:
 
 
 def create_global_step(graph: tf.Graph | None = None) -> tf.Variable:
-    """Make the global step of a graph.
-
-    Raises:
-        ValueError: It exists.
-    """
+    """Make the global step of a graph; raise ValueError if it exists."""
     return tf.train.create_global_step(graph)
 
 

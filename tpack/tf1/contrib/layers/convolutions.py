@@ -277,21 +277,13 @@ def _transposed(
 
 
 def check_format(data_format: str | None, formats: Sequence[str | None] = ("NHWC", "NCHW")) -> None:
-    """Raise an error if a data format is unknown.
-
-    Raises:
-        ConfigError: It is none of ``formats``.
-    """
+    """Raise ConfigError if a data format is none of ``formats``."""
     if data_format not in formats:
         raise ConfigError(f"got data_format={shown(data_format)}: expected one of {', '.join(map(str, formats))}")
 
 
 def check_rank(inputs: tf.Tensor, ranks: Sequence[int]) -> None:
-    """Raise an error if an input has another number of dimensions.
-
-    Raises:
-        ConfigError: It is none of ``ranks``.
-    """
+    """Raise ConfigError if the number of dimensions of an input is none of ``ranks``."""
     if inputs.shape.rank not in ranks:
         raise ConfigError(
             f"got an input of the shape {inputs.shape}: expected {' or '.join(map(str, ranks))} dimensions"

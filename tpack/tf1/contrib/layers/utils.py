@@ -88,11 +88,7 @@ def channel_dimension(shape: tf.TensorShape, data_format: str, min_rank: int = 1
 
 
 def last_dimension(shape: tf.TensorShape, min_rank: int = 1) -> int:
-    """Return the last size of a shape.
-
-    Raises:
-        ConfigError: It is not known, or the rank is too small.
-    """
+    """Return the last size of a shape; raise ConfigError if it is not known, or the rank is too small."""
     return _dimension(shape, -1, min_rank)
 
 

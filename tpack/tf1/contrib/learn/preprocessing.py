@@ -64,11 +64,7 @@ class CategoricalVocabulary:
         self._counts = Counter({word: self._counts[word] for word in self._mapping if word in self._counts})
 
     def reverse(self, class_id: int) -> str:
-        """Return the word of a number.
-
-        Raises:
-            ValueError: The vocabulary keeps no words for numbers.
-        """
+        """Return the word of a number; raise ValueError if the vocabulary keeps no words for numbers."""
         if not self._support_reverse:
             raise ValueError("This vocabulary was made with support_reverse=False, and has no words for numbers")
         return list(self._mapping)[class_id]

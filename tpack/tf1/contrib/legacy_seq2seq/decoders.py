@@ -72,11 +72,7 @@ def feeding_back(embedding: tf.Variable, projection: Projection | None, update_e
 
 
 def check_projection(projection: Projection | None, num_symbols: int) -> None:
-    """Check the sizes of what makes scores of symbols.
-
-    Raises:
-        ConfigError: It is for another number of symbols.
-    """
+    """Check the sizes of what makes scores of symbols; raise ConfigError if it is for another number of symbols."""
     if projection is None:
         return
     weights, biases = (tf.convert_to_tensor(part).shape for part in projection)

@@ -134,11 +134,7 @@ def add_loss(loss: tf.Tensor, loss_collection: str | None = tf.GraphKeys.LOSSES)
 
 
 def _pair(owner: str, predictions: Any, labels: Any) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return what is compared, as numbers of one shape.
-
-    Raises:
-        ConfigError: One is missing, or their shapes differ.
-    """
+    """Return what is compared, as numbers of one shape; raise ConfigError if one is missing, or their shapes differ."""
     if predictions is None or labels is None:
         raise ConfigError(f"{owner} got {'no predictions' if predictions is None else 'no labels'}: expected both")
     predictions, labels = tf.to_float(predictions), tf.to_float(labels)

@@ -206,11 +206,7 @@ def _growing(shape: list[int | None], dtype: tf.DType) -> tf.Variable:
 
 
 def aggregate_metrics(*value_update_tuples: Metric) -> tuple[list[Any], list[Any]]:
-    """Return the values of several metrics, and their updates.
-
-    Raises:
-        ConfigError: There are none.
-    """
+    """Return the values of several metrics, and their updates; raise ConfigError if there are none."""
     if not value_update_tuples:
         raise ConfigError("aggregate_metrics got no metrics: expected at least one")
     values, updates = zip(*value_update_tuples, strict=True)

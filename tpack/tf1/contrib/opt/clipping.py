@@ -17,13 +17,10 @@ class VariableClippingOptimizer(tf.train.Optimizer):
     Of a variable with a sparse gradient the rows that it has are clipped, if each row has a norm of its own.
 
     Args:
-        opt: the other optimizer.
         vars_to_clip_dims: {variable: dimensions over which its norm is taken}, such as ``{embedding: [1]}`` for a norm
             for each row.
         max_norm: the largest norm that is allowed.
-        use_locking: whether variables are locked while they are clipped.
         colocate_clip_ops_with_vars: whether clipping is done where the variable is.
-        name: of the operations.
     """
 
     def __init__(

@@ -17,12 +17,8 @@ class LARSOptimizer(LARS):
     It is for batches of thousands, where one rate for all layers diverges. A sparse gradient gets plain momentum.
 
     Args:
-        learning_rate: the rate that all share.
-        momentum: the momentum.
         weight_decay: times the variable, is added to its gradient.
         eeta: how much of a variable's norm a step may change.
-        epsilon: added to the denominator.
-        name: of the optimizer and its slots.
         skip_list: texts; a variable with one of them in its name gets plain momentum without weight decay.
         use_nesterov: whether the momentum is Nesterov's.
     """

@@ -17,7 +17,6 @@ class MovingAverageOptimizer(tf.train.Optimizer):
     averages under the names of the variables, and the variables under those of the averages.
 
     Args:
-        opt: the other optimizer.
         average_decay: how much of an average is kept in a step.
         num_updates: counts updates; with it the decay begins small.
         sequential_update: whether averages are updated after the variables, or at any time in the step.

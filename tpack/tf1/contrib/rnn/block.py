@@ -23,12 +23,7 @@ class LSTMBlockCell(LSTMSizes, LayerRNNCell):
     """A cell with long short-term memory, in one operation.
 
     Args:
-        num_units: the size of the state and the output.
-        forget_bias: what is added to the forget gate.
         cell_clip: a bound for what is remembered, of which gradients take no notice.
-        use_peephole: whether the gates see what is remembered.
-        dtype: of the variables; the default is that of the inputs.
-        reuse: whether variables of the scope are there already.
         name: of the variable scope; the default lets it load what `LSTMCell` saved.
 
     Creates:
@@ -84,10 +79,7 @@ class GRUBlockCell(UnitSizes, LayerRNNCell):
     """A gated recurrent unit in one operation, with variables under names of its own; see `GRUBlockCellV2`.
 
     Args:
-        num_units: the size of the state.
         cell_size: the older name of ``num_units``.
-        reuse: whether variables of the scope are there already.
-        name: of the variable scope.
 
     Creates:
         ``w_ru``, ``b_ru``, ``w_c`` and ``b_c``.

@@ -19,11 +19,8 @@ class ConvLSTMCell(RNNCell):
         input_shape: the shape of an input without the batch; the channels are last.
         output_channels: how many channels the state and the output have.
         kernel_shape: the size of the convolution in each dimension.
-        use_bias: whether to add a bias.
         skip_connection: whether the inputs are appended to the outputs.
-        forget_bias: what is added to the forget gate.
         initializers: not used, as in TensorFlow 1.15; the scope's initializer is.
-        name: of the variable scope.
 
     Creates:
         ``kernel`` and ``biases``.

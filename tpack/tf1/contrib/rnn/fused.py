@@ -50,7 +50,6 @@ class FusedRNNCellAdaptor(FusedRNNCell):
     """Makes of a cell what is called with a whole sequence.
 
     Args:
-        cell: the cell.
         use_dynamic_rnn: whether a loop computes the steps, or each is in the graph of its own.
     """
 
@@ -158,13 +157,7 @@ class LSTMBlockFusedCell(LSTMBlockWrapper):
     """A network with long short-term memory of which one operation computes all steps.
 
     Args:
-        num_units: the size of the state and the output.
-        forget_bias: what is added to the forget gate.
         cell_clip: a bound for what is remembered, of which gradients take no notice.
-        use_peephole: whether the gates see what is remembered.
-        reuse: whether variables of the scope are there already.
-        dtype: of the variables; the default is that of the inputs.
-        name: of the variable scope.
 
     Creates:
         ``kernel``, ``bias``, and with peepholes ``w_i_diag``, ``w_f_diag`` and ``w_o_diag``.

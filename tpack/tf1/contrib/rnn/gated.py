@@ -14,13 +14,6 @@ from tpack.utils.validation import check_count
 class UGRNNCell(UnitSizes, RNNCell):
     """A cell with one gate, which says how much of the state stays.
 
-    Args:
-        num_units: the size of the state.
-        initializer: of the variables; the default is that of the scope.
-        forget_bias: what is added to the gate.
-        activation: a function.
-        reuse: whether variables of the scope are there already.
-
     Creates:
         ``kernel`` and ``bias``.
 
@@ -54,12 +47,9 @@ class IntersectionRNNCell(UnitSizes, RNNCell):
     """A cell with a gate for the state and one for the output, which lets the inputs through.
 
     Args:
-        num_units: the size of the state and the output.
         num_in_proj: the size that a matrix gives the inputs; needed if theirs is not ``num_units``.
-        initializer: of the variables; the default is that of the scope.
         forget_bias: what is added to both gates.
         y_activation: the function of the output.
-        reuse: whether variables of the scope are there already.
 
     Creates:
         ``in_projection/kernel`` and ``in_projection/bias`` where the inputs are projected, ``kernel`` and ``bias``.
@@ -129,13 +119,6 @@ class _Unit(UnitSizes, LayerRNNCell):
 class SRUCell(_Unit):
     """A simple recurrent unit: no matrix is multiplied with the state.
 
-    Args:
-        num_units: the size of the state.
-        activation: a function, or its name in ``tf.nn``; the default is tanh.
-        reuse: whether variables of the scope are there already.
-        name: of the variable scope.
-        **kwargs: of the layer.
-
     Creates:
         ``kernel`` of [depth, 4 * num_units] and ``bias`` of [2 * num_units].
 
@@ -166,13 +149,6 @@ class SRUCell(_Unit):
 class IndRNNCell(_Unit):
     """The plain cell, each unit of which sees of the state itself only.
 
-    Args:
-        num_units: the size of the state.
-        activation: a function, or its name in ``tf.nn``; the default is tanh.
-        reuse: whether variables of the scope are there already.
-        name: of the variable scope.
-        dtype: of the variables; the default is that of the inputs.
-
     Creates:
         ``kernel_w`` of [depth, num_units], ``kernel_u`` of [1, num_units] and ``bias``.
 
@@ -195,13 +171,8 @@ class IndyGRUCell(_Unit):
     """The gated recurrent unit, each unit of which sees of the state itself only.
 
     Args:
-        num_units: the size of the state.
-        activation: a function, or its name in ``tf.nn``; the default is tanh.
-        reuse: whether variables of the scope are there already.
         kernel_initializer: of the matrices that the inputs are multiplied with.
         bias_initializer: of both biases; the default is ones for the gates and zeros for the candidate.
-        name: of the variable scope.
-        dtype: of the variables; the default is that of the inputs.
 
     Creates:
         ``gates/kernel_w``, ``gates/kernel_u``, ``gates/bias``, ``candidate/kernel``, ``candidate/kernel_u`` and
@@ -244,14 +215,8 @@ class IndyLSTMCell(_Unit):
     """The cell with long short-term memory, each unit of which sees of the last output itself only.
 
     Args:
-        num_units: the size of the state and the output.
-        forget_bias: what is added to the forget gate.
-        activation: a function, or its name in ``tf.nn``; the default is tanh.
-        reuse: whether variables of the scope are there already.
         kernel_initializer: of the matrix that the inputs are multiplied with.
         bias_initializer: of the bias; the default is zeros.
-        name: of the variable scope.
-        dtype: of the variables; the default is that of the inputs.
 
     Creates:
         ``kernel_w``, ``kernel_u`` and ``bias``.

@@ -16,16 +16,11 @@ class LayerNormBasicLSTMCell(LSTMSizes, RNNCell):
     """A cell whose gates and memory are normalised, and which can drop out of what it remembers.
 
     Args:
-        num_units: the size of the state and the output.
-        forget_bias: what is added to the forget gate.
         input_size: not used; a warning says so.
-        activation: a function.
-        layer_norm: whether to normalise.
         norm_gain: what gamma begins with.
         norm_shift: what beta begins with.
         dropout_keep_prob: the probability to keep an element of the candidate, a number or a scalar tensor.
         dropout_prob_seed: the seed of what is dropped.
-        reuse: whether variables of the scope are there already.
 
     Creates:
         ``kernel``, and ``gamma`` and ``beta`` under ``input``, ``transform``, ``forget``, ``output`` and ``state``, or
@@ -83,17 +78,10 @@ class CoupledInputForgetGateLSTMCell(RNNCell):
     """A cell that takes in as much of the new as it forgets of the old.
 
     Args:
-        num_units: the size of what is remembered.
-        use_peepholes: whether the gates see what is remembered.
-        initializer: of the variables; the default is that of the scope.
-        num_proj: the size of the output, which a matrix then makes.
         proj_clip: a bound for the output, where it is made by a matrix.
         num_unit_shards: how many variables the matrix of the gates is split into.
         num_proj_shards: how many variables the projection is split into.
-        forget_bias: what is added to the forget gate.
         state_is_tuple: whether the state is an `LSTMStateTuple`, or one tensor of both.
-        activation: a function.
-        reuse: whether variables of the scope are there already.
         layer_norm: whether to normalise the gates and the memory, in place of a bias.
         norm_gain: what gamma begins with.
         norm_shift: what beta begins with.
@@ -191,13 +179,7 @@ class GLSTMCell(RNNCell):
     """A cell in groups: each group of the inputs and outputs has a matrix of its own.
 
     Args:
-        num_units: the size of what is remembered.
-        initializer: of the variables; the default is that of the scope.
-        num_proj: the size of the output, which a matrix then makes.
         number_of_groups: how many groups; it divides both sizes and the depth of the inputs.
-        forget_bias: what is added to the forget gate.
-        activation: a function.
-        reuse: whether variables of the scope are there already.
 
     Creates:
         ``group0/kernel`` and so on, ``bias_i``, ``bias_j``, ``bias_f``, ``bias_o``, and ``projection/kernel``.
@@ -271,13 +253,6 @@ class GLSTMCell(RNNCell):
 
 class NASCell(LayerRNNCell):
     """A cell whose formula was found by a search.
-
-    Args:
-        num_units: the size of what is remembered.
-        num_proj: the size of the output, which a matrix then makes.
-        use_bias: whether to add a bias.
-        reuse: whether variables of the scope are there already.
-        **kwargs: of the layer.
 
     Creates:
         ``recurrent_kernel``, ``kernel``, ``bias`` and ``projection_weights``.

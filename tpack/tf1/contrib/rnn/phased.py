@@ -15,14 +15,11 @@ class PhasedLSTMCell(LSTMSizes, RNNCell):
     """A cell that is open in phases, each unit in its own; its inputs are a pair of times, [batch, 1], and values.
 
     Args:
-        num_units: the size of the state and the output.
-        use_peepholes: whether the gates see what is remembered.
         leak: how much gets through while a unit is closed.
         ratio_on: for which part of a period units are open to begin with.
         trainable_ratio_on: whether that is trained.
         period_init_min: the shortest period to begin with.
         period_init_max: the longest period to begin with.
-        reuse: whether variables of the scope are there already.
 
     Creates:
         ``kernel`` and ``bias`` under ``mask_gates``, ``new_input`` and ``output_gate``; ``period``, ``phase`` and

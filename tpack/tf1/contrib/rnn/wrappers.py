@@ -46,14 +46,12 @@ class AttentionCellWrapper(CellOfCells):
     through another one.
 
     Args:
-        cell: the cell.
         attn_length: how many outputs it attends to.
         attn_size: the size of the output; the default is that of the cell.
         attn_vec_size: the size in which states and outputs are compared; the default is ``attn_size``.
         input_size: the size that the inputs of the cell get; the default is that of the inputs.
         state_is_tuple: whether the state is a tuple of the cell's state, what was attended to, and the last outputs, or
             one tensor of all.
-        reuse: whether variables of the scope are there already.
 
     Creates:
         ``kernel`` and ``bias``, ``attn_w``, ``attn_v``, ``kernel`` and ``bias`` under ``attention``, ``kernel`` and
@@ -136,11 +134,9 @@ class InputProjectionWrapper(_CellInside):
     """A cell whose inputs go through a matrix.
 
     Args:
-        cell: the cell.
         num_proj: the size that the inputs get.
         activation: a function of them; the default is none.
         input_size: not used; a warning says so.
-        reuse: whether variables of the scope are there already.
 
     Creates:
         ``kernel``, ``bias``, and the variables of the cell.
@@ -167,10 +163,8 @@ class OutputProjectionWrapper(_CellInside):
     A matrix after the loop does the same in one product.
 
     Args:
-        cell: the cell.
         output_size: the size that the outputs get.
         activation: a function of them; the default is none.
-        reuse: whether variables of the scope are there already.
 
     Creates:
         ``kernel``, ``bias``, and the variables of the cell.
@@ -199,11 +193,9 @@ class EmbeddingWrapper(_CellInside):
     ``tf.nn.embedding_lookup`` before the loop does the same at once. The vectors are on the CPU.
 
     Args:
-        cell: the cell.
         embedding_classes: how many classes.
         embedding_size: the size of a vector.
         initializer: of the vectors; the default is that of the scope, or uniform numbers with a variance of one.
-        reuse: whether variables of the scope are there already.
 
     Creates:
         ``embedding``, and the variables of the cell.
@@ -235,7 +227,6 @@ class HighwayWrapper(_CellInside):
     It adds no scope to the names of variables.
 
     Args:
-        cell: the cell.
         couple_carry_transform_gates: whether as much of the output is taken as is not of the inputs.
         carry_bias_init: what the bias of the gate begins with.
 

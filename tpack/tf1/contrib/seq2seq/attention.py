@@ -57,7 +57,6 @@ class _BaseAttentionMechanism(AttentionMechanism):
         check_inner_dims_defined: whether the sizes of the memory behind S must be known.
         score_mask_value: the score behind the end.
         custom_key_value_fn: makes (keys, values) of both.
-        name: of the operations.
 
     Raises:
         ConfigError: A size of the memory is not known.
@@ -160,7 +159,6 @@ class BahdanauAttention(_BaseAttentionMechanism):
         score_mask_value: the score behind the end; None is minus infinity.
         dtype: of the variables; None is float32.
         custom_key_value_fn: makes (keys, values) of both.
-        name: of the operations.
 
     Creates:
         ``memory_layer/kernel`` in the current scope; in that of the call ``bahdanau_attention/query_layer/kernel`` and
@@ -211,7 +209,6 @@ class LuongAttention(_BaseAttentionMechanism):
         score_mask_value: the score behind the end; None is minus infinity.
         dtype: of the variables; None is float32.
         custom_key_value_fn: makes (keys, values) of both.
-        name: of the operations.
 
     Creates:
         ``memory_layer/kernel`` in the current scope; with ``scale`` also ``luong_attention/attention_g`` in that of the

@@ -71,7 +71,6 @@ class AttentionWrapper(CellOfCells):
     values weighted by the alignments, is joined with the output and goes through a layer. That is the attention.
 
     Args:
-        cell: the cell.
         attention_mechanism: a mechanism, or a list of them.
         attention_layer_size: the size of the attention, or a list of one for each mechanism; None is what is seen
             itself, without a layer.
@@ -79,7 +78,6 @@ class AttentionWrapper(CellOfCells):
         cell_input_fn: makes the input of the cell of (inputs, attention); None joins them.
         output_attention: whether the attention is the output, or that of the cell.
         initial_cell_state: the state of the cell at the beginning; None is zeros.
-        name: of the scope.
         attention_layer: in place of the size, a layer or a list of them.
         attention_fn: of (mechanism, cell output, attention state, layer), returns the attention, alignments and state.
         dtype: of the layers that are made.

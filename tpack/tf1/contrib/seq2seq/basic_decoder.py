@@ -25,7 +25,6 @@ class BasicDecoder(Decoder):
     """Decode by a cell, with inputs from a helper.
 
     Args:
-        cell: the cell.
         helper: gives inputs and samples.
         initial_state: the state of the cell at the beginning.
         output_layer: a layer of ``tf.layers``, such as ``Dense(vocabulary)``, on each output of the cell.
@@ -79,11 +78,7 @@ class BasicDecoder(Decoder):
 
 
 def check_output_layer(owner: object, layer: Any) -> None:
-    """Refuse what is neither a layer nor None.
-
-    Raises:
-        WrongTypeError: It is not.
-    """
+    """Refuse what is neither a layer nor None; raise WrongTypeError if it is not."""
     if layer is not None and not (isinstance(layer, Layer) or hasattr(layer, "compute_output_shape")):
         raise WrongTypeError(f"{type(owner).__name__}: output_layer must be a Layer, got {shown(layer)}")
 

@@ -162,7 +162,6 @@ class BeamSearchDecoder(Decoder):
     """Decode by a search with beams.
 
     Args:
-        cell: the cell.
         embedding: the embeddings of tokens, [V, ...], or a function of tokens.
         start_tokens: the first tokens, [B].
         end_token: the token of the end, a number.

@@ -127,8 +127,6 @@ class TrainingHelper(Helper):
     Args:
         inputs: the data, a tensor or a nest of them, [B, T, ...].
         sequence_length: the length of each sequence, [B].
-        time_major: whether the data is [T, B, ...].
-        name: of the operations.
 
     Raises:
         ConfigError: The lengths are no vector.
@@ -262,7 +260,6 @@ class SampleEmbeddingHelper(GreedyEmbeddingHelper):
         start_tokens: the first tokens, [B].
         end_token: the token of the end, a number.
         softmax_temperature: what logits are divided by: more than 1 makes rare tokens more likely. None is 1.
-        seed: of the tokens.
 
     Raises:
         ConfigError: The first tokens are no vector, or the token of the end is no number.

@@ -31,10 +31,7 @@ class ScheduledEmbeddingTrainingHelper(TrainingHelper):
         sequence_length: the lengths, [B].
         embedding: the embeddings of tokens, [tokens, ...], or a function of tokens.
         sampling_probability: how likely it is that a token is drawn, for all or [B].
-        time_major: whether the data is [T, B, ...].
-        seed: of the tokens.
         scheduling_seed: of where they are drawn.
-        name: of the operations.
 
     Raises:
         ConfigError: The lengths are no vector, or the probability neither a number nor a vector.
@@ -93,11 +90,8 @@ class ScheduledOutputTrainingHelper(TrainingHelper):
         inputs: the data, [B, T, ...].
         sequence_length: the lengths, [B].
         sampling_probability: how likely it is that an output is used, for all or [B].
-        time_major: whether the data is [T, B, ...].
-        seed: of where outputs are used.
         next_inputs_fn: makes an input of an output; None uses it as it is.
         auxiliary_inputs: further data, [B, T, ...], that each input ends with, whatever it is.
-        name: of the operations.
 
     Raises:
         ConfigError: The lengths are no vector, or the probability neither a number nor a vector.

@@ -54,11 +54,7 @@ class DataProvider:
         self._items_to_tensors, self._num_samples = dict(items_to_tensors), num_samples
 
     def get(self, items: Sequence[str]) -> list[tf.Tensor]:
-        """Return the tensors of some items.
-
-        Raises:
-            ConfigError: There is no such item.
-        """
+        """Return the tensors of some items; raise ConfigError if there is no such item."""
         for item in items:
             if item not in self._items_to_tensors:
                 raise ConfigError(f"items are to be some of {', '.join(self.list_items())}, got {shown(item)}")

@@ -136,11 +136,7 @@ def single_pass_read(
 
 
 def get_data_files(data_sources: Any) -> list[str]:
-    """Return the files of patterns, or of lists of them.
-
-    Raises:
-        ConfigError: There are none.
-    """
+    """Return the files of patterns, or of lists of them; raise ConfigError if there are none."""
     if isinstance(data_sources, list | tuple):
         files = [file for source in data_sources for file in get_data_files(source)]
     elif any(sign in data_sources for sign in "*?["):

@@ -216,11 +216,7 @@ class SparseTensor(ItemHandler):
         super().__init__([self._indices_key, self._values_key, *([shape_key] if shape_key else [])])
 
     def tensors_to_item(self, keys_to_tensors: Features) -> Any:
-        """Return the tensor.
-
-        Raises:
-            ConfigError: There is no shape.
-        """
+        """Return the tensor; raise ConfigError if there is no shape."""
         indices, values = (keys_to_tensors[key] for key in (self._indices_key, self._values_key))
         shape = _dense(keys_to_tensors[self._shape_key]) if self._shape_key else self._shape
         if shape is None:

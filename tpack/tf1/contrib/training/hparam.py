@@ -85,11 +85,7 @@ def _parser_of(name: str, kind: type, values: str) -> Callable[[str], Any]:
 
 
 def _cast(name: str, kind: type, value: Any) -> Any:
-    """Return a value in the type of its hyper-parameter.
-
-    Raises:
-        ConfigError: It does not fit.
-    """
+    """Return a value in the type of its hyper-parameter; raise ConfigError if it does not fit."""
     refusal = ConfigError(f"hyper-parameter {name!r} got {shown(value)}: expected one of type {kind.__name__}")
     if kind is type(None) or isinstance(value, kind):
         # A boolean is an integer to Python.

@@ -207,11 +207,7 @@ class SingleHead(Head):
         """Return the examples' losses."""
 
     def own_loss(self, labels: tf.Tensor, logits: tf.Tensor, features: Any, width: int) -> tf.Tensor:
-        """Return the losses by the user's function, [B, width].
-
-        Raises:
-            ConfigError: It returned another shape.
-        """
+        """Return the losses by the user's function, [B, width]; raise ConfigError if it returned another shape."""
         if self._loss_fn is None:
             raise ConfigError("got no loss_fn: expected one")
         options = {"features": features, "loss_reduction": self._loss_reduction}
@@ -241,11 +237,7 @@ class SingleHead(Head):
 
 
 def chosen(predictions: dict[str, tf.Tensor], keys: Sequence[str] | None) -> dict[str, tf.Tensor]:
-    """Return the requested predictions.
-
-    Raises:
-        ConfigError: A requested prediction is unknown.
-    """
+    """Return the requested predictions; raise ConfigError if a requested prediction is unknown."""
     unknown = [key for key in keys or () if key not in predictions]
     if unknown:
         raise ConfigError(f"got keys {', '.join(map(str, unknown))}: expected some of {', '.join(predictions)}")

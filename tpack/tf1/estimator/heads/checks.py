@@ -52,11 +52,7 @@ def check_classes(owner: object, n_classes: int, vocabulary: Sequence[str] | Non
 
 
 def check_thresholds(thresholds: Sequence[float] | None) -> tuple[float, ...]:
-    """Return thresholds of probabilities.
-
-    Raises:
-        ConfigError: One is not between 0 and 1.
-    """
+    """Return thresholds of probabilities; raise ConfigError if one is not between 0 and 1."""
     found = tuple(thresholds or ())
     for threshold in found:
         if not 0 < threshold < 1:

@@ -102,11 +102,7 @@ class BinaryClassHead(_ClassHead):
         return chosen(made, keys)
 
     def numbered_labels(self, labels: Any, logits: tf.Tensor) -> tf.Tensor:
-        """Return labels as floats from 0 to 1.
-
-        Raises:
-            ConfigError: They are of another dtype.
-        """
+        """Return labels as floats from 0 to 1; raise ConfigError if they are of another dtype."""
         labels = check_labels(labels, logits, 1)
         if self._vocabulary is not None:
             labels = ids_of(labels, self._vocabulary, "BinaryClassHead")
@@ -280,11 +276,7 @@ class MultiLabelHead(SingleHead):
         return chosen(made, keys)
 
     def numbered_labels(self, labels: Any, logits: tf.Tensor) -> tf.Tensor:
-        """Return labels as zeros and ones, [B, n_classes].
-
-        Raises:
-            ConfigError: They are of another dtype.
-        """
+        """Return labels as zeros and ones, [B, n_classes]; raise ConfigError if they are of another dtype."""
         if isinstance(labels, tf.SparseTensor):
             ids = in_range(ids_of(labels.values, self._vocabulary, "MultiLabelHead"), self._n_classes - 1, "labels")
             numbered = tf.SparseTensor(labels.indices, ids, labels.dense_shape)

@@ -48,11 +48,7 @@ class MultiHead(Head):
 
     @property
     def loss_reduction(self) -> str:
-        """The common reduction of the heads.
-
-        Raises:
-            ConfigError: They differ.
-        """
+        """The common reduction of the heads; raise ConfigError if they differ."""
         reductions = {head.loss_reduction for head in self._heads}
         if len(reductions) > 1:
             raise ConfigError(f"a MultiHead got loss_reduction {', '.join(reductions)}: expected one for all")

@@ -57,11 +57,7 @@ class RegressionHead(SingleHead):
             return chosen({"predictions": self._inverse_link(logits), "logits": logits}, keys)
 
     def numbered_labels(self, labels: Any, logits: tf.Tensor) -> tf.Tensor:
-        """Return labels as floats.
-
-        Raises:
-            ConfigError: They are text.
-        """
+        """Return labels as floats; raise ConfigError if they are text."""
         labels = check_labels(labels, logits, self._dimension)
         if labels.dtype == tf.string:
             raise ConfigError("a regression got labels of string: expected numbers")
