@@ -49,12 +49,7 @@ _graphs: list[tf.Graph] = []
 
 
 def builds(name: str, value: object) -> bool:
-    """Tell whether a name of ``tf`` is asked for in order to build.
-
-    Args:
-        name: the name.
-        value: what it is in ``tensorflow.compat.v1`` or here.
-    """
+    """Tell whether a name of ``tf``, with its value, is asked for in order to build."""
     if isinstance(value, ModuleType):
         return name in _NAMESPACES.split()
     if isinstance(value, type):

@@ -82,12 +82,7 @@ class DataSet:
         return self._epochs_completed
 
     def next_batch(self, batch_size: int, fake_data: bool = False, shuffle: bool = True) -> tuple[Any, Any]:
-        """Return the next images and labels; where an epoch ends, the batch goes on with the next one.
-
-        Args:
-            batch_size: how many.
-            fake_data: give fake ones, which only a data set of them has.
-            shuffle: begin each epoch with a new order.
+        """Return the next images and labels; where an epoch ends, the batch goes on with the next one, in a new order.
 
         Raises:
             ConfigError: There are not as many, or fake ones are asked for where there are none.
@@ -127,15 +122,7 @@ class Datasets(NamedTuple):
 
 
 def dense_to_one_hot(labels_dense: np.ndarray, num_classes: int) -> np.ndarray:
-    """Return rows of zeros with a 1 at the place of the label.
-
-    Args:
-        labels_dense: integers below ``num_classes``.
-        num_classes: how many columns there are.
-
-    Shapes:
-        (N,) to (N, num_classes).
-    """
+    """Return rows of zeros with a 1 at the label's place: (N,) to (N, num_classes)."""
     return np.eye(num_classes)[labels_dense]
 
 

@@ -71,16 +71,10 @@ class CrfDecodeBackwardRnnCell(UnitSizes, RNNCell):
 
 
 def crf_sequence_score(inputs: Any, tag_indices: Any, sequence_lengths: Any, transition_params: Any) -> Any:
-    """Return the score of sequences of tags, the sum of potentials and transitions.
-
-    Args:
-        inputs: the potentials, [B, T, N].
-        tag_indices: the tags, [B, T].
-        sequence_lengths: the number of tags, [B].
-        transition_params: the score of a tag (row) before another (column), [N, N].
+    """Return the score of sequences of tags, [B]: the sum of potentials and transitions.
 
     Shapes:
-        [B].
+        potentials [B, T, N], tags [B, T], lengths [B]; transitions [N, N], from a tag (row) to the next (column).
     """
     unary = crf_unary_score(tag_indices, sequence_lengths, inputs)
     return unary + crf_binary_score(tag_indices, sequence_lengths, transition_params)
@@ -161,10 +155,7 @@ def viterbi_decode(score: Any, transition_params: Any) -> tuple[list[int], Any]:
 def crf_decode(potentials: Any, transition_params: Any, sequence_length: Any) -> tuple[Any, Any]:
     """Return the likeliest sequences of tags, [B, T] of int32, 0 behind the ends, and their scores, [B].
 
-    Args:
-        potentials: [B, T, N].
-        transition_params: the transitions, [N, N].
-        sequence_length: the number of tags, [B].
+    Potentials are [B, T, N], lengths [B]; see `crf_sequence_score`.
     """
     potentials, lengths = tf.convert_to_tensor(potentials), tf.convert_to_tensor(sequence_length)
     cell = CrfDecodeForwardRnnCell(transition_params)

@@ -28,13 +28,9 @@ __getattr__, __dir__, __all__ = look_up(__name__, {}, own=_OWN.split())
 
 
 def rotate(images: Any, angles: Any, interpolation: str = "NEAREST", name: str | None = None) -> tf.Tensor:
-    """Rotate images round their middle, against the clock.
+    """Rotate images round their middle, against the clock, by angles in radians, one for all or one for each.
 
-    Args:
-        images: B x height x width x channels, height x width x channels, or height x width.
-        angles: in radians, one for all or one for each.
-        interpolation: ``"NEAREST"`` or ``"BILINEAR"``.
-        name: of the operations.
+    See `transform` for images and interpolation.
     """
     with tf.name_scope(name, "rotate"):
         images = tf.convert_to_tensor(images)
@@ -132,12 +128,9 @@ def compose_transforms(*transforms: Any) -> tf.Tensor:
 
 
 def dense_image_warp(image: Any, flow: Any, name: str = "dense_image_warp") -> tf.Tensor:
-    """Take each pixel of the output from where the flow says, between pixels by bilinear interpolation.
+    """Take each pixel of [B, height, width, channels] from where the flow says, by bilinear interpolation.
 
-    Args:
-        image: B x height x width x channels.
-        flow: B x height x width x 2: how far up and left the pixel comes from. Outside counts as the border.
-        name: of the operations.
+    The flow [B, height, width, 2] is the distance up and left of the pixel's origin. Outside counts as the border.
     """
     with tf.name_scope(name):
         image, flow = tf.convert_to_tensor(image), tf.convert_to_tensor(flow)
@@ -162,15 +155,9 @@ def _between(image: tf.Tensor, corner: tf.Tensor, part: tf.Tensor) -> tf.Tensor:
 def adjust_hsv_in_yiq(
     image: Any, delta_hue: Any = 0, scale_saturation: Any = 1, scale_value: Any = 1, name: str | None = None
 ) -> tf.Tensor:
-    """Turn the hue, and scale the saturation and brightness of RGB images, in the space of colours YIQ.
+    """Turn the hue by radians, and scale saturation and brightness of RGB images, in the space of colours YIQ.
 
-    Args:
-        image: 3 channels in the last dimension; integers are taken for their part of the largest,
-            and what gets too large is the largest.
-        delta_hue: in radians.
-        scale_saturation: by how much.
-        scale_value: by how much.
-        name: of the operations.
+    The 3 channels are last; integers are taken for their part of the largest, at which results are cut off.
     """
     with tf.name_scope(name, "adjust_hsv_in_yiq", [image]):
         image = tf.convert_to_tensor(image)
@@ -197,16 +184,7 @@ def random_hsv_in_yiq(
     upper_value: float = 1,
     seed: int | None = None,
 ) -> tf.Tensor:
-    """Turn the hue by up to an angle, and scale saturation and brightness by something between limits.
-
-    Args:
-        image: as for `adjust_hsv_in_yiq`.
-        max_delta_hue: in radians, from 0 to pi.
-        lower_saturation: the least factor.
-        upper_saturation: the largest.
-        lower_value: the least factor.
-        upper_value: the largest.
-        seed: of the random numbers.
+    """Turn the hue by up to ``max_delta_hue`` radians, from 0 to pi, and scale saturation and brightness within limits.
 
     Raises:
         ConfigError: The angle is out of its range, or limits are in the wrong order or negative.

@@ -41,12 +41,7 @@ _OF_THE_PLACE = ("_scope", "_reuse")
 
 
 def config_of(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a layer by their names: those that it has as attributes, else those that it was given.
-
-    Args:
-        layer: the layer.
-        args: what its class was called with.
-        kwargs: the same, by name.
+    """Return the arguments of a layer by name: its attributes, else those of the call, ``args`` and ``kwargs``.
 
     Raises:
         ConfigError: The class takes any number of arguments without names.
@@ -71,11 +66,7 @@ def config_of(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict
 
 
 def initializer_from_config(owner: object, config: dict[str, Any]) -> Callable[..., tf.Tensor]:
-    """Return the initializer of TensorFlow 1 that a dict of ``class_name`` and ``config`` stands for.
-
-    Raises:
-        ConfigError: It stands for none.
-    """
+    """Return the initializer for a dict of ``class_name`` and ``config``; raise ConfigError if there is none."""
     name = config.get("class_name")
     if name not in _CLASSES or config.keys() - {"class_name", "config"}:
         known = ", ".join(sorted(_CLASSES))
@@ -177,7 +168,7 @@ _CONSTRAINTS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
 
 
 def activation_of(owner: object, activation: Activation) -> Callable[[tf.Tensor], tf.Tensor] | None:
-    """Return an activation that is given as a function, by name, or not at all.
+    """Return an activation given as a function, by name or as None.
 
     Raises:
         ConfigError: The name is not known.
@@ -206,7 +197,7 @@ def initializer_of(owner: object, initializer: Any) -> Initializer:
 
 
 def regularizer_of(owner: object, regularizer: Any) -> Regularizer:
-    """Return a regularizer that is given as a function, by name, or not at all.
+    """Return a regularizer given as a function, by name or as None.
 
     Raises:
         ConfigError: The name is not known.
@@ -218,7 +209,7 @@ def regularizer_of(owner: object, regularizer: Any) -> Regularizer:
 
 
 def constraint_of(owner: object, constraint: Any) -> Constraint:
-    """Return a constraint that is given as a function, by name, or not at all.
+    """Return a constraint given as a function, by name or as None.
 
     Raises:
         ConfigError: The name is not known.
@@ -242,7 +233,7 @@ def check_padding(owner: object, padding: str, *others: str) -> str:
 
 
 def count_of(owner: object, name: str, value: Any) -> int:
-    """Return a positive number; one that was divided, as scripts do with numbers of units, is a whole ``float``.
+    """Return a positive number; a whole ``float``, as scripts get by a division, is one.
 
     Raises:
         ConfigError: It is not positive, or not whole.
@@ -253,11 +244,7 @@ def count_of(owner: object, name: str, value: Any) -> int:
 
 
 def sizes_of(owner: object, name: str, sizes: Any, rank: int) -> tuple[int, ...]:
-    """Return a positive number for each dimension.
-
-    Raises:
-        ConfigError: There are more or fewer, or they are no positive integers.
-    """
+    """Return a positive number for each dimension; raise ConfigError if there are more or fewer, or others."""
     values = list(sizes) if isinstance(sizes, list | tuple | np.ndarray | tf.TensorShape) else [sizes] * rank
     if len(values) != rank:
         raise ConfigError(mismatch(owner, name, sizes, f"one number or {rank}"))

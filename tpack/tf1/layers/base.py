@@ -100,11 +100,7 @@ class Layer:
             self._capture(tf.variable_scope(scope))
 
     def build(self, input_shape: Any) -> None:
-        """Make the variables. It is called once, in the layer's scope.
-
-        Args:
-            input_shape: a ``tf.TensorShape``, or a nest of them where the inputs are one.
-        """
+        """Make the variables for a ``tf.TensorShape``, or a nest of them; called once, in the layer's scope."""
         self.built = True
 
     def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
@@ -215,11 +211,9 @@ class Layer:
                 tf.add_to_collection(tf.GraphKeys.REGULARIZATION_LOSSES, value)
 
     def add_update(self, updates: Any, inputs: Any = None) -> None:
-        """Add operations to run with each step; at the end of the call they go into UPDATE_OPS.
+        """Add an operation, a tensor or a list of these to UPDATE_OPS at the end of the call.
 
-        Args:
-            updates: an operation, a tensor or a list of these.
-            inputs: not needed: which updates depend on inputs is seen in the graph.
+        ``inputs`` is not needed: which updates depend on inputs is seen in the graph.
         """
         for update in updates if isinstance(updates, list | tuple) else [updates]:
             self._updates.append(update.op if isinstance(update, tf.Variable) else update)
@@ -291,20 +285,12 @@ class Layer:
 
     @property
     def input(self) -> Any:
-        """The input, a tensor or a nest of them, of a layer that is called on one only.
-
-        Raises:
-            MissingNameError: It was not called yet, or on several; `get_input_at` gives that of each call.
-        """
+        """The input of a layer that is called on one only; raise MissingNameError otherwise, see `get_input_at`."""
         return self._only("input", [inputs for inputs, _ in self._calls])
 
     @property
     def output(self) -> Any:
-        """The output of a layer that is called once.
-
-        Raises:
-            MissingNameError: It was not called yet, or several times; `get_output_at` gives that of each call.
-        """
+        """The output of a layer that is called once; raise MissingNameError otherwise, see `get_output_at`."""
         return self._only("output", [outputs for _, outputs in self._calls])
 
     @property
@@ -326,19 +312,12 @@ class Layer:
         return self._call_at(node_index)[1]
 
     def get_weights(self) -> list[np.ndarray]:
-        """Return the values of all variables in the default session, in the order of `weights`.
-
-        Raises:
-            ConfigError: There is no default session.
-        """
+        """Return the values of `weights` in the default session; raise ConfigError if there is none."""
         weights = self.weights
         return list(arguments.default_session(self, "get_weights").run(weights)) if weights else []
 
     def set_weights(self, weights: Sequence[Any]) -> None:
-        """Set all variables in the default session.
-
-        Args:
-            weights: an array for each variable, in the order of `weights`.
+        """Set all variables, in the order of `weights`, in the default session.
 
         Raises:
             ConfigError: They are more or fewer, or there is no default session.
@@ -359,11 +338,7 @@ class Layer:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> "Layer":
-        """Make a layer of what `get_config` returned.
-
-        Raises:
-            WrongTypeError: It has an argument that the class does not take.
-        """
+        """Make a layer from the result of `get_config`; raise WrongTypeError if the class lacks an argument."""
         return cls(**config)
 
     def count_params(self) -> int:

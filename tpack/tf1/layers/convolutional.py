@@ -245,14 +245,7 @@ class Conv3D(Conv):
 def in_format(
     layer: Any, inputs: tf.Tensor, operation: Callable[[tf.Tensor, str], tf.Tensor], *, is_last_only: bool = False
 ) -> tf.Tensor:
-    """Apply an operation in a data format that has kernels.
-
-    Args:
-        layer: has ``data_format`` and ``num_axes``.
-        inputs: in the layer's format.
-        operation: takes a tensor, and its format such as ``"NHWC"``.
-        is_last_only: whether only channels last have kernels.
-    """
+    """Apply an operation of (tensor, format such as ``"NHWC"``) in a format with kernels; see `Conv`."""
     last, first = _LONG_FORMATS[layer.num_axes]
     if layer.data_format == CHANNELS_LAST:
         return operation(inputs, last)

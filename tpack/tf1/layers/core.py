@@ -193,12 +193,7 @@ class Dropout(Layer):
         self.seed = seed
 
     def call(self, inputs: tf.Tensor, training: Any = False) -> tf.Tensor:
-        """Drop elements, or return all of them.
-
-        Args:
-            inputs: a floating-point tensor.
-            training: whether to drop, a truth value or a boolean tensor.
-        """
+        """Drop elements if ``training``, a truth value or a boolean tensor; else return all of them."""
         if is_never(training):
             return tf.identity(inputs)
         # Inside of a condition it could not tell the step.
@@ -288,25 +283,10 @@ def dropout(
     training: Any = False,
     name: str | None = None,
 ) -> tf.Tensor:
-    """Apply `Dropout`.
-
-    Args:
-        inputs: a floating-point tensor.
-        rate: the probability to drop an element, a number or a scalar tensor.
-        noise_shape: where it has a 1, what is dropped is the same along the dimension.
-        seed: of the random numbers.
-        training: whether to drop, a truth value or a boolean tensor; otherwise the input is returned as it is.
-        name: of the layer.
-    """
+    """Apply `Dropout` if ``training``, a truth value or a boolean tensor; else return the input."""
     return Dropout(rate, noise_shape=noise_shape, seed=seed, name=name)(inputs, training=training)
 
 
 def flatten(inputs: Any, name: str | None = None, data_format: str = "channels_last") -> tf.Tensor:
-    """Apply `Flatten`.
-
-    Args:
-        inputs: a tensor of one dimension at least.
-        name: of the layer.
-        data_format: where the channels are.
-    """
+    """Apply `Flatten` to a tensor of at least one dimension."""
     return Flatten(name=name, data_format=data_format)(inputs)

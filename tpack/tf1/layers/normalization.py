@@ -147,12 +147,7 @@ class BatchNormalization(Layer):
         self.built = True
 
     def call(self, inputs: tf.Tensor, training: Any = False) -> tf.Tensor:
-        """Normalise.
-
-        Args:
-            inputs: a floating-point tensor.
-            training: whether to normalise by the batch and to update the averages, a truth value or a boolean tensor.
-        """
+        """Normalise by the batch, and update the averages, if ``training``; else normalise by the averages."""
         if self.fused:
             return self._normalize_fused(inputs, training)
         if self.virtual_batch_size is None:

@@ -52,15 +52,9 @@ class RNNCell(Layer):
         super().__init__(trainable=trainable, name=name, dtype=dtype, **kwargs)
 
     def __call__(self, inputs: Any, state: State, scope: Any = None) -> tuple[Any, State]:
-        """Compute a step.
+        """Return the output and the next state for inputs of [batch, depth] and a state of [batch, *state_size].
 
-        Args:
-            inputs: a tensor of [batch, depth], or what the cell takes.
-            state: as ``state_size`` says, with the batch before each.
-            scope: the scope of the variables, in place of the one that is named after the cell.
-
-        Returns:
-            The output and the next state.
+        The variables are in ``scope``, else in a scope named after the cell.
         """
         with tf.variable_scope(
             tf.get_variable_scope() if scope is None else scope,
@@ -82,23 +76,15 @@ class RNNCell(Layer):
         raise NotImplementedError(f"{type(self).__name__} has no output_size: a cell says what its output is")
 
     def zero_state(self, batch_size: int | tf.Tensor, dtype: Any) -> State:
-        """Return the state of zeros, in the structure of ``state_size``.
-
-        Args:
-            batch_size: a number or a scalar tensor.
-            dtype: of all tensors.
-
-        Raises:
-            ConfigError: A size in ``state_size`` is not known.
-        """
+        """Return zeros of [batch_size, *state_size]; raise ConfigError if a size in ``state_size`` is not known."""
         with tf.name_scope(f"{type(self).__name__}ZeroState", values=[batch_size]):
             return tf.nest.map_structure(lambda size: zeros(size, batch_size, dtype), self.state_size)
 
     def get_initial_state(self, inputs: Any = None, batch_size: Any = None, dtype: Any = None) -> State:
-        """Return the state to begin with: `zero_state` of the batch size and dtype of the inputs, or of those given.
+        """Return `zero_state` of the inputs' batch size and dtype, or of those given.
 
         Raises:
-            ConfigError: Neither is known, or what is given is not that of the inputs.
+            ConfigError: Neither is known, or they differ from those of the inputs.
         """
         if inputs is not None:
             inputs = tf.convert_to_tensor(inputs, name="inputs")
@@ -203,11 +189,7 @@ def check_floating(owner: object, dtype: Any) -> None:
 
 
 def check_cell(owner: object, name: str, cell: Any) -> Any:
-    """Return an argument that is a cell, or anything that can be used as one.
-
-    Raises:
-        WrongTypeError: It lacks something that cells have; the message says what.
-    """
+    """Return a cell, or any object that can be used as one; raise WrongTypeError, with what it lacks, for others."""
     has = {
         "an output_size": _has(cell, "output_size"),
         "a state_size": _has(cell, "state_size"),
@@ -223,7 +205,7 @@ def check_cell(owner: object, name: str, cell: Any) -> Any:
 
 
 def activation_of(owner: object, activation: Any, default: Activation = tf.tanh) -> Activation:
-    """Return an activation that is given as a function, by its name in ``tf.nn``, or not at all.
+    """Return an activation given as a function, by its name in ``tf.nn`` or as None.
 
     Raises:
         ConfigError: The name is not known.
@@ -279,17 +261,10 @@ def linear(
     bias_initializer: Any = None,
     kernel_initializer: Any = None,
 ) -> tf.Tensor:
-    """Multiply what stands side by side with a matrix, ``kernel`` of the current scope, and add ``bias``.
-
-    Args:
-        args: one or several tensors of [batch, depth].
-        size: the depth of the result.
-        bias: whether to add one.
-        bias_initializer: of the bias; the default is zeros.
-        kernel_initializer: of the matrix; the default is that of the scope.
+    """Multiply tensors of [batch, depth], joined, by the variable ``kernel``, and add ``bias``; return [batch, size].
 
     Raises:
-        ConfigError: Nothing came, or something that is no matrix of a known depth.
+        ConfigError: There are no tensors, or one is no matrix of a known depth.
     """
     tensors: list[Any] = list(args) if isinstance(args, (list, tuple)) else [args]
     if not tensors or any(tensor.shape.rank != 2 or tensor.shape.as_list()[1] is None for tensor in tensors):
@@ -304,14 +279,7 @@ def linear(
 
 
 def normalised(x: tf.Tensor, name: str, gain: float, shift: float) -> tf.Tensor:
-    """Return each row with a mean of zero and a variance of one, times ``NAME/gamma`` plus ``NAME/beta``.
-
-    Args:
-        x: [batch, depth].
-        name: the scope of the variables.
-        gain: what gamma begins with.
-        shift: what beta begins with.
-    """
+    """Return each row of [batch, depth] with mean 0 and variance 1, times ``NAME/gamma`` plus ``NAME/beta``."""
     with tf.variable_scope(name, reuse=tf.get_variable_scope().reuse):
         shape = x.shape[-1:]
         gamma = tf.get_variable("gamma", shape, x.dtype, tf.constant_initializer(gain))

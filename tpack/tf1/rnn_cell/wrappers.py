@@ -222,13 +222,9 @@ class DeviceWrapper(_Wrapper):
 
 
 def drop(value: tf.Tensor, keep_prob: Probability, seed: int | None, kind: str) -> tf.Tensor:
-    """Drop out of a tensor; where no step tells one run from the next, by TensorFlow's own random operation.
+    """Drop elements out of a tensor, by the seed of the step in a trainer and else by TensorFlow's own operation.
 
-    Args:
-        value: any floating-point tensor.
-        keep_prob: the probability to keep an element, a number or a scalar tensor; nothing happens for 1.
-        seed: of what is dropped.
-        kind: who asks; see `tpack.step.step_seeds`.
+    ``keep_prob`` of 1 returns the value; ``kind`` names the caller, see `tpack.step.step_seeds`.
     """
     if not _may_drop(keep_prob):
         return value
@@ -240,11 +236,7 @@ def drop(value: tf.Tensor, keep_prob: Probability, seed: int | None, kind: str) 
 
 
 def flatten_up_to(structure: Any, values: Any) -> list[Any]:
-    """Return the parts of values that stand where a structure has its leaves.
-
-    Raises:
-        ConfigError: The values have another structure.
-    """
+    """Return the parts of values at the leaves of a structure; raise ConfigError if theirs is another one."""
     if not tf.nest.is_nested(structure):
         return [values]
     parts, held = _children(structure), _children(values)
@@ -260,12 +252,7 @@ def _children(structure: Any) -> list[Any]:
 
 
 def _visited(visitor: Callable[[Any], Any], value: Any) -> Any:
-    """Return which parts a filter lets through; it is asked for the whole, and for each part of what it lets through.
-
-    Args:
-        visitor: ``function(value)`` that returns True, False, or a structure of these.
-        value: a tensor or a nest of them.
-    """
+    """Return which parts a filter keeps; it is called on the whole, and on each part of what it keeps."""
     answer = visitor(value)
     if not tf.nest.is_nested(answer):
         if not answer or not tf.nest.is_nested(value):

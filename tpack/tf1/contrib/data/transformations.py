@@ -90,20 +90,10 @@ def read_batch_features(
     num_epochs: int | None = None,
     capacity: int = 10000,
 ) -> dict[str, Any]:
-    """Read batches of parsed ``tf.train.Example`` protos.
+    """Return {feature: tensor} of the next batch of parsed ``tf.train.Example`` protos.
 
-    Args:
-        file_pattern: a file, a pattern, or a list of them.
-        batch_size: how many make a batch.
-        features: {feature: how it is parsed}.
-        reader: makes a dataset of serialised protos from file names.
-        reader_args: further arguments for the reader.
-        randomize_input: whether to shuffle.
-        num_epochs: how often to read all of it; None for ever.
-        capacity: how many to shuffle among.
-
-    Returns:
-        {feature: tensor} of the next batch.
+    ``reader`` makes a dataset of serialised protos from file names; ``capacity`` examples are shuffled among;
+    ``num_epochs`` None reads for ever.
     """
     dataset = tf.data.experimental.make_batched_features_dataset(
         file_pattern,

@@ -15,10 +15,7 @@ Feeds = dict[tf.Tensor, Any]
 
 
 def assign_from_values(var_names_to_values: Mapping[str, Any]) -> tuple[tf.Operation, Feeds]:
-    """Make an operation that sets variables to values, and what is to be fed when it runs.
-
-    Args:
-        var_names_to_values: arrays by the names of variables, with all scopes.
+    """Make an operation that sets variables to arrays, by names with all scopes, and its feeds.
 
     Raises:
         ConfigError: There is no such variable.
@@ -62,16 +59,9 @@ def assign_from_checkpoint(
 def assign_from_checkpoint_fn(
     model_path: str, var_list: Any, ignore_missing_vars: bool = False, reshape_variables: bool = False
 ) -> Callable[[tf.Session], None] | None:
-    """Return a function that restores variables in a session.
+    """Return a function that restores variables in a session; None if all are missing and that is ignored.
 
-    Args:
-        model_path: the checkpoint.
-        var_list: variables; or a dict of them by their names in the checkpoint.
-        ignore_missing_vars: leave out, with a line in the log, what the checkpoint does not have.
-        reshape_variables: restore also what has another shape of the same size.
-
-    Returns:
-        The function, or None where the checkpoint has none of the variables and that is ignored.
+    ``reshape_variables`` restores also values of another shape and the same size; see `assign_from_checkpoint`.
 
     Raises:
         ConfigError: There are no variables.

@@ -11,14 +11,10 @@ from tpack.utils.validation import shown
 
 
 def with_shape(expected_shape: Any, tensor: Any) -> tf.Tensor:
-    """Return a tensor that is known, or is checked when it is computed, to have a shape.
-
-    Args:
-        expected_shape: a shape without unknown sizes, or a tensor of one dimension.
-        tensor: the tensor.
+    """Return a tensor of a known shape, or checked when computed; ``expected_shape`` is whole, or a vector tensor.
 
     Raises:
-        ConfigError: It is known to have another shape, or the shape that is wanted is not whole.
+        ConfigError: It is known to have another shape, or the expected shape is not whole.
     """
     tensor = tf.convert_to_tensor(tensor)
     static = tf.get_static_value(expected_shape) if tf.is_tensor(expected_shape) else expected_shape
@@ -90,11 +86,7 @@ def remove_squeezable_dimensions(predictions: Any, labels: Any, name: str | None
 
 
 def smart_constant_value(pred: Any) -> bool | None:
-    """Return the value of a condition, or None if it is a tensor whose value the graph does not tell.
-
-    Raises:
-        WrongTypeError: It is no condition.
-    """
+    """Return the value of a condition, None for an unknown tensor; raise WrongTypeError if it is no condition."""
     if tf.is_tensor(pred):
         value = tf.get_static_value(pred)
         return None if value is None else bool(value)
@@ -109,7 +101,7 @@ def smart_cond(
     false_fn: Callable[[], Any] | None = None,
     name: str | None = None,
 ) -> Any:
-    """Return what one of two functions returns, and build only that one if the condition is known.
+    """Return the result of one of two functions, and build only that one if the condition is known.
 
     Raises:
         WrongTypeError: One is no function, or the condition is none.
@@ -132,16 +124,10 @@ def py_func(
     stateful: bool = True,
     name: str | None = None,
 ) -> Any:
-    """Call a Python function whenever its results are computed.
+    """Call a Python function, whenever its results are computed, on arrays in place of the tensors of its arguments.
 
-    Args:
-        func: takes arrays in place of the tensors in ``args`` and ``kwargs``, and returns ``output_types``'s structure.
-        args: positional arguments.
-        kwargs: keyword arguments.
-        output_types: the dtypes of the results, in a structure.
-        output_shapes: their shapes, in the same one.
-        stateful: whether two calls with the same arguments may differ.
-        name: of the operation.
+    The results, and ``output_shapes``, are of the structure of ``output_types``, their dtypes. With ``stateful`` two
+    calls with the same arguments may differ.
 
     Raises:
         ConfigError: ``output_types`` is missing.

@@ -34,26 +34,10 @@ def variable(
     synchronization: tf.VariableSynchronization = _AUTO,
     aggregation: tf.VariableAggregation = _NO_AGGREGATION,
 ) -> tf.Variable:
-    """Make or find a variable, as ``tf.get_variable`` does, on a device and in collections.
+    """Make or find a variable, as ``tf.get_variable`` does, in collections, and on a device.
 
-    Args:
-        name: in the current variable scope.
-        shape: of a new one.
-        dtype: of a new one.
-        initializer: of a new one.
-        regularizer: makes its loss.
-        trainable: whether optimizers change it.
-        collections: GLOBAL_VARIABLES by default.
-        caching_device: the device of its value for readers.
-        device: its device; also a function of the operation, such as a `VariableDeviceChooser`.
-        partitioner: divides it into parts.
-        custom_getter: used in place of ``tf.get_variable``, with the same arguments.
-        use_resource: None for TensorFlow's default.
-        synchronization: of copies on several devices.
-        aggregation: of the values that several devices assign.
-
-    Returns:
-        The variable, or its parts as a ``PartitionedVariable``.
+    ``device`` is also a function of the operation, such as a `VariableDeviceChooser`. Returned is the variable, or its
+    parts as a ``PartitionedVariable``.
     """
     given = locals()
     given["collections"] = [KEYS.GLOBAL_VARIABLES] if collections is None else list(dict.fromkeys(collections))
@@ -156,15 +140,7 @@ def get_variable_full_name(var: tf.Variable) -> str:
 def get_variables_to_restore(
     include: Sequence[Any] | None = None, exclude: Sequence[Any] | None = None
 ) -> list[tf.Variable]:
-    """Return the variables in some scopes, without those in others.
-
-    Args:
-        include: scopes; None for all.
-        exclude: scopes; None for none.
-
-    Raises:
-        WrongTypeError: One is not a list.
-    """
+    """Return the variables in some scopes, without those in others; raise WrongTypeError if one is not a list."""
     for name, value in (("include", include), ("exclude", exclude)):
         if value is not None and not isinstance(value, list | tuple):
             raise WrongTypeError(f"got {name}={shown(value)}: expected a list of scopes or None")
@@ -179,13 +155,9 @@ def filter_variables(
     exclude_patterns: Sequence[str] | None = None,
     reg_search: bool = True,
 ) -> list[tf.Variable]:
-    """Return the variables that match one of some patterns and none of others.
+    """Return the variables that match any of ``include_patterns``, None for all, and none of ``exclude_patterns``.
 
-    Args:
-        var_list: the variables to choose from.
-        include_patterns: patterns of names; None for all.
-        exclude_patterns: patterns of names; None for none.
-        reg_search: match anywhere in the name, else at its beginning.
+    With ``reg_search`` a match is anywhere in the name, else at its beginning.
     """
     find = re.search if reg_search else re.match
 
@@ -235,10 +207,6 @@ class VariableDeviceChooser:
 
     Args:
         num_tasks: of the job; 0 for a single process.
-        job_name: of the tasks.
-        device_type: of the devices.
-        device_index: of the devices.
-        replica: of the devices.
     """
 
     def __init__(

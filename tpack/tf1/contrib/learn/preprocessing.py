@@ -50,11 +50,9 @@ class CategoricalVocabulary:
             self._counts[category] += count
 
     def trim(self, min_frequency: int, max_frequency: int = -1) -> None:
-        """Keep the words that were counted more than `min_frequency` times, those counted most first.
+        """Keep the words counted more than ``min_frequency`` times, those counted most first.
 
-        Args:
-            min_frequency: a number of times; words that were counted as often or less go.
-            max_frequency: words that were counted as often or more go, too; -1 for no limit.
+        Words counted ``max_frequency`` times or more go, too; -1 is no limit.
         """
         by_frequency = sorted(sorted(self._counts.items()), key=lambda item: item[1], reverse=True)
         self._mapping = {self._unknown_token: 0}

@@ -12,13 +12,10 @@ __getattr__, __dir__, __all__ = look_up(__name__, {}, own=_OWN)
 
 
 def contrastive_loss(labels: Any, embeddings_anchor: Any, embeddings_positive: Any, margin: float = 1.0) -> tf.Tensor:
-    """Pull pairs together that belong together, and push others a margin apart.
+    """Pull pairs with label 1 together, and push those with label 0 at least ``margin`` apart.
 
-    Args:
-        labels: 1 for each pair that belongs together, 0 for others.
-        embeddings_anchor: the first of each pair, B x size.
-        embeddings_positive: the second of each.
-        margin: how far apart others are to be.
+    Shapes:
+        labels [B], embeddings [B, size].
 
     Source:
         Hadsell, Chopra, LeCun: Dimensionality Reduction by Learning an Invariant Mapping, 2006.
@@ -64,14 +61,10 @@ def triplet_semihard_loss(labels: Any, embeddings: Any, margin: float = 1.0) -> 
 def npairs_loss(
     labels: Any, embeddings_anchor: Any, embeddings_positive: Any, reg_lambda: float = 0.002, print_losses: bool = False
 ) -> tf.Tensor:
-    """Classify each anchor among all positives of a batch by scalar products.
+    """Classify each anchor among all positives of a batch by scalar products; ``reg_lambda`` weighs squared lengths.
 
-    Args:
-        labels: the class of each pair, B.
-        embeddings_anchor: B x size.
-        embeddings_positive: B x size.
-        reg_lambda: of the squared lengths.
-        print_losses: whether to print both parts at every step.
+    Shapes:
+        labels [B], embeddings [B, size].
 
     Source:
         Sohn: Improved Deep Metric Learning with Multi-class N-pair Loss Objective, 2016.
@@ -88,12 +81,10 @@ def npairs_loss(
 
 
 def lifted_struct_loss(labels: Any, embeddings: Any, margin: float = 1.0) -> tf.Tensor:
-    """Compare each pair of one class with all others of both at once.
+    """Compare each pair of one class with all others of both at once; classes are to be ``margin`` apart.
 
-    Args:
-        labels: the class of each, B.
-        embeddings: B x size.
-        margin: how far apart classes are to be.
+    Shapes:
+        labels [B], embeddings [B, size].
 
     Source:
         Song, Xiang, Jegelka, Savarese: Deep Metric Learning via Lifted Structured Feature Embedding, 2016.

@@ -34,13 +34,7 @@ def log_loss(
 
 
 def hinge_loss(logits: Any, labels: Any = None, scope: str | None = None) -> tf.Tensor:
-    """Return the hinge loss of each logit; it is neither averaged nor put into a collection.
-
-    Args:
-        logits: any numbers.
-        labels: 0 or 1 for each.
-        scope: of the operations.
-    """
+    """Return the hinge loss of each logit for a label of 0 or 1; it is neither averaged nor put into a collection."""
     logits, labels = _pair("hinge_loss", logits, labels)
     with tf.name_scope(scope, "hinge_loss", [logits, labels]):
         return tf.nn.relu(1.0 - (2.0 * labels - 1.0) * logits)
@@ -54,15 +48,7 @@ def cosine_distance(
     scope: str | None = None,
     dim: int | None = None,
 ) -> tf.Tensor:
-    """Average one less the scalar product along an axis; the vectors must be of length 1.
-
-    Args:
-        predictions: the vectors.
-        labels: what they should be.
-        axis: along which they lie.
-        weights: of each vector.
-        scope: of the operations.
-        dim: an older name of ``axis``.
+    """Average one less the scalar product along ``axis``, formerly ``dim``; the vectors must be of length 1.
 
     Raises:
         ConfigError: There is no axis, or two.
@@ -78,13 +64,8 @@ def mean_pairwise_squared_error(
 ) -> tf.Tensor:
     """Average the squared difference of the differences between all pairs of entries of an example.
 
-    An entry also pairs with itself here, other than in ``tf.losses``. Examples are added up.
-
-    Args:
-        predictions: B x whatever an example has.
-        labels: of the same shape.
-        weights: one for all, or one for each example.
-        scope: of the operations.
+    An entry also pairs with itself here, other than in ``tf.losses``. Examples are added up; ``weights`` is one number
+    for all, or one for each example.
     """
     predictions, labels = _pair("mean_pairwise_squared_error", predictions, labels)
     with tf.name_scope(scope, "mean_pairwise_squared_error", [predictions, labels, weights]):

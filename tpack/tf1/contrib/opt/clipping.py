@@ -56,13 +56,7 @@ class VariableClippingOptimizer(tf.train.Optimizer):
         return self._opt.variables()
 
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
-        """Apply gradients by the other optimizer, and clip.
-
-        Args:
-            grads_and_vars: pairs of a gradient and its variable.
-            global_step: the variable that counts steps.
-            name: of the operations.
-        """
+        """Apply gradients by the other optimizer, and clip."""
         pairs = list(grads_and_vars)
         with tf.name_scope(name, self._name):
             update = self._opt.apply_gradients(pairs, global_step=global_step)
@@ -93,15 +87,7 @@ def _name_in_tower(var: Any) -> str:
 
 
 def clip_gradients_by_global_norm(gradients_variables: Any, clip_norm: float = 20.0) -> list[tuple[Any, Any]]:
-    """Make all gradients smaller by one factor if their norm together is too large.
-
-    Args:
-        gradients_variables: pairs of a gradient and its variable.
-        clip_norm: the largest norm that is allowed.
-
-    Returns:
-        The pairs with clipped gradients.
-    """
+    """Return pairs of gradients and variables, with gradients scaled to a joint norm of at most ``clip_norm``."""
     gradients, variables = zip(*gradients_variables, strict=True)
     clipped, _ = tf.clip_by_global_norm(gradients, clip_norm)
     return list(zip(clipped, variables, strict=True))

@@ -41,13 +41,7 @@ class MovingAverageOptimizer(tf.train.Optimizer):
         return self._optimizer.compute_gradients(*args, **kwargs)
 
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
-        """Apply gradients by the other optimizer, and update the averages.
-
-        Args:
-            grads_and_vars: pairs of a gradient and its variable.
-            global_step: the variable that counts steps.
-            name: of the other optimizer's operation.
-        """
+        """Apply gradients by the other optimizer, and update the averages."""
         pairs = list(grads_and_vars)
         train_op = self._optimizer.apply_gradients(pairs, global_step=global_step, name=name)
         variables = [var for grad, var in pairs if grad is not None]
@@ -72,10 +66,7 @@ class MovingAverageOptimizer(tf.train.Optimizer):
     def swapping_saver(self, var_list: Any = None, name: str = "swapping_saver", **kwargs: Any) -> tf.train.Saver:
         """Return a saver that writes each average under the name of its variable, and the variable under the average's.
 
-        Args:
-            var_list: what is saved, a list or {name: variable}; None is all. It must have the averages.
-            name: of the saver's operations.
-            **kwargs: what else ``tf.train.Saver`` takes.
+        ``var_list`` is a list or {name: variable} that has the averages; ``kwargs`` go to ``tf.train.Saver``.
 
         Raises:
             GraphBuildError: Gradients were not applied yet, or an average is not among what is saved.

@@ -30,16 +30,7 @@ class _SignOptimizer(ResourceOptimizer, tf.train.Optimizer):
         self._sign_decay: Any = 1.0
 
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
-        """Apply gradients.
-
-        Args:
-            grads_and_vars: pairs of a gradient and its variable.
-            global_step: the variable that counts steps.
-            name: of the operation.
-
-        Raises:
-            ConfigError: The sign's weight decays, and there is no global step, given or in the graph.
-        """
+        """Apply gradients; raise ConfigError if the sign's weight decays and there is no global step anywhere."""
         if self._sign_decay_fn is not None:
             # A trainer counts its steps itself.
             step = tf.train.get_global_step() if global_step is None else global_step

@@ -54,19 +54,7 @@ class DecoupledWeightDecayExtension(ResourceOptimizer):
         grad_loss: Any = None,
         decay_var_list: Any = None,
     ) -> Any:
-        """Make one step on a loss, as the optimizer does.
-
-        Args:
-            loss: the loss.
-            global_step: the variable that counts steps.
-            var_list: what to change; None is what can be trained.
-            gate_gradients: what waits for which gradients.
-            aggregation_method: how gradients are summed.
-            colocate_gradients_with_ops: whether gradients stay on the devices of operations.
-            name: of the operation.
-            grad_loss: the gradient of the loss.
-            decay_var_list: which variables decay; None is all.
-        """
+        """Make one step on a loss, as the optimizer does; ``decay_var_list`` decays, or all variables."""
         self._decay_only(decay_var_list)
         return super().minimize(  # type: ignore[misc]
             loss,
@@ -84,11 +72,7 @@ class DecoupledWeightDecayExtension(ResourceOptimizer):
     ) -> Any:
         """Apply gradients, as the optimizer does.
 
-        Args:
-            grads_and_vars: pairs of a gradient and its variable.
-            global_step: the variable that counts steps.
-            name: of the operation.
-            decay_var_list: which variables decay; None is all, or those that ``minimize`` was given.
+        ``decay_var_list`` decays, or what ``minimize`` was given, or all variables.
         """
         self._decay_only(decay_var_list)
         return super().apply_gradients(grads_and_vars, global_step=global_step, name=name)  # type: ignore[misc]
@@ -115,13 +99,7 @@ class DecoupledWeightDecayExtension(ResourceOptimizer):
 
 
 def extend_with_decoupled_weight_decay(base_optimizer: type[tf.train.Optimizer]) -> type[tf.train.Optimizer]:
-    """Return a class of optimizers that is another one with decoupled weight decay.
-
-    Args:
-        base_optimizer: the class of the other.
-
-    Returns:
-        A class that takes ``weight_decay`` first, and what the other takes by name.
+    """Return a subclass of ``base_optimizer`` that takes ``weight_decay`` first, and the other arguments by name.
 
     Raises:
         WrongTypeError: It is no class of optimizers.

@@ -24,24 +24,13 @@ def stack_bidirectional_dynamic_rnn(
     scope: Any = None,
     swap_memory: bool = False,
 ) -> tuple[tf.Tensor, tuple[Any, ...], tuple[Any, ...]]:
-    """Compute networks in both directions, each of which takes the outputs of the one before in both.
+    """Compute layers of bidirectional networks: inputs are [batch, time, depth], or time first with ``time_major``.
 
-    Args:
-        cells_fw: the cells that go forward, one for each layer.
-        cells_bw: those that go backward.
-        inputs: [batch, time, depth].
-        initial_states_fw: the states to begin with, one for each layer; the default is zeros.
-        initial_states_bw: the same, backward.
-        dtype: of the states of zeros.
-        sequence_length: how long each example is, [batch].
-        parallel_iterations: as for ``tf.while_loop``.
-        time_major: whether inputs and outputs are [time, batch, depth].
-        scope: the variable scope; the default is ``stack_bidirectional_rnn``.
-        swap_memory: as for ``tf.while_loop``.
+    Each layer takes the joined outputs of the one before. The lists have one cell or initial state for each layer;
+    states are zeros by default.
 
     Returns:
-        The outputs of the last layer in both directions side by side, and the last states of all layers, forward and
-        backward.
+        The joined outputs of the last layer, and the last states of all layers, forward and backward.
 
     Raises:
         ConfigError: There are no cells, or not one of each for each layer.
@@ -79,20 +68,9 @@ def stack_bidirectional_rnn(
     sequence_length: Any = None,
     scope: Any = None,
 ) -> tuple[list[tf.Tensor], tuple[Any, ...], tuple[Any, ...]]:
-    """Do what `stack_bidirectional_dynamic_rnn` does, without a loop: each step is in the graph of its own.
+    """Compute `stack_bidirectional_dynamic_rnn` without a loop: each step has its own part of the graph.
 
-    Args:
-        cells_fw: the cells that go forward, one for each layer.
-        cells_bw: those that go backward.
-        inputs: a list of [batch, depth], one for each step.
-        initial_states_fw: the states to begin with, one for each layer; the default is zeros.
-        initial_states_bw: the same, backward.
-        dtype: of the states of zeros.
-        sequence_length: how long each example is, [batch].
-        scope: the variable scope; the default is ``stack_bidirectional_rnn``.
-
-    Returns:
-        The outputs of the last layer as a list, and the last states of all layers, forward and backward.
+    ``inputs`` is a list of [batch, depth], one for each step, and so are the outputs.
 
     Raises:
         ConfigError: There are no cells, or not one of each for each layer.
@@ -115,14 +93,7 @@ def stack_bidirectional_rnn(
 
 
 def transpose_batch_time(x: tf.Tensor) -> tf.Tensor:
-    """Swap the first two dimensions, also where the number of the others is not known.
-
-    Args:
-        x: [batch, time, ...] or [time, batch, ...].
-
-    Raises:
-        ConfigError: It has fewer than two dimensions.
-    """
+    """Swap the first two dimensions of a tensor of any rank; raise ConfigError if it has fewer than two."""
     x = tf.convert_to_tensor(x)
     if x.shape.rank is not None and x.shape.rank < 2:
         raise ConfigError(f"transpose_batch_time got a tensor of shape {x.shape}: expected two dimensions or more")
@@ -134,11 +105,7 @@ def transpose_batch_time(x: tf.Tensor) -> tf.Tensor:
 
 
 def best_effort_input_batch_size(flat_input: Sequence[tf.Tensor]) -> Any:
-    """Return the batch size of inputs of [time, batch, ...]: a number if that of any is known, else a tensor.
-
-    Args:
-        flat_input: the inputs.
-    """
+    """Return the batch size of inputs of [time, batch, ...]: a number if that of any is known, else a tensor."""
     for tensor in flat_input:
         if tensor.shape.rank is not None and tensor.shape.rank >= 2:
             known = tf.compat.dimension_value(tensor.shape[1])

@@ -31,26 +31,19 @@ class FusedRNNCell:
         sequence_length: Any = None,
         scope: Any = None,
     ) -> tuple[Sequences, Any]:
-        """Compute all steps.
+        """Compute all steps of [time, batch, depth], or of a list of [batch, depth].
 
-        Args:
-            inputs: [time, batch, depth], or a list of [batch, depth].
-            initial_state: the state to begin with; the default is zeros.
-            dtype: of the state of zeros.
-            sequence_length: how long each example is, [batch]; the default is that of the inputs.
-            scope: the scope of the variables.
-
-        Returns:
-            The outputs, and the state after the last step of each.
+        The initial state is zeros of ``dtype`` by default; ``sequence_length`` [batch] is that of the inputs. Returned
+        are the outputs, and the state after the last step of each sequence.
         """
         raise NotImplementedError(f"{type(self).__name__} has no __call__: it says how a sequence is computed")
 
 
 class FusedRNNCellAdaptor(FusedRNNCell):
-    """Makes of a cell what is called with a whole sequence.
+    """Calls a cell on a whole sequence.
 
     Args:
-        use_dynamic_rnn: whether a loop computes the steps, or each is in the graph of its own.
+        use_dynamic_rnn: whether a loop computes the steps, or each has its own part of the graph.
     """
 
     def __init__(self, cell: Any, use_dynamic_rnn: bool = False) -> None:
@@ -80,11 +73,7 @@ class FusedRNNCellAdaptor(FusedRNNCell):
 
 
 class TimeReversedFusedRNN(FusedRNNCell):
-    """Goes through sequences from their ends to their beginnings.
-
-    Args:
-        cell: what is called with a whole sequence.
-    """
+    """Goes through sequences from their ends to their beginnings."""
 
     def __init__(self, cell: FusedRNNCell) -> None:
         self._cell = cell

@@ -198,17 +198,11 @@ class BahdanauAttention(_BaseAttentionMechanism):
 
 
 class LuongAttention(_BaseAttentionMechanism):
-    """Score a place by the product of key and query.
+    """Score a place by the product of key and query; arguments as for `BahdanauAttention`.
 
     Args:
-        num_units: N, the size of keys, and that which queries have.
-        memory: the memory, [B, S, ...].
-        memory_sequence_length: the lengths, [B]; None is S.
+        num_units: N, the size of keys and of queries.
         scale: whether scores are multiplied by a learned number.
-        probability_fn: makes alignments of a score; None is softmax.
-        score_mask_value: the score behind the end; None is minus infinity.
-        dtype: of the variables; None is float32.
-        custom_key_value_fn: makes (keys, values) of both.
 
     Creates:
         ``memory_layer/kernel`` in the current scope; with ``scale`` also ``luong_attention/attention_g`` in that of the
@@ -249,11 +243,7 @@ class LuongAttention(_BaseAttentionMechanism):
 
 
 def bahdanau_score(mechanism: Any, query: Any) -> Any:
-    """Return the score of each place, [B, S].
-
-    Args:
-        mechanism: one with a ``query_layer``, and ``_normalize``.
-        query: [B, ...].
+    """Return the score of each place, [B, S], by the layers and options of a mechanism, for a query [B, ...].
 
     Creates:
         ``attention_v``, and for one that normalizes ``attention_g`` and ``attention_b``, in the current scope.
@@ -272,17 +262,10 @@ def bahdanau_score(mechanism: Any, query: Any) -> Any:
 
 
 def luong_score(mechanism: Any, query: Any) -> Any:
-    """Return the score of each place, [B, S].
-
-    Args:
-        mechanism: one with ``_scale``.
-        query: [B, N].
+    """Return the score of each place, [B, S], for a query [B, N]; raise ConfigError if the keys are of another size.
 
     Creates:
-        ``attention_g`` in the current scope, for one that scales.
-
-    Raises:
-        ConfigError: The query is not of the size of the keys.
+        ``attention_g`` in the current scope, for a mechanism that scales.
     """
     keys = mechanism.keys
     depth, units = query.shape.as_list()[-1], keys.shape.as_list()[-1]
@@ -298,12 +281,7 @@ def luong_score(mechanism: Any, query: Any) -> Any:
 
 
 def hardmax(logits: Any, name: str | None = None) -> Any:
-    """Return 1 for the largest of the last dimension and 0 for the others.
-
-    Args:
-        logits: of any rank that is known.
-        name: of the operations.
-    """
+    """Return 1 for the largest of the last dimension and 0 for the others; the rank must be known."""
     with tf.name_scope(name, "Hardmax", [logits]):
         logits = tf.convert_to_tensor(logits)
         depth = logits.shape.as_list()[-1] or tf.shape(logits)[-1]
@@ -366,13 +344,7 @@ _MODES = ("recursive", "parallel", "hard")
 
 
 def safe_cumprod(x: Any, *args: Any, **kwargs: Any) -> Any:
-    """Return cumulative products of numbers from 0 to 1, by sums of logarithms, whose gradient is no division by 0.
-
-    Args:
-        x: the numbers.
-        *args: what else ``tf.cumsum`` takes.
-        **kwargs: what else ``tf.cumsum`` takes.
-    """
+    """Return ``tf.cumprod`` of numbers from 0 to 1, by sums of logarithms, without division by 0 in the gradient."""
     with tf.name_scope(None, "SafeCumprod", [x]):
         x = tf.convert_to_tensor(x, name="x")
         tiny = np.finfo(x.dtype.as_numpy_dtype).tiny
@@ -380,19 +352,16 @@ def safe_cumprod(x: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def monotonic_attention(p_choose_i: Any, previous_attention: Any, mode: str) -> Any:
-    """Return how likely it is that each place is looked at, if one goes on from where one looked before.
+    """Return the probability of looking at each place, going on from the places before, [B, S].
 
     Args:
-        p_choose_i: how likely it is that one stops at a place, [B, S].
-        previous_attention: how likely it was that each place was looked at, [B, S].
+        p_choose_i: the probability of stopping at a place, [B, S].
+        previous_attention: the probability that each place was looked at, [B, S].
         mode: ``"recursive"``, exact and slow; ``"parallel"``, which is wrong where the probabilities are nearly 1; or
             ``"hard"``, where both are 0 or 1.
 
-    Shapes:
-        [B, S].
-
     Raises:
-        ConfigError: There is no such mode.
+        ConfigError: The mode is unknown.
     """
     p, before = tf.convert_to_tensor(p_choose_i), tf.convert_to_tensor(previous_attention)
     if mode == "recursive":
@@ -475,13 +444,7 @@ class BahdanauMonotonicAttention(_BaseMonotonicAttentionMechanism, BahdanauAtten
 
 
 class LuongMonotonicAttention(_BaseMonotonicAttentionMechanism, LuongAttention):
-    """Monotonic attention with Luong's score; other arguments are those of `LuongAttention`.
-
-    Args:
-        sigmoid_noise: the deviation of noise on scores, which in training drives probabilities to 0 or 1.
-        sigmoid_noise_seed: of the noise.
-        score_bias_init: the initial value of the learned bias of scores.
-        mode: as in `monotonic_attention`.
+    """Monotonic attention with Luong's score; arguments as for `LuongAttention` and `BahdanauMonotonicAttention`.
 
     Creates:
         as `LuongAttention`, in ``luong_monotonic_attention``, and ``attention_score_bias`` there.

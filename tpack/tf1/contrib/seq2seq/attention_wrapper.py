@@ -195,10 +195,6 @@ class AttentionWrapper(CellOfCells):
     def zero_state(self, batch_size: Any, dtype: Any) -> AttentionWrapperState:
         """Return the state before the first step: that of the cell that was given, or zeros.
 
-        Args:
-            batch_size: that of the memories.
-            dtype: of the state.
-
         Raises:
             tf.errors.InvalidArgumentError: The memories are of another batch size.
         """
@@ -227,15 +223,7 @@ class AttentionWrapper(CellOfCells):
             )
 
     def call(self, inputs: Any, state: AttentionWrapperState) -> tuple[Any, AttentionWrapperState]:
-        """Make a step.
-
-        Args:
-            inputs: [B, ...].
-            state: the state.
-
-        Raises:
-            WrongTypeError: The state is of another kind.
-        """
+        """Make a step on inputs of [B, ...]; raise WrongTypeError if the state is no `AttentionWrapperState`."""
         if not isinstance(state, AttentionWrapperState):
             raise WrongTypeError(f"AttentionWrapper expected an AttentionWrapperState, got {shown(state)}")
         cell_output, cell_state = self._cell(self._cell_input_fn(inputs, state.attention), state.cell_state)
@@ -273,14 +261,7 @@ class AttentionWrapper(CellOfCells):
 
 
 def compute_attention(mechanism: Any, cell_output: Any, attention_state: Any, attention_layer: Any) -> Any:
-    """Return the attention of one mechanism, its alignments and its next state.
-
-    Args:
-        mechanism: the mechanism.
-        cell_output: the query, [B, size].
-        attention_state: the mechanism's state.
-        attention_layer: what the attention goes through; None takes what is seen as it is.
-    """
+    """Return the attention of a mechanism for a cell's output [B, size], its alignments and its next state."""
     alignments, next_state = mechanism(cell_output, state=attention_state)
     seen = tf.squeeze(tf.matmul(tf.expand_dims(alignments, 1), mechanism.values), [1])
     if attention_layer is None:

@@ -31,18 +31,10 @@ __all__ = [
 
 
 def tile_batch(t: Any, multiplier: int, name: str | None = None) -> Any:
-    """Return each entry of a batch several times, one behind the other, as a decoder with beams wants it.
-
-    Args:
-        t: a tensor or a nest of them, [B, ...].
-        multiplier: how often: the number of beams.
-        name: of the operations.
-
-    Shapes:
-        [B * multiplier, ...].
+    """Return each entry of a batch ``multiplier`` times, one behind the other: [B, ...] to [B * multiplier, ...].
 
     Raises:
-        ConfigError: A tensor has no batch, or no rank that is known, or there is no multiplier.
+        ConfigError: A tensor has no batch or no known rank, or the multiplier is missing.
     """
     check_count("tile_batch", "multiplier", multiplier)
     with tf.name_scope(name, "tile_batch", tf.nest.flatten(t)):
@@ -67,7 +59,7 @@ def _tiled(part: Any, multiplier: int) -> Any:
 def gather_tree(
     step_ids: Any, parent_ids: Any, max_sequence_lengths: Any, end_token: Any, name: str | None = None
 ) -> Any:
-    """Return the whole sequences of beams, from what each step chose and from which beam it came.
+    """Return the whole sequences of beams, [T, B, K], from the tokens of each step and the beams they came from.
 
     Args:
         step_ids: the tokens, [T, B, K].
@@ -75,9 +67,6 @@ def gather_tree(
         max_sequence_lengths: the number of steps of the longest beam, [B].
         end_token: the token of the end; behind the first one there are only these.
         name: of the operations.
-
-    Shapes:
-        [T, B, K].
     """
     with tf.name_scope(name, "GatherTree"):
         ids, parents = tf.convert_to_tensor(step_ids), tf.convert_to_tensor(parent_ids)
@@ -112,17 +101,10 @@ def _follow(values: Any, parents: Any, lengths: Any) -> Any:
 
 
 def gather_tree_from_array(t: Any, parent_ids: Any, sequence_length: Any) -> Any:
-    """Return what belongs to each step of the ways of beams, such as alignments.
+    """Return what belongs to each step of the ways of beams, such as alignments, [T, B, K, ...].
 
-    A step writes before beams change places, so that of a way is with the beam that the step goes on from.
-
-    Args:
-        t: what each step wrote, [T, B, K, ...].
-        parent_ids: the beam of the step before that each goes on from, [T, B, K].
-        sequence_length: the lengths of the ways, [B, K].
-
-    Shapes:
-        [T, B, K, ...]; behind the ends what the beam of that number has.
+    A step writes ``t`` before beams change places, so that of a way is with the beam that the step goes on from, see
+    `gather_tree`. Behind the ends, at ``sequence_length`` [B, K], is what the beam of that number has.
     """
     steps, batch, beams = tf.unstack(tf.shape(parent_ids))
     numbers = tf.broadcast_to(tf.range(beams), [steps, batch, beams])
@@ -264,12 +246,9 @@ class BeamSearchDecoder(Decoder):
         return outputs, next_state, next_inputs, next_state.finished
 
     def finalize(self, outputs: Any, final_state: Any, sequence_lengths: Any) -> Any:
-        """Return the whole sequences, and the state with arrays of them.
+        """Return the whole sequences of outputs of [T, B, K], and the state with arrays of them.
 
-        Args:
-            outputs: what all steps gave, [T, B, K].
-            final_state: the state after the last step.
-            sequence_lengths: unused: the state has those of the beams.
+        ``sequence_lengths`` is unused: the state has those of the beams.
         """
         longest = tf.cast(tf.reduce_max(final_state.lengths, axis=1), tf.int32)
         sequences = gather_tree(outputs.predicted_ids, outputs.parent_ids, longest, self._end_token)
@@ -282,13 +261,7 @@ class BeamSearchDecoder(Decoder):
         return FinalBeamSearchDecoderOutput(sequences, outputs), final_state
 
     def _search(self, logits: Any, cell_state: Any, state: Any) -> tuple[Any, Any]:
-        """Return what a step gives and the next state.
-
-        Args:
-            logits: [B, K, V].
-            cell_state: that after the step, [B, K, ...].
-            state: that before it.
-        """
+        """Return the output of a step and the next state, for logits [B, K, V] and the cell's state [B, K, ...]."""
         num_tokens = logits.shape.as_list()[-1] or tf.shape(logits)[-1]
         log_probs = state.log_probs[:, :, tf.newaxis] + self._step_log_probs(logits, state.finished, num_tokens)
         seen = self._accumulated(cell_state, state)

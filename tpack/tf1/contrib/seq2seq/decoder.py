@@ -42,13 +42,7 @@ class Decoder(abc.ABC):
         """Make a step: return the outputs, the next state, the next inputs and who has finished."""
 
     def finalize(self, outputs: Any, final_state: Any, sequence_lengths: Any) -> Any:
-        """Return outputs of all steps and the state, changed. A decoder that changes nothing has no such method.
-
-        Args:
-            outputs: what all steps gave, time first.
-            final_state: the state after the last step.
-            sequence_lengths: how long each sequence is.
-        """
+        """Return outputs of all steps, time first, and the state, changed; a decoder may lack this method."""
         raise NotImplementedError(f"{type(self).__name__} has no finalize")
 
     @property
@@ -67,27 +61,17 @@ def dynamic_decode(
     scope: Any = None,
     **kwargs: Any,
 ) -> tuple[Any, Any, Any]:
-    """Run a decoder until all sequences have finished.
+    """Run a decoder until all sequences have finished; return outputs, the last state, and lengths.
 
-    Args:
-        decoder: the decoder.
-        output_time_major: whether the outputs are [T, B, ...], which saves a transposition.
-        impute_finished: whether a sequence that has finished keeps its state and gives zeros; otherwise it goes on,
-            which is faster, and what it gives is to be ignored.
-        maximum_iterations: how many steps are made at most; None is as many as it takes.
-        parallel_iterations: how many steps may run at once.
-        swap_memory: whether what gradients need may move to the memory of the host.
-        scope: the variable scope; None is ``decoder``.
-        **kwargs: ignored, as they were.
-
-    Returns:
-        The outputs of all steps, the last state, and the lengths of the sequences.
+    With ``impute_finished`` a finished sequence keeps its state and gives zeros; otherwise it goes on, which is faster,
+    and its outputs are to be ignored. ``output_time_major`` saves a transposition. ``kwargs`` are ignored, as in
+    TensorFlow 1.
 
     Shapes:
         [B, T, ...] for the outputs, [B] for the lengths.
 
     Raises:
-        WrongTypeError: The decoder is none.
+        WrongTypeError: ``decoder`` is no decoder.
         ConfigError: ``maximum_iterations`` is no scalar, or ``impute_finished`` is asked of a decoder with beams.
     """
     if not isinstance(decoder, Decoder):

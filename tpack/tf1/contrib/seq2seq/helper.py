@@ -253,13 +253,10 @@ class GreedyEmbeddingHelper(Helper):
 
 
 class SampleEmbeddingHelper(GreedyEmbeddingHelper):
-    """Feeds the decoder with tokens that are drawn from what it gave before.
+    """Feeds the decoder with tokens drawn from its output before; other arguments are those of `GreedyEmbeddingHelper`.
 
     Args:
-        embedding: the embeddings of tokens, [tokens, ...], or a function of tokens.
-        start_tokens: the first tokens, [B].
-        end_token: the token of the end, a number.
-        softmax_temperature: what logits are divided by: more than 1 makes rare tokens more likely. None is 1.
+        softmax_temperature: divides logits: more than 1 makes rare tokens more likely. None is 1.
 
     Raises:
         ConfigError: The first tokens are no vector, or the token of the end is no number.
@@ -346,11 +343,7 @@ def embedding_function(embedding: Any) -> Callable[[Any], Any]:
 
 
 def check_tokens(owner: object, start_tokens: Any, end_token: Any) -> None:
-    """Refuse first tokens that are no vector, and a token of the end that is no number.
-
-    Raises:
-        ConfigError: They are not.
-    """
+    """Refuse, by a ConfigError, first tokens that are no vector, and a token of the end that is no number."""
     if start_tokens.shape.rank != 1:
         raise ConfigError(f"{type(owner).__name__}: start_tokens must be a vector, got shape {start_tokens.shape}")
     if end_token.shape.rank != 0:

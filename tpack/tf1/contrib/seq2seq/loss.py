@@ -24,21 +24,13 @@ def sequence_loss(
     softmax_loss_function: Callable[..., Any] | None = None,
     name: str | None = None,
 ) -> Any:
-    """Return the weighted cross entropy of sequences.
+    """Return the weighted cross entropy of sequences: a scalar; [B], [T] or [B, T] where less is averaged or summed.
 
-    Args:
-        logits: [B, T, tokens].
-        targets: the right tokens, [B, T].
-        weights: of each token, [B, T]; 0 behind the end of a sequence.
-        average_across_timesteps: sum over time and divide by the sum of weights.
-        average_across_batch: sum over the batch and divide by the sum of weights.
-        sum_over_timesteps: sum over time and divide by how many weights are not 0.
-        sum_over_batch: sum over the batch and divide by how many weights are not 0.
-        softmax_loss_function: of (labels=, logits=), in place of the cross entropy.
-        name: of the operations.
+    Averages divide by the sum of weights, sums by the number of weights that are not 0. A ``softmax_loss_function`` of
+    (labels=, logits=) replaces the cross entropy.
 
-    Returns:
-        A scalar; [B], [T] or [B, T] where less is averaged or summed.
+    Shapes:
+        logits [B, T, tokens], targets [B, T], weights [B, T], 0 behind the end of a sequence.
 
     Raises:
         ConfigError: A shape is another one, or an average and a sum over the same are asked for.

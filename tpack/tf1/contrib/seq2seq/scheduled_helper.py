@@ -82,14 +82,12 @@ class ScheduledEmbeddingTrainingHelper(TrainingHelper):
 
 
 class ScheduledOutputTrainingHelper(TrainingHelper):
-    """Feeds the decoder with data, and here and there with what it gave.
+    """Feeds the decoder with data, and here and there with its outputs; see `ScheduledEmbeddingTrainingHelper`.
 
-    A sample says for each sequence whether the output is to be used, as 1 or 0.
+    A sample is 1 for each sequence whose output is to be used, else 0.
 
     Args:
-        inputs: the data, [B, T, ...].
-        sequence_length: the lengths, [B].
-        sampling_probability: how likely it is that an output is used, for all or [B].
+        sampling_probability: the probability that an output is used, for all or [B].
         next_inputs_fn: makes an input of an output; None uses it as it is.
         auxiliary_inputs: further data, [B, T, ...], that each input ends with, whatever it is.
 

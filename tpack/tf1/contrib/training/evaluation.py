@@ -21,13 +21,10 @@ __all__ = [
 
 
 def get_or_create_eval_step() -> Any:
-    """Return the variable that counts the steps of an evaluation.
+    """Return the variable that counts the steps of an evaluation; raise ConfigError if there are several.
 
     Creates:
         ``eval_step`` in LOCAL_VARIABLES and EVAL_STEP, unless it exists.
-
-    Raises:
-        ConfigError: There are several.
     """
     found = tf.get_collection(tf.GraphKeys.EVAL_STEP)
     if len(found) > 1:
@@ -76,13 +73,7 @@ class StopAfterNEvalsHook(tf.train.SessionRunHook):
 
 
 class SummaryAtEndHook(tf.train.SessionRunHook):
-    """Writes summaries at the end of an evaluation.
-
-    Args:
-        log_dir: their directory; None needs a writer.
-        summary_writer: writes them.
-        summary_op: the summaries; None for all of the graph.
-        feed_dict: its feeds.
+    """Writes summaries, all of the graph by default, at the end of an evaluation.
 
     Raises:
         ConfigError: There is neither a directory nor a writer.
@@ -135,18 +126,9 @@ def evaluate_once(
     hooks: Sequence[Any] | None = None,
     config: Any = None,
 ) -> Any:
-    """Evaluate a checkpoint; return the values of ``final_ops``.
+    """Evaluate a checkpoint, or initial values for None; return the values of ``final_ops``, computed at the end.
 
-    Args:
-        checkpoint_path: the checkpoint; None evaluates the initial values of variables.
-        master: the session's target.
-        scaffold: a ``tf.train.Scaffold``.
-        eval_ops: the operations of a step, repeated until a hook or the data end it; None for no step.
-        feed_dict: its feeds.
-        final_ops: computed at the end.
-        final_ops_feed_dict: its feeds.
-        hooks: session hooks, such as a `StopAfterNEvalsHook`.
-        config: of the session.
+    ``eval_ops`` is repeated until a hook, such as a `StopAfterNEvalsHook`, or the data end it; None for no step.
     """
     run = _Evaluation(eval_ops, feed_dict, final_ops, final_ops_feed_dict, hooks)
     return run.of(checkpoint_path, master, scaffold, config)
@@ -178,16 +160,8 @@ def evaluate_repeatedly(
 ) -> Any:
     """Evaluate each new checkpoint of a directory; return ``final_ops`` of the last one, or None.
 
-    Args:
-        checkpoint_dir: the directory.
-        master: see `evaluate_once`.
-        scaffold: see `evaluate_once`.
-        eval_interval_secs: the least time between two evaluations.
-        config: see `evaluate_once`.
-        max_number_of_evaluations: None for no limit.
-        timeout: seconds to wait for a checkpoint; None for no limit.
-        timeout_fn: called at the timeout; True ends the loop.
-        **given: see `evaluate_once`.
+    Evaluations are at least ``eval_interval_secs`` apart. After ``timeout`` seconds without a checkpoint
+    ``timeout_fn`` is called, and True ends the loop; None is no limit. See `evaluate_once` for the rest.
     """
     run = _Evaluation(**given)
     paths = tf.train.checkpoints_iterator(checkpoint_dir, eval_interval_secs, timeout, timeout_fn)

@@ -130,11 +130,7 @@ class HParams:
             self.add_hparam(name, value)
 
     def add_hparam(self, name: str, value: Any) -> None:
-        """Add a hyper-parameter.
-
-        Args:
-            name: its name.
-            value: its value, whose type it keeps.
+        """Add a hyper-parameter, which keeps the type of its value.
 
         Raises:
             ConfigError: The name is taken, or the value an empty list.
@@ -148,11 +144,7 @@ class HParams:
         setattr(self, name, value)
 
     def set_hparam(self, name: str, value: Any) -> None:
-        """Change a hyper-parameter.
-
-        Args:
-            name: its name.
-            value: a value of its type.
+        """Change a hyper-parameter to another value of its type.
 
         Raises:
             KeyError: There is none of this name.
@@ -181,10 +173,7 @@ class HParams:
             del self._hparam_types[name]
 
     def parse(self, values: str) -> "HParams":
-        """Change hyper-parameters by text such as ``"rate=0.1,layers=[64,32]"``.
-
-        Returns:
-            Itself.
+        """Change hyper-parameters by text such as ``"rate=0.1,layers=[64,32]"``; return itself.
 
         Raises:
             ConfigError: The text cannot be read, or names or types are not those of the hyper-parameters.
@@ -193,10 +182,7 @@ class HParams:
         return self.override_from_dict(parse_values(values, types))
 
     def override_from_dict(self, values_dict: Mapping[str, Any]) -> "HParams":
-        """Change hyper-parameters by a dict; either all of them or, if one does not fit, none.
-
-        Returns:
-            Itself.
+        """Change all hyper-parameters of a dict, or none if one does not fit; return itself.
 
         Raises:
             KeyError: There is none of a name.
@@ -212,10 +198,7 @@ class HParams:
         return self.override_from_dict(values_map)
 
     def parse_json(self, values_json: str) -> "HParams":
-        """Change hyper-parameters by JSON, an object of them.
-
-        Returns:
-            Itself.
+        """Change hyper-parameters by JSON, an object of them; return itself.
 
         Raises:
             KeyError: There is none of a name.
@@ -227,13 +210,7 @@ class HParams:
         return self.override_from_dict(values)
 
     def to_json(self, indent: Any = None, separators: tuple[str, str] | None = None, sort_keys: bool = False) -> str:
-        """Return the hyper-parameters as JSON.
-
-        Args:
-            indent: as in ``json.dumps``.
-            separators: as in ``json.dumps``.
-            sort_keys: as in ``json.dumps``.
-        """
+        """Return the hyper-parameters as JSON, with the options of ``json.dumps``."""
         values = {name: value for name, value in self.values().items() if not callable(value)}
         return json.dumps(values, indent=indent, separators=separators, sort_keys=sort_keys)
 
@@ -242,15 +219,7 @@ class HParams:
         return {name: getattr(self, name) for name in self._hparam_types}
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Return a hyper-parameter, or a default if there is none of that name.
-
-        Args:
-            key: its name.
-            default: what to return without it; it must be of its type.
-
-        Raises:
-            ConfigError: There is one, of another type than the default.
-        """
+        """Return a hyper-parameter, or a default; raise ConfigError if that is of another type."""
         if key not in self._hparam_types:
             return default
         if default is not None:

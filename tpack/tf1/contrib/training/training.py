@@ -24,12 +24,9 @@ def clip_gradient_norms_fn(max_norm: float) -> Callable[[GradsAndVars], GradsAnd
     after={"variables_to_train": {"transform_grads_fn": None}},
 )
 def create_train_op(optimizer: tf.train.Optimizer, transform_grads_fn: Any, **given: Any) -> Any:
-    """Return the loss as a tensor that makes a step of training when it is computed; see `slim.learning`.
+    """Return the loss as a tensor that makes a step of training; see ``slim.learning.create_train_op``.
 
-    Args:
-        optimizer: makes the step.
-        transform_grads_fn: changes the gradients, such as the result of `clip_gradient_norms_fn`.
-        **given: see ``slim.learning.create_train_op``.
+    ``transform_grads_fn`` changes the gradients, such as the result of `clip_gradient_norms_fn`.
     """
     if transform_grads_fn is not None:
         optimizer = _Transforming(optimizer, transform_grads_fn)
@@ -62,24 +59,10 @@ def train(
     max_wait_secs: float = 7200,
     run_metadata: Any = None,
 ) -> Any:
-    """Run a train op until a hook stops it.
+    """Run a train op until a hook stops it; return the last loss, or None without a step.
 
-    Args:
-        train_op: the result of `create_train_op`.
-        logdir: the directory of checkpoints and summaries; None for neither.
-        master: the session's target.
-        is_chief: whether this process makes and saves the variables.
-        scaffold: a ``tf.train.Scaffold``.
-        hooks: hooks of the session; one of them is to stop it.
-        chief_only_hooks: further hooks of the chief.
-        save_checkpoint_secs: seconds between checkpoints.
-        save_summaries_steps: steps between summaries.
-        config: of the session.
-        max_wait_secs: the timeout of others that wait for the chief.
-        run_metadata: filled in by each step.
-
-    Returns:
-        The last loss; None without a step.
+    ``logdir`` None writes neither checkpoints nor summaries; ``max_wait_secs`` is the timeout of workers for the chief;
+    each step fills in ``run_metadata``.
     """
     loss = None
     with tf.train.MonitoredTrainingSession(
