@@ -15,24 +15,16 @@ from tpack.models.data_format import has_basic_kernels
 from tpack.tf1.layers.arguments import (
     CHANNELS_FIRST,
     CHANNELS_LAST,
-    ZEROS,
-    Activation,
-    Constraint,
-    Initializer,
-    Regularizer,
     Sizes,
     check_data_format,
     check_padding,
-    constraint_of,
     count_of,
-    initializer_of,
-    regularizer_of,
     sizes_of,
 )
 from tpack.tf1.layers.core import WeightedLayer
 from tpack.tf1.layers.functions import layer_function
 from tpack.tf1.layers.input_spec import InputSpec
-from tpack.tf1.signatures import like
+from tpack.tf1.signatures import like, parameter
 
 __all__ = [
     "Conv1D",
@@ -84,48 +76,36 @@ class Conv(WeightedLayer):
             [p.replace(default=ones) if p.name in _SIZES and p.default == 1 else p for p in parameters]
         )
 
+    @like(
+        WeightedLayer.__init__,
+        after={
+            "self": {
+                "filters": parameter("filters", int),
+                "kernel_size": parameter("kernel_size", Sizes),
+                "strides": parameter("strides", Sizes, 1),
+                "padding": "valid",
+                "data_format": CHANNELS_LAST,
+                "dilation_rate": parameter("dilation_rate", Sizes, 1),
+            }
+        },
+    )
     def __init__(
         self,
         filters: int,
         kernel_size: Sizes,
-        strides: Sizes = 1,
-        padding: str = "valid",
-        data_format: str = CHANNELS_LAST,
-        dilation_rate: Sizes = 1,
-        activation: Activation = None,
-        use_bias: bool = True,
-        kernel_initializer: Initializer = None,
-        bias_initializer: Initializer = ZEROS,
-        kernel_regularizer: Regularizer = None,
-        bias_regularizer: Regularizer = None,
-        activity_regularizer: Regularizer = None,
-        kernel_constraint: Constraint = None,
-        bias_constraint: Constraint = None,
-        trainable: bool = True,
-        name: str | None = None,
-        **kwargs: Any,
+        strides: Sizes,
+        padding: str,
+        data_format: str,
+        dilation_rate: Sizes,
+        **given: Any,
     ) -> None:
-        super().__init__(
-            activation=activation,
-            use_bias=use_bias,
-            bias_initializer=bias_initializer,
-            bias_regularizer=bias_regularizer,
-            bias_constraint=bias_constraint,
-            activity_regularizer=activity_regularizer,
-            trainable=trainable,
-            name=name,
-            **kwargs,
-        )
+        super().__init__(**given)
         self.filters = count_of(self, "filters", filters)
         self.kernel_size = sizes_of(self, "kernel_size", kernel_size, self.num_axes)
         self.strides = sizes_of(self, "strides", strides, self.num_axes)
         self.padding = check_padding(self, padding, *(["causal"] if self.num_axes == 1 else []))
         self.data_format = check_data_format(self, data_format)
         self.dilation_rate = sizes_of(self, "dilation_rate", dilation_rate, self.num_axes)
-        self.kernel_initializer = initializer_of(self, kernel_initializer)
-        self.kernel_regularizer = regularizer_of(self, kernel_regularizer)
-        self.kernel_constraint = constraint_of(self, kernel_constraint)
-        self.kernel: Any = None
         self.input_spec = InputSpec(ndim=self.num_axes + 2)
         if max(self.strides) > 1 and max(self.dilation_rate) > 1:
             raise ConfigError(
@@ -137,7 +117,7 @@ class Conv(WeightedLayer):
     def build(self, input_shape: Any) -> None:
         """Make ``kernel`` and ``bias``."""
         channels = self._channels_of(input_shape)
-        self._make_kernel([*self.kernel_size, channels, self.filters])
+        self.kernel = self._add("kernel", [*self.kernel_size, channels, self.filters], "kernel")
         self._make_bias(self.filters)
         self.built = True
 
@@ -151,15 +131,6 @@ class Conv(WeightedLayer):
         first = 2 if self.data_format == CHANNELS_FIRST else 1
         sizes = [self._output_size(size, axis) for axis, size in enumerate(shape[first : first + self.num_axes])]
         return self._in_order(shape[0], sizes)
-
-    def _make_kernel(self, shape: Sequence[int]) -> None:
-        self.kernel = self.add_weight(
-            "kernel",
-            shape,
-            initializer=self.kernel_initializer,
-            regularizer=self.kernel_regularizer,
-            constraint=self.kernel_constraint,
-        )
 
     def _in_order(self, batch_size: int | None, sizes: Sequence[int | None]) -> tf.TensorShape:
         channels_first = self.data_format == CHANNELS_FIRST
@@ -275,7 +246,7 @@ class ConvTranspose(Conv):
     def build(self, input_shape: Any) -> None:
         """Make ``kernel`` and ``bias``."""
         channels = self._channels_of(input_shape)
-        self._make_kernel([*self.kernel_size, self.filters, channels])
+        self.kernel = self._add("kernel", [*self.kernel_size, self.filters, channels], "kernel")
         self._make_bias(self.filters)
         self.built = True
 

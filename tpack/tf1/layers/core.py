@@ -1,6 +1,6 @@
 """Layers without a notion of space: dense ones, dropout and flattening; and what all layers with weights share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from tpack.tf1.layers.arguments import (
 from tpack.tf1.layers.base import Layer
 from tpack.tf1.layers.functions import layer_function
 from tpack.tf1.layers.input_spec import InputSpec
+from tpack.tf1.signatures import like, parameter
 
 __all__ = ["Dense", "Dropout", "Flatten", "dense", "dropout", "flatten"]
 
@@ -33,6 +34,7 @@ class WeightedLayer(Layer):
 
     Args:
         activation: a function of the result, such as ``tf.nn.relu``, or its name; None for none.
+        kernel_initializer: None for that of the scope, or Glorot's uniform one.
         bias_initializer: of the bias.
         bias_regularizer: a function of the bias that returns a loss for REGULARIZATION_LOSSES.
         bias_constraint: what optimizers do to the bias after each update.
@@ -40,20 +42,29 @@ class WeightedLayer(Layer):
 
     def __init__(
         self,
-        *,
-        activation: Activation,
-        use_bias: bool,
-        bias_initializer: Initializer,
-        bias_regularizer: Regularizer,
-        bias_constraint: Constraint,
+        activation: Activation = None,
+        use_bias: bool = True,
+        kernel_initializer: Initializer = None,
+        bias_initializer: Initializer = ZEROS,
+        kernel_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        activity_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
+        trainable: bool = True,
+        name: str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(activity_regularizer=activity_regularizer, trainable=trainable, name=name, **kwargs)
         self.activation = activation_of(self, activation)
         self.use_bias = use_bias
+        self.kernel_initializer = initializer_of(self, kernel_initializer)
         self.bias_initializer = initializer_of(self, bias_initializer)
+        self.kernel_regularizer = regularizer_of(self, kernel_regularizer)
         self.bias_regularizer = regularizer_of(self, bias_regularizer)
+        self.kernel_constraint = constraint_of(self, kernel_constraint)
         self.bias_constraint = constraint_of(self, bias_constraint)
+        self.kernel: Any = None
         self.bias: Any = None
 
     def get_config(self) -> dict[str, Any]:
@@ -61,15 +72,14 @@ class WeightedLayer(Layer):
         config = super().get_config()
         return {**config, "activation": "linear" if self.activation is None else config["activation"]}
 
+    def _add(self, name: str, shape: Sequence[int], kind: str) -> Any:
+        """Make a variable with the initializer, regularizer and constraint of a kind, such as ``kernel``."""
+        given = {part: getattr(self, f"{kind}_{part}") for part in ("initializer", "regularizer", "constraint")}
+        return self.add_weight(name, shape, **given)
+
     def _make_bias(self, size: int) -> None:
         if self.use_bias:
-            self.bias = self.add_weight(
-                "bias",
-                [size],
-                initializer=self.bias_initializer,
-                regularizer=self.bias_regularizer,
-                constraint=self.bias_constraint,
-            )
+            self.bias = self._add("bias", [size], "bias")
 
     def _activate(self, outputs: tf.Tensor) -> tf.Tensor:
         return outputs if self.activation is None else self.activation(outputs)
@@ -99,38 +109,10 @@ class Dense(WeightedLayer):
         ``kernel`` [inputs, units] and ``bias`` [units].
     """
 
-    def __init__(
-        self,
-        units: int,
-        activation: Activation = None,
-        use_bias: bool = True,
-        kernel_initializer: Initializer = None,
-        bias_initializer: Initializer = ZEROS,
-        kernel_regularizer: Regularizer = None,
-        bias_regularizer: Regularizer = None,
-        activity_regularizer: Regularizer = None,
-        kernel_constraint: Constraint = None,
-        bias_constraint: Constraint = None,
-        trainable: bool = True,
-        name: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            activation=activation,
-            use_bias=use_bias,
-            bias_initializer=bias_initializer,
-            bias_regularizer=bias_regularizer,
-            bias_constraint=bias_constraint,
-            activity_regularizer=activity_regularizer,
-            trainable=trainable,
-            name=name,
-            **kwargs,
-        )
+    @like(WeightedLayer.__init__, after={"self": {"units": parameter("units", int)}})
+    def __init__(self, units: int, **given: Any) -> None:
+        super().__init__(**given)
         self.units = count_of(self, "units", units)
-        self.kernel_initializer = initializer_of(self, kernel_initializer)
-        self.kernel_regularizer = regularizer_of(self, kernel_regularizer)
-        self.kernel_constraint = constraint_of(self, kernel_constraint)
-        self.kernel: Any = None
         self.input_spec = InputSpec(min_ndim=2)
 
     def build(self, input_shape: Any) -> None:
@@ -141,13 +123,7 @@ class Dense(WeightedLayer):
         if size is None:
             raise ConfigError(f"{self.name} got inputs of shape {shape}: expected a known last dimension")
         self.input_spec = InputSpec(min_ndim=2, axes={-1: size})
-        self.kernel = self.add_weight(
-            "kernel",
-            [size, self.units],
-            initializer=self.kernel_initializer,
-            regularizer=self.kernel_regularizer,
-            constraint=self.kernel_constraint,
-        )
+        self.kernel = self._add("kernel", [size, self.units], "kernel")
         self._make_bias(self.units)
         self.built = True
 

@@ -81,20 +81,10 @@ class SeparableConv(Conv):
     def build(self, input_shape: Any) -> None:
         """Make ``depthwise_kernel``, ``pointwise_kernel`` and ``bias``."""
         channels = self._channels_of(input_shape)
-        self.depthwise_kernel = self.add_weight(
-            "depthwise_kernel",
-            [*self.kernel_size, channels, self.depth_multiplier],
-            initializer=self.depthwise_initializer,
-            regularizer=self.depthwise_regularizer,
-            constraint=self.depthwise_constraint,
-        )
-        self.pointwise_kernel = self.add_weight(
-            "pointwise_kernel",
-            [*(1 for _ in self.kernel_size), channels * self.depth_multiplier, self.filters],
-            initializer=self.pointwise_initializer,
-            regularizer=self.pointwise_regularizer,
-            constraint=self.pointwise_constraint,
-        )
+        shape = [*self.kernel_size, channels, self.depth_multiplier]
+        self.depthwise_kernel = self._add("depthwise_kernel", shape, "depthwise")
+        shape = [*(1 for _ in self.kernel_size), channels * self.depth_multiplier, self.filters]
+        self.pointwise_kernel = self._add("pointwise_kernel", shape, "pointwise")
         self._make_bias(self.filters)
         self.built = True
 

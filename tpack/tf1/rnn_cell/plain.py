@@ -5,15 +5,12 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.tf1.rnn_cell.base import LayerRNNCell, UnitSizes, activation_of, check_floating, depth_of, matrix_inputs
+from tpack.tf1.signatures import like
 from tpack.utils.validation import check_count
 
 
-class BasicRNNCell(UnitSizes, LayerRNNCell):
-    """The plain cell: ``activation([inputs, state] @ kernel + bias)`` is output and next state.
-
-    Creates:
-        ``kernel`` of [depth + num_units, num_units] and ``bias``.
-    """
+class _Plain(UnitSizes, LayerRNNCell):
+    """The constructor of cells of one size and one activation."""
 
     def __init__(
         self,
@@ -29,6 +26,14 @@ class BasicRNNCell(UnitSizes, LayerRNNCell):
         self.input_spec = matrix_inputs()
         self._num_units = check_count(self, "num_units", num_units)
         self._activation = activation_of(self, activation)
+
+
+class BasicRNNCell(_Plain):
+    """The plain cell: ``activation([inputs, state] @ kernel + bias)`` is output and next state.
+
+    Creates:
+        ``kernel`` of [depth + num_units, num_units] and ``bias``.
+    """
 
     def build(self, inputs_shape: Any) -> None:
         """Make the variables for inputs of a shape."""
@@ -45,7 +50,7 @@ class BasicRNNCell(UnitSizes, LayerRNNCell):
         return output, output
 
 
-class GRUCell(UnitSizes, LayerRNNCell):
+class GRUCell(_Plain):
     """The gated recurrent unit: a candidate, and a gate that says how much of the state stays.
 
     Args:
@@ -61,22 +66,9 @@ class GRUCell(UnitSizes, LayerRNNCell):
         Cho et al., Learning Phrase Representations using RNN Encoder-Decoder, 2014.
     """
 
-    def __init__(
-        self,
-        num_units: int,
-        activation: Any = None,
-        reuse: Any = None,
-        kernel_initializer: Any = None,
-        bias_initializer: Any = None,
-        name: str | None = None,
-        dtype: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        check_floating(self, dtype)
-        super().__init__(_reuse=reuse, name=name, dtype=dtype, **kwargs)
-        self.input_spec = matrix_inputs()
-        self._num_units = check_count(self, "num_units", num_units)
-        self._activation = activation_of(self, activation)
+    @like(_Plain.__init__, after={"reuse": {"kernel_initializer": None, "bias_initializer": None}})
+    def __init__(self, kernel_initializer: Any, bias_initializer: Any, **given: Any) -> None:
+        super().__init__(**given)
         self._kernel_initializer = kernel_initializer
         self._bias_initializer = bias_initializer
 

@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.optimizers.base import ResourceOptimizer
 from tpack.optimizers.hyper import as_dtype_of
+from tpack.tf1.signatures import like, parameter
 
 __all__ = ["AdaMaxOptimizer", "AdamGSOptimizer", "LazyAdamGSOptimizer", "LazyAdamOptimizer", "NadamOptimizer"]
 
@@ -22,16 +23,9 @@ class AdaMaxOptimizer(ResourceOptimizer, tf.train.AdamOptimizer):
         Kingma and Ba, "Adam: a method for stochastic optimization" (2015), section 7.1.
     """
 
-    def __init__(
-        self,
-        learning_rate: Any = 0.001,
-        beta1: Any = 0.9,
-        beta2: Any = 0.999,
-        epsilon: Any = 1e-8,
-        use_locking: bool = False,
-        name: str = "AdaMax",
-    ) -> None:
-        super().__init__(learning_rate, beta1, beta2, epsilon, use_locking, name)
+    @like(tf.train.AdamOptimizer.__init__, name="AdaMax")
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
 
     def _get_beta_accumulators(self) -> tuple[Any, None]:
         return self._get_non_slot_variable("beta1_power", graph=tf.get_default_graph()), None
@@ -87,14 +81,10 @@ class NadamOptimizer(ResourceOptimizer, tf.train.AdamOptimizer):
     """
 
     def _resource_apply_dense(self, grad: Any, var: Any) -> Any:
-        powers = self._get_beta_accumulators()
-        hyper = as_dtype_of(var, *powers, self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t)
-        return _apply_adam(self, var, grad, hyper, use_nesterov=True)
+        return _apply_adam(self, var, grad, _hyper(self, var), use_nesterov=True)
 
     def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any) -> Any:
-        powers = self._get_beta_accumulators()
-        hyper = as_dtype_of(var, *powers, self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t)
-        return _apply_adam_sparse(self, var, (grad, indices), hyper, use_nesterov=True)
+        return _apply_adam_sparse(self, var, (grad, indices), _hyper(self, var), use_nesterov=True)
 
 
 class LazyAdamOptimizer(ResourceOptimizer, tf.train.AdamOptimizer):
@@ -104,9 +94,7 @@ class LazyAdamOptimizer(ResourceOptimizer, tf.train.AdamOptimizer):
     """
 
     def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any) -> Any:
-        powers = self._get_beta_accumulators()
-        hyper = as_dtype_of(var, *powers, self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t)
-        return _apply_adam_to_rows(self, var, (grad, indices), hyper)
+        return _apply_adam_to_rows(self, var, (grad, indices), _hyper(self, var))
 
 
 class AdamGSOptimizer(ResourceOptimizer, tf.train.AdamOptimizer):
@@ -115,17 +103,9 @@ class AdamGSOptimizer(ResourceOptimizer, tf.train.AdamOptimizer):
     The global step is how many steps were made before this one.
     """
 
-    def __init__(
-        self,
-        global_step: Any = 0,
-        learning_rate: Any = 0.001,
-        beta1: Any = 0.9,
-        beta2: Any = 0.999,
-        epsilon: Any = 1e-8,
-        use_locking: bool = False,
-        name: str = "Adam",
-    ) -> None:
-        super().__init__(learning_rate, beta1, beta2, epsilon, use_locking, name)
+    @like(tf.train.AdamOptimizer.__init__, after={"self": {"global_step": parameter("global_step", Any, 0)}})
+    def __init__(self, global_step: Any, **given: Any) -> None:
+        super().__init__(**given)
         self._global_step = global_step
         self._step_read: Any = None
 
@@ -144,14 +124,10 @@ class AdamGSOptimizer(ResourceOptimizer, tf.train.AdamOptimizer):
         self._step_read = tf.identity(self._global_step)
 
     def _resource_apply_dense(self, grad: Any, var: Any) -> Any:
-        powers = self._get_beta_accumulators()
-        hyper = as_dtype_of(var, *powers, self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t)
-        return _apply_adam(self, var, grad, hyper, use_nesterov=False)
+        return _apply_adam(self, var, grad, _hyper(self, var), use_nesterov=False)
 
     def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any) -> Any:
-        powers = self._get_beta_accumulators()
-        hyper = as_dtype_of(var, *powers, self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t)
-        return _apply_adam_sparse(self, var, (grad, indices), hyper, use_nesterov=False)
+        return _apply_adam_sparse(self, var, (grad, indices), _hyper(self, var), use_nesterov=False)
 
     def _finish(self, update_ops: list[Any], name_scope: str) -> Any:
         return tf.group(*update_ops, name=name_scope)
@@ -161,9 +137,12 @@ class LazyAdamGSOptimizer(AdamGSOptimizer):
     """`LazyAdamOptimizer` whose bias correction counts by the global step."""
 
     def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any) -> Any:
-        powers = self._get_beta_accumulators()
-        hyper = as_dtype_of(var, *powers, self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t)
-        return _apply_adam_to_rows(self, var, (grad, indices), hyper)
+        return _apply_adam_to_rows(self, var, (grad, indices), _hyper(self, var))
+
+
+def _hyper(optimizer: Any, var: Any) -> list[Any]:
+    powers = optimizer._get_beta_accumulators()
+    return as_dtype_of(var, *powers, optimizer._lr_t, optimizer._beta1_t, optimizer._beta2_t, optimizer._epsilon_t)
 
 
 def _apply_adam(optimizer: Any, var: Any, grad: Any, hyper: list[Any], *, use_nesterov: bool) -> Any:

@@ -14,6 +14,7 @@ from tpack.tf1.layers.base import Layer
 from tpack.tf1.layers.input_spec import InputSpec
 from tpack.tf1.rnn_cell.base import check_cell, depth_of
 from tpack.tf1.rnn_cell.lstm import LSTMStateTuple
+from tpack.tf1.signatures import like
 from tpack.utils.validation import check_count
 
 Sequences: TypeAlias = Any
@@ -50,21 +51,9 @@ class FusedRNNCellAdaptor(FusedRNNCell):
         self._cell = check_cell(self, "cell", cell)
         self._use_dynamic_rnn = use_dynamic_rnn
 
-    def __call__(
-        self,
-        inputs: Sequences,
-        initial_state: Any = None,
-        dtype: Any = None,
-        sequence_length: Any = None,
-        scope: Any = None,
-    ) -> tuple[Sequences, Any]:
+    @like(FusedRNNCell.__call__)
+    def __call__(self, inputs: Sequences, **options: Any) -> tuple[Sequences, Any]:
         """Compute all steps; see `FusedRNNCell`."""
-        options = {
-            "initial_state": initial_state,
-            "dtype": dtype,
-            "sequence_length": sequence_length,
-            "scope": scope,
-        }
         if self._use_dynamic_rnn:
             outputs, state = tf.nn.dynamic_rnn(self._cell, _stacked(inputs), time_major=True, **options)
         else:
@@ -78,20 +67,12 @@ class TimeReversedFusedRNN(FusedRNNCell):
     def __init__(self, cell: FusedRNNCell) -> None:
         self._cell = cell
 
-    def __call__(
-        self,
-        inputs: Sequences,
-        initial_state: Any = None,
-        dtype: Any = None,
-        sequence_length: Any = None,
-        scope: Any = None,
-    ) -> tuple[Sequences, Any]:
+    @like(FusedRNNCell.__call__)
+    def __call__(self, inputs: Sequences, sequence_length: Any, scope: Any, **given: Any) -> tuple[Sequences, Any]:
         """Compute all steps, the last first; see `FusedRNNCell`."""
         reversed_inputs = _like(inputs, _reversed(_stacked(inputs), sequence_length))
         options = {} if scope is None else {"scope": scope}
-        outputs, state = self._cell(
-            reversed_inputs, initial_state=initial_state, dtype=dtype, sequence_length=sequence_length, **options
-        )
+        outputs, state = self._cell(reversed_inputs, sequence_length=sequence_length, **given, **options)
         return _like(inputs, _reversed(_stacked(outputs), sequence_length)), state
 
 

@@ -10,6 +10,8 @@ from tpack.tf1.rnn_cell.lstm import LSTMStateTuple
 from tpack.tf1.signatures import like
 from tpack.utils.validation import check_count
 
+_INITIALIZERS: Any = {"reuse": {"kernel_initializer": None, "bias_initializer": None}}
+
 
 class UGRNNCell(UnitSizes, RNNCell):
     """A cell with one gate, which says how much of the state stays.
@@ -179,17 +181,9 @@ class IndyGRUCell(_Unit):
         ``candidate/bias``.
     """
 
-    def __init__(
-        self,
-        num_units: int,
-        activation: Any = None,
-        reuse: Any = None,
-        kernel_initializer: Any = None,
-        bias_initializer: Any = None,
-        name: str | None = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(num_units, activation, reuse, name, dtype)
+    @like(_Unit.__init__, without="kwargs", after=_INITIALIZERS)
+    def __init__(self, kernel_initializer: Any, bias_initializer: Any, **given: Any) -> None:
+        super().__init__(**given)
         self._initializers = (kernel_initializer, bias_initializer)
 
     def build(self, inputs_shape: Any) -> None:
@@ -225,18 +219,9 @@ class IndyLSTMCell(_Unit):
         Gonnet and Deselaers, IndyLSTMs: Independently Recurrent LSTMs, 2019.
     """
 
-    def __init__(
-        self,
-        num_units: int,
-        forget_bias: float = 1.0,
-        activation: Any = None,
-        reuse: Any = None,
-        kernel_initializer: Any = None,
-        bias_initializer: Any = None,
-        name: str | None = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(num_units, activation, reuse, name, dtype)
+    @like(_Unit.__init__, without="kwargs", after={"num_units": {"forget_bias": 1.0}, **_INITIALIZERS})
+    def __init__(self, forget_bias: float, kernel_initializer: Any, bias_initializer: Any, **given: Any) -> None:
+        super().__init__(**given)
         self._forget_bias = forget_bias
         self._initializers = (kernel_initializer, bias_initializer)
 

@@ -211,30 +211,16 @@ class LuongAttention(_BaseAttentionMechanism):
 
     _scope = "luong_attention"
 
-    def __init__(
-        self,
-        num_units: int,
-        memory: Any,
-        memory_sequence_length: Any = None,
-        scale: bool = False,
-        probability_fn: Callable[[Any], Any] | None = None,
-        score_mask_value: Any = None,
-        dtype: Any = None,
-        custom_key_value_fn: Callable[..., Any] | None = None,
-        name: str = "LuongAttention",
-    ) -> None:
-        super().__init__(
-            query_layer=None,
-            memory_layer=Dense(
-                num_units, name="memory_layer", use_bias=False, dtype=tf.float32 if dtype is None else dtype
-            ),
-            memory=memory,
-            probability_fn=_of_score(probability_fn),
-            memory_sequence_length=memory_sequence_length,
-            score_mask_value=score_mask_value,
-            custom_key_value_fn=custom_key_value_fn,
-            name=name,
-        )
+    @like(
+        BahdanauAttention.__init__,
+        without="normalize",
+        after={"memory_sequence_length": {"scale": False}},
+        name="LuongAttention",
+    )
+    def __init__(self, num_units: int, scale: bool, probability_fn: Any, dtype: Any, **given: Any) -> None:
+        dtype = tf.float32 if dtype is None else dtype
+        layer = Dense(num_units, name="memory_layer", use_bias=False, dtype=dtype)
+        super().__init__(query_layer=None, memory_layer=layer, probability_fn=_of_score(probability_fn), **given)
         self._num_units = num_units
         self._scale = scale
 
