@@ -83,7 +83,7 @@ def transform(
         known = tf.get_static_value(size)
         height, width = (None, None) if known is None else known
         moved.set_shape([batch.shape[0], height, width, batch.shape[3]])
-        return _of_rank(moved, images.shape.rank)
+        return {2: moved[0, :, :, 0], 3: moved[0], 4: moved}[images.shape.rank]
 
 
 def angles_to_projective_transforms(
@@ -196,12 +196,8 @@ def random_hsv_in_yiq(
         if not 0 <= low <= high:
             raise ConfigError(f"random_hsv_in_yiq got limits {low} and {high}: expected 0 <= lower <= upper")
     hue = tf.random_uniform([], -max_delta_hue, max_delta_hue, seed=seed)
-    saturation, value = (_factor(low, high, seed) for low, high in limits)
+    saturation, value = (low if low == high else tf.random_uniform([], low, high, seed=seed) for low, high in limits)
     return adjust_hsv_in_yiq(image, hue, saturation, value)
-
-
-def _factor(low: float, high: float, seed: int | None) -> Any:
-    return low if low == high else tf.random_uniform([], low, high, seed=seed)
 
 
 def _as_batch(images: tf.Tensor) -> tf.Tensor:
@@ -211,10 +207,6 @@ def _as_batch(images: tf.Tensor) -> tf.Tensor:
     if images.shape.rank == 4:
         return images
     return images[None] if images.shape.rank == 3 else images[None, :, :, None]
-
-
-def _of_rank(batch: tf.Tensor, rank: int) -> tf.Tensor:
-    return {2: batch[0, :, :, 0], 3: batch[0], 4: batch}[rank]
 
 
 def _size(images: tf.Tensor) -> Sequence[Any]:

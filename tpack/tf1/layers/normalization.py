@@ -24,6 +24,7 @@ from tpack.tf1.layers.arguments import (
 from tpack.tf1.layers.base import Layer
 from tpack.tf1.layers.core import is_never, where_training
 from tpack.tf1.layers.input_spec import InputSpec
+from tpack.tf1.signatures import like, parameter
 from tpack.tower.getters import full_precision
 from tpack.utils.validation import check_count, check_function, shown
 
@@ -245,8 +246,7 @@ class BatchNormalization(Layer):
 
         outputs, mean, variance = where_training(training, train, infer)
         if not is_never(training):
-            step = _step_of(training, self.momentum)
-            self.add_update([_move(self.moving_mean, mean, step), _move(self.moving_variance, variance, step)])
+            self._update(mean, variance, training)
         return outputs
 
     def _normalize(self, inputs: tf.Tensor, training: Any) -> tf.Tensor:
@@ -307,8 +307,9 @@ class BatchNormalization(Layer):
         # The averages begin anywhere, also at zero.
         divisor = tf.maximum(self.renorm_stddev, self.epsilon**0.5)
         limits = self.renorm_clipping
+        bound = limits.get("dmax")
         ratio = _clipped(stddev / divisor, limits.get("rmin"), limits.get("rmax"))
-        shift = _clipped((mean - self.renorm_mean) / divisor, _negative(limits.get("dmax")), limits.get("dmax"))
+        shift = _clipped((mean - self.renorm_mean) / divisor, None if bound is None else -bound, bound)
         ratio = where_training(training, lambda: ratio, lambda: tf.ones_like(ratio))
         shift = where_training(training, lambda: shift, lambda: tf.zeros_like(shift))
         with tf.control_dependencies([ratio, shift]):
@@ -362,41 +363,25 @@ def _clipped(value: tf.Tensor, low: Any, high: Any) -> tf.Tensor:
     return value if high is None else tf.minimum(value, tf.cast(high, value.dtype))
 
 
-def _negative(limit: Any) -> Any:
-    return None if limit is None else -limit
-
-
 def _sizes_of(inputs: tf.Tensor) -> list[Any]:
     shape = tf.shape(inputs)
     return [shape[axis] if size is None else size for axis, size in enumerate(inputs.shape.as_list())]
 
 
-def batch_normalization(
-    inputs: Any,
-    axis: int | Sequence[int] = -1,
-    momentum: Any = 0.99,
-    epsilon: float = 1e-3,
-    center: bool = True,
-    scale: bool = True,
-    beta_initializer: Initializer = ZEROS,
-    gamma_initializer: Initializer = ONES,
-    moving_mean_initializer: Initializer = ZEROS,
-    moving_variance_initializer: Initializer = ONES,
-    beta_regularizer: Regularizer = None,
-    gamma_regularizer: Regularizer = None,
-    beta_constraint: Constraint = None,
-    gamma_constraint: Constraint = None,
-    training: Any = False,
-    trainable: bool = True,
-    name: str | None = None,
-    reuse: Any = None,
-    renorm: bool = False,
-    renorm_clipping: Mapping[str, Any] | None = None,
-    renorm_momentum: Any = 0.99,
-    fused: bool | None = None,
-    virtual_batch_size: int | None = None,
-    adjustment: Callable[[tf.Tensor], tuple[Any, Any]] | None = None,
-) -> tf.Tensor:
+@like(
+    BatchNormalization.__init__,
+    without="self trainable name kwargs",
+    after={
+        "": {"inputs": parameter("inputs", Any)},
+        "gamma_constraint": {
+            "training": parameter("training", Any, False),
+            "trainable": True,
+            "name": parameter("name", str | None, None),
+            "reuse": None,
+        },
+    },
+)
+def batch_normalization(inputs: Any, training: Any, name: str | None, reuse: Any, **given: Any) -> tf.Tensor:
     """Apply `BatchNormalization`, whose arguments these are, with ``training`` for its call and ``reuse``.
 
     Example:
@@ -405,6 +390,4 @@ def batch_normalization(
         with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
             train_op = optimizer.minimize(cost)
     """
-    given = locals()
-    del given["inputs"], given["training"], given["reuse"]
-    return BatchNormalization(**given, _reuse=reuse, _scope=name)(inputs, training=training)
+    return BatchNormalization(**given, name=name, _reuse=reuse, _scope=name)(inputs, training=training)

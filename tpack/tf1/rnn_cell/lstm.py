@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.tf1.rnn_cell.base import LayerRNNCell, UnitSizes, activation_of, check_floating, depth_of, matrix_inputs
+from tpack.tf1.signatures import like, parameter
 from tpack.utils.validation import check_bool, check_count
 
 
@@ -41,10 +42,26 @@ class LSTMSizes(UnitSizes):
 
 
 class _LSTM(LayerRNNCell):
-    """What both cells share: how the state is taken apart and put together."""
+    """The common constructor, and how the state is taken apart and put together."""
 
-    _num_units: int
-    _state_is_tuple: bool
+    def __init__(
+        self,
+        num_units: int,
+        forget_bias: float = 1.0,
+        state_is_tuple: bool = True,
+        activation: Any = None,
+        reuse: Any = None,
+        name: str | None = None,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        check_floating(self, dtype)
+        super().__init__(_reuse=reuse, name=name, dtype=dtype, **kwargs)
+        self.input_spec = matrix_inputs()
+        self._num_units = check_count(self, "num_units", num_units)
+        self._forget_bias = forget_bias
+        self._state_is_tuple = check_bool(self, "state_is_tuple", state_is_tuple)
+        self._activation = activation_of(self, activation)
 
     @property
     def state_size(self) -> LSTMStateTuple | int:
@@ -85,25 +102,6 @@ class BasicLSTMCell(_LSTM):
     Source:
         Zaremba et al., Recurrent Neural Network Regularization, 2014.
     """
-
-    def __init__(
-        self,
-        num_units: int,
-        forget_bias: float = 1.0,
-        state_is_tuple: bool = True,
-        activation: Any = None,
-        reuse: Any = None,
-        name: str | None = None,
-        dtype: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        check_floating(self, dtype)
-        super().__init__(_reuse=reuse, name=name, dtype=dtype, **kwargs)
-        self.input_spec = matrix_inputs()
-        self._num_units = check_count(self, "num_units", num_units)
-        self._forget_bias = forget_bias
-        self._state_is_tuple = check_bool(self, "state_is_tuple", state_is_tuple)
-        self._activation = activation_of(self, activation)
 
     def build(self, inputs_shape: Any) -> None:
         """Make the variables for inputs of a shape."""
@@ -150,36 +148,37 @@ class LSTMCell(_LSTM):
         2014.
     """
 
+    @like(
+        _LSTM.__init__,
+        after={
+            "num_units": {
+                "use_peepholes": False,
+                "cell_clip": parameter("cell_clip", float | None, None),
+                "initializer": None,
+                "num_proj": parameter("num_proj", int | None, None),
+                "proj_clip": parameter("proj_clip", float | None, None),
+                "num_unit_shards": parameter("num_unit_shards", int | None, None),
+                "num_proj_shards": parameter("num_proj_shards", int | None, None),
+            }
+        },
+    )
     def __init__(
         self,
-        num_units: int,
-        use_peepholes: bool = False,
-        cell_clip: float | None = None,
-        initializer: Any = None,
-        num_proj: int | None = None,
-        proj_clip: float | None = None,
-        num_unit_shards: int | None = None,
-        num_proj_shards: int | None = None,
-        forget_bias: float = 1.0,
-        state_is_tuple: bool = True,
-        activation: Any = None,
-        reuse: Any = None,
-        name: str | None = None,
-        dtype: Any = None,
-        **kwargs: Any,
+        use_peepholes: bool,
+        cell_clip: float | None,
+        initializer: Any,
+        num_proj: int | None,
+        proj_clip: float | None,
+        num_unit_shards: int | None,
+        num_proj_shards: int | None,
+        **given: Any,
     ) -> None:
-        check_floating(self, dtype)
-        super().__init__(_reuse=reuse, name=name, dtype=dtype, **kwargs)
-        self.input_spec = matrix_inputs()
-        self._num_units = check_count(self, "num_units", num_units)
+        super().__init__(**given)
         self._num_proj = None if num_proj is None else check_count(self, "num_proj", num_proj)
         self._use_peepholes = bool(use_peepholes)
         self._cell_clip, self._proj_clip = cell_clip, proj_clip
         self._initializer = initializer
         self._shards = (num_unit_shards, num_proj_shards)
-        self._forget_bias = forget_bias
-        self._state_is_tuple = check_bool(self, "state_is_tuple", state_is_tuple)
-        self._activation = activation_of(self, activation)
 
     @property
     def output_size(self) -> int:

@@ -76,7 +76,9 @@ def convolution(
     """
     parts = {name: value for name, value in locals().items() if name in LayerParts.ARGUMENTS}
     inputs = tf.convert_to_tensor(inputs)
-    spatial = _spatial_rank(inputs, data_format, conv_dims)
+    check_format(data_format, _FORMATS)
+    check_rank(inputs, range(3, 6) if conv_dims is None else [conv_dims + 2])
+    spatial = inputs.shape.rank - 2
     kernel_size = n_positive_integers(spatial, kernel_size)
     strides, dilations = n_positive_integers(spatial, stride), n_positive_integers(spatial, rate)
     if max(strides) > 1 and max(dilations) > 1:
@@ -317,12 +319,6 @@ def _with_bias(operation: Operation, inputs: tf.Tensor, bias: tf.Variable | None
         return tf.nn.bias_add(outputs, bias, data_format="N..C" if short.endswith("C") else "NC..")
 
     return in_format(with_bias, inputs, data_format or "NHWC")
-
-
-def _spatial_rank(inputs: tf.Tensor, data_format: str | None, conv_dims: int | None) -> int:
-    check_format(data_format, _FORMATS)
-    check_rank(inputs, range(3, 6) if conv_dims is None else [conv_dims + 2])
-    return inputs.shape.rank - 2
 
 
 conv1d = convolution1d

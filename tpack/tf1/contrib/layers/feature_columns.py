@@ -207,7 +207,10 @@ def crossed_column(
     _check_sum("crossed_column", combiner)
     if (ckpt_to_load_from, tensor_name_in_ckpt) != (None, None):
         raise ConfigError("crossed_column got a checkpoint: expected None; use tf.train.init_from_checkpoint")
-    crossed = [column.key if _hashes_values(column) else column for column in columns]
+    crossed = [
+        column.key if {"key", "hash_bucket_size"} <= set(getattr(column, "_fields", ())) else column
+        for column in columns
+    ]
     return _columns.crossed_column(crossed, int(hash_bucket_size), hash_key)
 
 
@@ -381,10 +384,6 @@ def _check_sum(owner: str, combiner: str) -> None:
             f"{owner} got combiner={shown(combiner)}: expected 'sum', since columns of tf.feature_column have none; "
             "use tf.feature_column.linear_model(..., sparse_combiner=...) for all columns"
         )
-
-
-def _hashes_values(column: Any) -> bool:
-    return {"key", "hash_bucket_size"} <= set(getattr(column, "_fields", ()))
 
 
 def _initializer_for(column: Any) -> Callable[..., tf.Tensor]:

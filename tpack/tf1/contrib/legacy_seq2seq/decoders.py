@@ -7,6 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.tf1.rnn_cell.base import linear
+from tpack.tf1.signatures import like, parameter
 
 LoopFunction = Callable[[tf.Tensor, int], tf.Tensor]
 """From an output and the number of the next step to the input of that step."""
@@ -241,42 +242,32 @@ def _check_attention(inputs: Sequence[tf.Tensor], states: tf.Tensor, num_heads: 
         raise ConfigError(f"decoder_inputs must be [batch, depth] of a known depth, got {shape}")
 
 
+@like(
+    embedding_rnn_decoder,
+    after={
+        "initial_state": {"attention_states": parameter("attention_states", tf.Tensor)},
+        "embedding_size": {"num_heads": 1, "output_size": parameter("output_size", int | None, None)},
+        "update_embedding_for_previous": {"dtype": None},
+        "scope": {"initial_state_attention": False},
+    },
+)
 def embedding_attention_decoder(
-    decoder_inputs: Sequence[tf.Tensor],
+    decoder_inputs: Any,
     initial_state: Any,
     attention_states: tf.Tensor,
     cell: Any,
     num_symbols: int,
     embedding_size: int,
-    num_heads: int = 1,
-    output_size: int | None = None,
-    output_projection: Projection | None = None,
-    feed_previous: bool = False,
-    update_embedding_for_previous: bool = True,
-    dtype: Any = None,
-    scope: Any = None,
-    initial_state_attention: bool = False,
+    output_projection: Any,
+    feed_previous: bool,
+    update_embedding_for_previous: bool,
+    dtype: Any,
+    scope: Any,
+    **given: Any,
 ) -> tuple[list[tf.Tensor], Any]:
     """Unroll a cell over symbols, with attention: `attention_decoder` and `embedding_rnn_decoder` in one.
 
-    Args:
-        decoder_inputs: the symbols, int32 of [batch] each.
-        initial_state: the state of the cell before the first one.
-        attention_states: [batch, length, size].
-        cell: the cell.
-        num_symbols: how many there are.
-        embedding_size: the length of their vectors.
-        num_heads: how many read the states.
-        output_size: of the outputs; that of the cell unless given.
-        output_projection: makes the scores from an output; None if outputs are scores.
-        feed_previous: take the symbol with the best score as the next one.
-        update_embedding_for_previous: whether gradients go to the vectors of the symbols so taken.
-        dtype: of the variables.
-        scope: of the variables; ``embedding_attention_decoder`` unless given.
-        initial_state_attention: look at the states before the first step, too.
-
-    Returns:
-        The outputs, and the last state.
+    ``scope`` is ``embedding_attention_decoder`` unless given.
     """
     check_projection(output_projection, num_symbols)
     with tf.variable_scope(scope or "embedding_attention_decoder", dtype=dtype):
@@ -287,13 +278,4 @@ def embedding_attention_decoder(
             feed_previous=feed_previous,
             update_embedding=update_embedding_for_previous,
         )
-        return attention_decoder(
-            inputs,
-            initial_state,
-            attention_states,
-            cell,
-            output_size=output_size,
-            num_heads=num_heads,
-            loop_function=loop_function,
-            initial_state_attention=initial_state_attention,
-        )
+        return attention_decoder(inputs, initial_state, attention_states, cell, loop_function=loop_function, **given)

@@ -67,28 +67,16 @@ def _loss(logits: tf.Tensor, target: tf.Tensor, function: LossFn | None) -> tf.T
     return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=tf.reshape(target, [-1]), logits=logits)
 
 
+@like(sequence_loss_by_example, after={"average_across_timesteps": {"average_across_batch": True}})
 def sequence_loss(
-    logits: Sequence[tf.Tensor],
-    targets: Sequence[tf.Tensor],
-    weights: Sequence[tf.Tensor],
-    average_across_timesteps: bool = True,
-    average_across_batch: bool = True,
-    softmax_loss_function: LossFn | None = None,
-    name: str | None = None,
+    logits: Any, targets: Any, weights: Any, average_across_batch: bool, name: str | None, **given: Any
 ) -> tf.Tensor:
-    """Return the weighted cross-entropy of a batch: the sum of `sequence_loss_by_example`.
+    """Return the weighted cross-entropy of a batch: the sum of `sequence_loss_by_example`, whose arguments these are.
 
-    Args:
-        logits: the scores, [batch, num_symbols] for each step.
-        targets: the symbols, int32 of [batch] each.
-        weights: [batch] each.
-        average_across_timesteps: divide each sequence's by the sum of its weights.
-        average_across_batch: divide by the number of sequences.
-        softmax_loss_function: in place of the cross-entropy.
-        name: of the operations.
+    With ``average_across_batch`` it is divided by the number of sequences.
     """
     with tf.name_scope(name, "sequence_loss", [*logits, *targets, *weights]):
-        losses = sequence_loss_by_example(logits, targets, weights, average_across_timesteps, softmax_loss_function)
+        losses = sequence_loss_by_example(logits, targets, weights, **given)
         total = tf.reduce_sum(losses)
         return total / tf.cast(tf.shape(targets[0])[0], total.dtype) if average_across_batch else total
 

@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.optimizers.base import ResourceOptimizer
 from tpack.optimizers.hyper import as_dtype_of
+from tpack.tf1.signatures import like, parameter
 
 __all__ = ["AddSignOptimizer", "PowerSignOptimizer"]
 
@@ -21,7 +22,12 @@ class _SignOptimizer(ResourceOptimizer, tf.train.Optimizer):
     """What the two share: the average ``m`` of the gradients, and the weight of its sign, which may decay."""
 
     def __init__(
-        self, learning_rate: Any, beta: Any, sign_decay_fn: Callable[[Any], Any] | None, use_locking: bool, name: str
+        self,
+        learning_rate: Any = 0.1,
+        beta: Any = 0.9,
+        sign_decay_fn: Callable[[Any], Any] | None = None,
+        use_locking: bool = False,
+        name: str = "Sign",
     ) -> None:
         super().__init__(use_locking, name)
         self._lr = learning_rate
@@ -73,16 +79,13 @@ class _SignOptimizer(ResourceOptimizer, tf.train.Optimizer):
 class AddSignOptimizer(_SignOptimizer):
     """Step by ``(alpha + decay * sign(g) * sign(m)) * g``."""
 
-    def __init__(
-        self,
-        learning_rate: Any = 0.1,
-        alpha: Any = 1.0,
-        beta: Any = 0.9,
-        sign_decay_fn: Callable[[Any], Any] | None = None,
-        use_locking: bool = False,
-        name: str = "AddSignOptimizer",
-    ) -> None:
-        super().__init__(learning_rate, beta, sign_decay_fn, use_locking, name)
+    @like(
+        _SignOptimizer.__init__,
+        after={"learning_rate": {"alpha": parameter("alpha", Any, 1.0)}},
+        name="AddSignOptimizer",
+    )
+    def __init__(self, alpha: Any, **given: Any) -> None:
+        super().__init__(**given)
         self._alpha = alpha
 
     def _resource_apply_dense(self, grad: Any, var: Any) -> Any:
@@ -95,16 +98,13 @@ class AddSignOptimizer(_SignOptimizer):
 class PowerSignOptimizer(_SignOptimizer):
     """Step by ``base ** (decay * sign(g) * sign(m)) * g``."""
 
-    def __init__(
-        self,
-        learning_rate: Any = 0.1,
-        base: Any = math.e,
-        beta: Any = 0.9,
-        sign_decay_fn: Callable[[Any], Any] | None = None,
-        use_locking: bool = False,
-        name: str = "PowerSignOptimizer",
-    ) -> None:
-        super().__init__(learning_rate, beta, sign_decay_fn, use_locking, name)
+    @like(
+        _SignOptimizer.__init__,
+        after={"learning_rate": {"base": parameter("base", Any, math.e)}},
+        name="PowerSignOptimizer",
+    )
+    def __init__(self, base: Any, **given: Any) -> None:
+        super().__init__(**given)
         self._base = base
 
     def _resource_apply_dense(self, grad: Any, var: Any) -> Any:

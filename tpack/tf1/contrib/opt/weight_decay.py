@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import WrongTypeError
 from tpack.optimizers.base import ResourceOptimizer, shrink
 from tpack.optimizers.hyper import as_dtype_of
+from tpack.tf1.signatures import like, parameter
 from tpack.utils.validation import shown
 
 __all__ = [
@@ -116,47 +117,20 @@ def extend_with_decoupled_weight_decay(base_optimizer: type[tf.train.Optimizer])
     return OptimizerWithDecoupledWeightDecay
 
 
+_DECAY: Any = {"self": {"weight_decay": parameter("weight_decay", Any)}}
+
+
 class MomentumWOptimizer(DecoupledWeightDecayExtension, tf.train.MomentumOptimizer):
     """Momentum with decoupled weight decay."""
 
-    def __init__(
-        self,
-        weight_decay: Any,
-        learning_rate: Any,
-        momentum: Any,
-        use_locking: bool = False,
-        name: str = "MomentumW",
-        use_nesterov: bool = False,
-    ) -> None:
-        super().__init__(
-            weight_decay,
-            learning_rate=learning_rate,
-            momentum=momentum,
-            use_locking=use_locking,
-            name=name,
-            use_nesterov=use_nesterov,
-        )
+    @like(tf.train.MomentumOptimizer.__init__, after=_DECAY, name="MomentumW")
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
 
 
 class AdamWOptimizer(DecoupledWeightDecayExtension, tf.train.AdamOptimizer):
     """Adam with decoupled weight decay."""
 
-    def __init__(
-        self,
-        weight_decay: Any,
-        learning_rate: Any = 0.001,
-        beta1: Any = 0.9,
-        beta2: Any = 0.999,
-        epsilon: Any = 1e-8,
-        use_locking: bool = False,
-        name: str = "AdamW",
-    ) -> None:
-        super().__init__(
-            weight_decay,
-            learning_rate=learning_rate,
-            beta1=beta1,
-            beta2=beta2,
-            epsilon=epsilon,
-            use_locking=use_locking,
-            name=name,
-        )
+    @like(tf.train.AdamOptimizer.__init__, after=_DECAY, name="AdamW")
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)

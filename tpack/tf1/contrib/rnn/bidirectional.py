@@ -6,6 +6,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
+from tpack.tf1.signatures import like
 from tpack.utils.validation import shown
 
 _SCOPE = "stack_bidirectional_rnn"
@@ -58,15 +59,9 @@ def stack_bidirectional_dynamic_rnn(
     return _stack(layer, inputs, pairs, scope)
 
 
+@like(stack_bidirectional_dynamic_rnn, without="parallel_iterations time_major swap_memory")
 def stack_bidirectional_rnn(
-    cells_fw: Sequence[Any],
-    cells_bw: Sequence[Any],
-    inputs: Sequence[tf.Tensor],
-    initial_states_fw: Sequence[Any] | None = None,
-    initial_states_bw: Sequence[Any] | None = None,
-    dtype: Any = None,
-    sequence_length: Any = None,
-    scope: Any = None,
+    inputs: Any, dtype: Any, sequence_length: Any, scope: Any, **layers: Any
 ) -> tuple[list[tf.Tensor], tuple[Any, ...], tuple[Any, ...]]:
     """Compute `stack_bidirectional_dynamic_rnn` without a loop: each step has its own part of the graph.
 
@@ -75,7 +70,7 @@ def stack_bidirectional_rnn(
     Raises:
         ConfigError: There are no cells, or not one of each for each layer.
     """
-    pairs = _layers(cells_fw, cells_bw, initial_states_fw, initial_states_bw)
+    pairs = _layers(**layers)
 
     def layer(index: int, below: Any, cells_and_states: tuple[Any, ...]) -> tuple[Any, Any, Any]:
         with tf.variable_scope(f"cell_{index}") as cell_scope:
@@ -115,14 +110,12 @@ def best_effort_input_batch_size(flat_input: Sequence[tf.Tensor]) -> Any:
 
 
 def _layers(
-    cells_fw: Sequence[Any], cells_bw: Sequence[Any], states_fw: Sequence[Any] | None, states_bw: Sequence[Any] | None
+    cells_fw: Sequence[Any],
+    cells_bw: Sequence[Any],
+    initial_states_fw: Sequence[Any] | None,
+    initial_states_bw: Sequence[Any] | None,
 ) -> list[tuple[Any, Any, Any, Any]]:
-    given = {
-        "cells_fw": cells_fw,
-        "cells_bw": cells_bw,
-        "initial_states_fw": states_fw,
-        "initial_states_bw": states_bw,
-    }
+    given = locals()
     for name, values in given.items():
         if not isinstance(values, (list, tuple)) and (values is not None or name.startswith("cells")):
             raise WrongTypeError(f"{_SCOPE} got {name}={shown(values)}: expected a list, one for each layer")
@@ -130,7 +123,7 @@ def _layers(
         sizes = ", ".join(f"{len(values)} {name}" for name, values in given.items() if values is not None)
         raise ConfigError(f"{_SCOPE} got {sizes}: expected as many of each, and at least one")
     nothing = [None] * len(cells_fw)
-    return list(zip(cells_fw, cells_bw, states_fw or nothing, states_bw or nothing, strict=True))
+    return list(zip(cells_fw, cells_bw, initial_states_fw or nothing, initial_states_bw or nothing, strict=True))
 
 
 def _stack(

@@ -74,7 +74,24 @@ class LayerNormBasicLSTMCell(LSTMSizes, RNNCell):
         return [normalised(part, name, **self._norm) for name, part in parts]
 
 
-class CoupledInputForgetGateLSTMCell(RNNCell):
+class _ProjectedSizes:
+    """The sizes of a cell whose output a matrix may make."""
+
+    _num_units: int
+    _num_proj: int | None
+
+    @property
+    def state_size(self) -> LSTMStateTuple:
+        """The sizes of what is remembered and of the output."""
+        return LSTMStateTuple(self._num_units, self.output_size)
+
+    @property
+    def output_size(self) -> int:
+        """The size of the output."""
+        return self._num_units if self._num_proj is None else self._num_proj
+
+
+class CoupledInputForgetGateLSTMCell(_ProjectedSizes, RNNCell):
     """A cell that takes in as much of the new as it forgets of the old.
 
     Args:
@@ -131,11 +148,6 @@ class CoupledInputForgetGateLSTMCell(RNNCell):
         sizes = LSTMStateTuple(self._num_units, self.output_size)
         return sizes if self._state_is_tuple else sum(sizes)
 
-    @property
-    def output_size(self) -> int:
-        """The size of the output."""
-        return self._num_units if self._num_proj is None else self._num_proj
-
     def call(self, inputs: tf.Tensor, state: Any) -> tuple[tf.Tensor, Any]:
         """Compute a step."""
         memory, last = state if self._state_is_tuple else tf.split(state, [self._num_units, self.output_size], axis=1)
@@ -175,7 +187,7 @@ class CoupledInputForgetGateLSTMCell(RNNCell):
         return output if self._proj_clip is None else tf.clip_by_value(output, -self._proj_clip, self._proj_clip)
 
 
-class GLSTMCell(RNNCell):
+class GLSTMCell(_ProjectedSizes, RNNCell):
     """A cell in groups: each group of the inputs and outputs has a matrix of its own.
 
     Args:
@@ -209,16 +221,6 @@ class GLSTMCell(RNNCell):
         self._check_divides("num_units", self._num_units)
         self._check_divides("num_proj", self.output_size)
 
-    @property
-    def state_size(self) -> LSTMStateTuple:
-        """The sizes of what is remembered and of the output."""
-        return LSTMStateTuple(self._num_units, self.output_size)
-
-    @property
-    def output_size(self) -> int:
-        """The size of the output."""
-        return self._num_units if self._num_proj is None else self._num_proj
-
     def call(self, inputs: tf.Tensor, state: Any) -> tuple[tf.Tensor, LSTMStateTuple]:
         """Compute a step."""
         memory, last = state
@@ -251,7 +253,7 @@ class GLSTMCell(RNNCell):
             raise ConfigError(f"GLSTMCell got {name} of {size}: expected a multiple of number_of_groups={self._groups}")
 
 
-class NASCell(LayerRNNCell):
+class NASCell(_ProjectedSizes, LayerRNNCell):
     """A cell whose formula was found by a search.
 
     Creates:
@@ -269,16 +271,6 @@ class NASCell(LayerRNNCell):
         self._num_units = check_count(self, "num_units", num_units)
         self._num_proj = None if num_proj is None else check_count(self, "num_proj", num_proj)
         self._use_bias = bool(use_bias)
-
-    @property
-    def state_size(self) -> LSTMStateTuple:
-        """The sizes of what is remembered and of the output."""
-        return LSTMStateTuple(self._num_units, self.output_size)
-
-    @property
-    def output_size(self) -> int:
-        """The size of the output."""
-        return self._num_units if self._num_proj is None else self._num_proj
 
     def build(self, inputs_shape: Any) -> None:
         """Make the variables for inputs of a shape."""

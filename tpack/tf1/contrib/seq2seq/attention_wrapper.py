@@ -108,7 +108,9 @@ class AttentionWrapper(CellOfCells):
         self._cell = check_cell(self, "cell", cell)
         self._is_multi = isinstance(attention_mechanism, (list, tuple))
         self._attention_mechanisms = _checked_mechanisms(self, attention_mechanism)
-        self._cell_input_fn = _join if cell_input_fn is None else check_function(self, "cell_input_fn", cell_input_fn)
+        if cell_input_fn is not None:
+            check_function(self, "cell_input_fn", cell_input_fn)
+        self._cell_input_fn = cell_input_fn or (lambda inputs, attention: tf.concat([inputs, attention], -1))
         self._attention_fn = compute_attention if attention_fn is None else attention_fn
         if attention_layer_size is not None and attention_layer is not None:
             raise ConfigError("AttentionWrapper: only one of attention_layer_size and attention_layer may be given")
@@ -278,10 +280,6 @@ def _checked_mechanisms(owner: object, given: Any) -> list[Any]:
                 f"{name}: attention_mechanism must be an AttentionMechanism or a list of them, got {shown(mechanism)}"
             )
     return mechanisms
-
-
-def _join(inputs: Any, attention: Any) -> Any:
-    return tf.concat([inputs, attention], -1)
 
 
 def _zeros(batch_size: Any, size: int, dtype: Any) -> Any:

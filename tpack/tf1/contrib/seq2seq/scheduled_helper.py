@@ -55,10 +55,6 @@ class ScheduledEmbeddingTrainingHelper(TrainingHelper):
             self._scheduling_seed = scheduling_seed
             super().__init__(inputs, sequence_length, time_major)
 
-    def initialize(self, name: str | None = None) -> Any:
-        """Return who has finished, and the first inputs."""
-        return super().initialize(name=name)
-
     def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:  # type: ignore[override]
         """Return tokens that are drawn, or -1."""
         with tf.name_scope(name, "ScheduledEmbeddingTrainingHelperSample"):
@@ -117,10 +113,6 @@ class ScheduledOutputTrainingHelper(TrainingHelper):
             self._seed = seed
             self._next_inputs_fn = next_inputs_fn
             super().__init__(inputs, sequence_length, time_major)
-
-    def initialize(self, name: str | None = None) -> Any:
-        """Return who has finished, and the first inputs."""
-        return super().initialize(name=name)
 
     def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:  # type: ignore[override]
         """Return for each sequence whether its output is to be used."""
