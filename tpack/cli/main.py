@@ -28,8 +28,8 @@ COMMANDS = {
     "profile": ("tell where the time of a script's steps goes", "profile", "add_arguments"),
     "new": ("make a project that trains", "project", "add_new_arguments"),
     "train": ("train a project", "project", "add_train_arguments"),
-    "predict": ("run a trained project on data", "trained", "add_predict_arguments"),
-    "export": ("write a trained project for other programs", "trained", "add_export_arguments"),
+    "predict": ("run a trained project on data", "predict_export", "add_predict_arguments"),
+    "export": ("write a trained project for other programs", "predict_export", "add_export_arguments"),
     "reduce": ("measure the ways to reduce gradients", "reduce", "add_arguments"),
     "watch": ("show runs on the terminal while they train", "watch", "add_arguments"),
 }

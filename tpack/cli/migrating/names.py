@@ -163,7 +163,7 @@ def reason_for_missing(name: str) -> str | None:
 @cache
 def _table() -> Callable[[str], str | None]:
     """Return what looks a name up; it is run apart from its package, which would load TensorFlow."""
-    spec = importlib.util.spec_from_file_location("_missing_names", _TPACK / "tf1" / "missing.py")
+    spec = importlib.util.spec_from_file_location("_missing_names", _TPACK / "tf1" / "removed_names.py")
     if spec is None or spec.loader is None:
         raise ImportError(f"cannot read {_TPACK / 'tf1' / 'missing.py'}")
     module = importlib.util.module_from_spec(spec)

@@ -31,7 +31,7 @@ class Migrated:
 
     source: str
     changes: list[Note]
-    lint: list[Note]
+    looks: list[Note]
 
 
 def migrate_source(source: str) -> Migrated:
