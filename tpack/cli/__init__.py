@@ -2,9 +2,4 @@
 
 from tpack.utils.lazy import attach
 
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {
-        "main": ("main",),
-    },
-)
+__getattr__, __dir__, __all__ = attach(__name__, {"main": ("main",)})

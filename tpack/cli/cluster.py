@@ -135,12 +135,7 @@ def _matrix(values: dict[tuple[int, int], float], size: int) -> list[list[float]
 
 
 def _draw_panel(
-    panel: Any,
-    matrix: list[list[float]],
-    title: str,
-    shown: Callable[[float], str],
-    *,
-    is_high_slow: bool = False,
+    panel: Any, matrix: list[list[float]], title: str, shown: Callable[[float], str], *, is_high_slow: bool = False
 ) -> None:
     values = [value for row in matrix for value in row if value == value]
     # From zero on, and light where pairs are usual, so that those that are nearly alike look alike.

@@ -15,17 +15,7 @@ from tpack.cli.gradient_shapes import gradients_of_script
 from tpack.errors import ConfigError
 
 # The names that `tpack.reduction` has, written here once more for help to show; a test holds these to those.
-_ALGORITHMS = (
-    "one_device",
-    "round_robin",
-    "hierarchical",
-    "rechd",
-    "collective",
-    "nccl",
-    "xring",
-    "pscpu",
-    "psgpu",
-)
+_ALGORITHMS = ("one_device", "round_robin", "hierarchical", "rechd", "collective", "nccl", "xring", "pscpu", "psgpu")
 _PACKINGS = ("packs", "concat", "small", "buckets")
 _LIKELY_CANDIDATES = (
     "one_device",

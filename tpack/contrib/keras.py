@@ -74,10 +74,7 @@ class KerasModel:
         self._desc: described.KerasModel | None = None
 
     def compile(
-        self,
-        optimizer: Any,
-        loss: Loss | Sequence[Loss],
-        metrics: Metric | Sequence[Metric] | None = None,
+        self, optimizer: Any, loss: Loss | Sequence[Loss], metrics: Metric | Sequence[Metric] | None = None
     ) -> None:
         """Say how the model is trained; the arguments are those of `tpack.KerasModel`.
 
@@ -161,12 +158,7 @@ class KerasPhaseCallback(Callback):
 
 def _described(get_model: Any, specs: tuple[Any, Any], optimizer: Any, loss: Any, metrics: Any) -> described.KerasModel:
     return described.KerasModel(
-        get_model,
-        optimizer=optimizer,
-        loss=loss,
-        metrics=metrics,
-        input_signature=specs[0],
-        target_signature=specs[1],
+        get_model, optimizer=optimizer, loss=loss, metrics=metrics, input_signature=specs[0], target_signature=specs[1]
     )
 
 

@@ -2,10 +2,4 @@
 
 from tpack.utils.lazy import attach
 
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {
-        "model": ("KerasModel",),
-        "training": ("fit",),
-    },
-)
+__getattr__, __dir__, __all__ = attach(__name__, {"model": ("KerasModel",), "training": ("fit",)})

@@ -8,36 +8,14 @@ __getattr__, __dir__, __all__ = attach(
         "batch_norm": ("BatchNorm",),
         "batch_renorm": ("BatchRenorm",),
         "conv2d": ("Conv2D",),
-        "conv2d_transpose": (
-            "Conv2DTranspose",
-            "Deconv2D",
-        ),
+        "conv2d_transpose": ("Conv2DTranspose", "Deconv2D"),
         "dropout": ("Dropout",),
         "fc": ("FullyConnected",),
-        "linearwrap": (
-            "ConcatWith",
-            "LinearWrap",
-        ),
-        "nonlin": (
-            "BNReLU",
-            "Maxout",
-            "PReLU",
-        ),
-        "norms": (
-            "GroupNorm",
-            "InstanceNorm",
-            "LayerNorm",
-        ),
-        "pool": (
-            "AvgPooling",
-            "FixedUnPooling",
-            "GlobalAvgPooling",
-            "MaxPooling",
-        ),
-        "registry": (
-            "disable_layer_logging",
-            "layer_register",
-        ),
+        "linearwrap": ("ConcatWith", "LinearWrap"),
+        "nonlin": ("BNReLU", "Maxout", "PReLU"),
+        "norms": ("GroupNorm", "InstanceNorm", "LayerNorm"),
+        "pool": ("AvgPooling", "FixedUnPooling", "GlobalAvgPooling", "MaxPooling"),
+        "registry": ("disable_layer_logging", "layer_register"),
         "regularize": (
             "add_keras_losses",
             "l1_regularizer",

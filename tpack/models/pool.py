@@ -121,10 +121,7 @@ def _pool(
 @layer_register(log_shape=True)
 @check_arguments
 def FixedUnPooling(  # noqa: N802
-    x: tf.Tensor,
-    shape: _Sizes,
-    unpool_mat: tf.Tensor | ArrayLike | None = None,
-    data_format: str = "channels_last",
+    x: tf.Tensor, shape: _Sizes, unpool_mat: tf.Tensor | ArrayLike | None = None, data_format: str = "channels_last"
 ) -> tf.Tensor:
     """Multiply each number of a feature map by a fixed matrix: the Kronecker product of the two.
 

@@ -8,11 +8,5 @@ from tpack.utils.lazy import attach
 
 __getattr__, __dir__, __all__ = attach(
     __name__,
-    {
-        "adamw": ("AdamW",),
-        "hyper": ("BIASES_AND_NORMS",),
-        "lamb": ("LAMB",),
-        "lars": ("LARS",),
-        "lion": ("Lion",),
-    },
+    {"adamw": ("AdamW",), "hyper": ("BIASES_AND_NORMS",), "lamb": ("LAMB",), "lars": ("LARS",), "lion": ("Lion",)},
 )

@@ -4,14 +4,5 @@ from tpack.utils.lazy import attach
 
 __getattr__, __dir__, __all__ = attach(
     __name__,
-    {
-        "batch_size": (
-            "LargestBatch",
-            "find_batch_size",
-        ),
-        "learning_rate": (
-            "LearningRateRange",
-            "find_learning_rate",
-        ),
-    },
+    {"batch_size": ("LargestBatch", "find_batch_size"), "learning_rate": ("LearningRateRange", "find_learning_rate")},
 )

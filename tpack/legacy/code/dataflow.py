@@ -62,12 +62,7 @@ class ThreadedMapData(MultiThreadMapData):
     """
 
     def __init__(
-        self,
-        ds: DataFlow,
-        nr_thread: int,
-        map_func: Callable[[Any], Any],
-        buffer_size: int = 200,
-        strict: bool = False,
+        self, ds: DataFlow, nr_thread: int, map_func: Callable[[Any], Any], buffer_size: int = 200, strict: bool = False
     ) -> None:
         say("ThreadedMapData", "MultiThreadMapData")
         super().__init__(ds, nr_thread, map_func, buffer_size=buffer_size, strict=strict)
