@@ -49,12 +49,12 @@ def test_wrong_rank_names_layer_and_shape(graph: Any, shape: Any) -> None:
 
 
 def test_integers_are_refused(graph: Any) -> None:
-    with pytest.raises(ConfigError, match=r"Conv2D wants a floating-point input, got uint8 \(image:0\)"):
+    with pytest.raises(ConfigError, match=r"Conv2D got an input of uint8 \(image:0\): expected floating-point"):
         check_floating("Conv2D", image(1, 2, dtype=tf.uint8))
 
 
 def test_unknown_channels_name_the_dimension(graph: Any) -> None:
-    with pytest.raises(ConfigError, match=r"size of dimension 1 \(channels_first\), got shape \(None, None, 2, 2\)"):
+    with pytest.raises(ConfigError, match=r"shape \(None, None, 2, 2\) .*, dimension 1 \(channels_first\)"):
         static_channels("Conv2D", image(None, None, 2, 2), "NCHW")
 
 

@@ -204,13 +204,22 @@ def test_older_names_of_arguments_are_known(graph):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"ema_update": "sometimes"}, "BatchNorm 'bn' wants ema_update to be one of default, .*, got 'sometimes'"),
-        ({"ema_update": "skip", "internal_update": True}, "both ema_update='skip' and internal_update=True"),
-        ({"sync_statistics": "horovod"}, "got 'horovod': tpack has no Horovod, its towers synchronise themselves"),
-        ({"sync_statistics": "all"}, "sync_statistics to be None, True, 'towers' or 'nccl', got 'all'"),
-        ({"sync_statistics": True, "virtual_batch_size": 2}, "the batches of all towers and of 2 inputs both"),
-        ({"virtual_batch_size": 4}, "a virtual_batch_size that divides the batch, got 4"),
-        ({"axis": 2}, r"the axis of the channels to be 1 or the last one, got axis=2 for shape \(6, 3\)"),
+        ({"ema_update": "sometimes"}, "BatchNorm 'bn' got ema_update='sometimes': expected one of default, "),
+        (
+            {"ema_update": "skip", "internal_update": True},
+            "internal_update=True: expected None beside ema_update='skip'",
+        ),
+        (
+            {"sync_statistics": "horovod"},
+            "got sync_statistics='horovod': .*; use True, since towers",
+        ),
+        ({"sync_statistics": "all"}, "got sync_statistics='all': expected None, True, 'towers' or 'nccl'"),
+        (
+            {"sync_statistics": True, "virtual_batch_size": 2},
+            "sync_statistics=True and virtual_batch_size=2: expected one",
+        ),
+        ({"virtual_batch_size": 4}, "got virtual_batch_size=4: expected a divisor of the batch"),
+        ({"axis": 2}, r"got axis=2: expected 1 or the last one of shape \(6, 3\)"),
         ({"training": "yes"}, "got training='yes': expected True or False"),
     ],
 )
@@ -223,7 +232,7 @@ def test_options_that_cannot_work_are_errors(graph, options, message):
 def test_inputs_that_cannot_be_normalised_are_errors(graph):
     with pytest.raises(ConfigError, match=r"BatchNorm .a. got an input of shape .*: expected 2 or 4 dim"):
         BatchNorm("a", tf.zeros([2, 3, 4]), training=True)
-    with pytest.raises(ConfigError, match="BatchNorm 'b' wants a known number of channels"):
+    with pytest.raises(ConfigError, match="BatchNorm 'b' got an input .*: expected a known number of channels"):
         BatchNorm("b", tf.placeholder(tf.float32, [2, None]), training=True)
     with pytest.raises(TowerError, match="no tower is current"):
         BatchNorm("c", tf.zeros([2, 3]))

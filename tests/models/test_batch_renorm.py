@@ -81,7 +81,7 @@ def test_the_correction_is_a_constant_for_gradients(session8, rng):
 
 def test_limits_that_cannot_work_are_errors(graph):
     with TrainTowerContext(""):
-        with pytest.raises(ConfigError, match="BatchRenorm 'a' wants rmax to be at least 1, got 0.5"):
+        with pytest.raises(ConfigError, match="BatchRenorm 'a' got rmax=0.5: expected at least 1"):
             BatchRenorm("a", tf.zeros([2, 3]), 0.5, 1)
-        with pytest.raises(ConfigError, match="BatchRenorm 'b' wants dmax to be at least 0, got -1"):
+        with pytest.raises(ConfigError, match="BatchRenorm 'b' got dmax=-1: expected at least 0"):
             BatchRenorm("b", tf.zeros([2, 3]), 1, -1)

@@ -25,7 +25,7 @@ def test_channels_are_found_in_either_format(graph, shape, data_format, axis, sp
 
 
 def test_inputs_that_cannot_be_normalised_are_errors(graph):
-    with pytest.raises(ConfigError, match="Layer wants a floating-point input, got int32"):
+    with pytest.raises(ConfigError, match="Layer got an input of int32 .*: expected floating-point"):
         channels_of("Layer", tf.zeros([2, 3], tf.int32), "NHWC", 2)
     with pytest.raises(ConfigError, match="data_format='CHWN'"):
         channels_of("Layer", tf.zeros([2, 3]), "CHWN", 2)

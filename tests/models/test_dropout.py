@@ -104,13 +104,13 @@ def test_outside_of_a_tower_training_must_be_given(graph: Any) -> None:
 @pytest.mark.parametrize(
     ("args", "kwargs", "message"),
     [
-        ((0.5, 0.5), {}, "Dropout 'drop' wants one probability, got keep_prob=0.5, keep_prob=0.5"),
-        ((0.5,), {"rate": 0.1}, "wants one probability, got keep_prob=0.5, rate=0.1"),
-        ((), {"keep_prob": 0}, "wants a keep_prob above 0 and at most 1, got 0"),
-        ((), {"rate": 1.0}, "wants a rate at least 0 and below 1, got 1.0"),
-        ((), {"rate": -0.1}, "wants a rate at least 0 and below 1, got -0.1"),
+        ((0.5, 0.5), {}, "Dropout 'drop' got keep_prob=0.5, keep_prob=0.5: expected one probability"),
+        ((0.5,), {"rate": 0.1}, "got keep_prob=0.5, rate=0.1: expected one probability"),
+        ((), {"keep_prob": 0}, "got keep_prob=0: expected a number above 0 and at most 1"),
+        ((), {"rate": 1.0}, "got rate=1.0: expected a number at least 0 and below 1"),
+        ((), {"rate": -0.1}, "got rate=-0.1: expected a number at least 0 and below 1"),
         ((), {"training": True, "is_training": True}, "got 'training' under two names"),
-        ((), {"probability": 0.5}, "has no argument probability; it has keep_prob, rate"),
+        ((), {"probability": 0.5}, "got the arguments probability: expected keep_prob, rate"),
     ],
 )
 def test_bad_arguments_are_named(graph: Any, args: Any, kwargs: Any, message: str) -> None:

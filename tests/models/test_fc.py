@@ -52,11 +52,11 @@ def test_bfloat16_input_asks_for_bfloat16_variables(graph: Any) -> None:
         (
             lambda: tf.placeholder(tf.float32, [None, None, 3]),
             5,
-            r"FullyConnected 'fc' wants an input whose dimensions",
+            r"FullyConnected 'fc' got an input .*: expected known dimensions",
         ),
-        (lambda: tf.placeholder(tf.float32), 5, "got shape <unknown>"),
-        (lambda: tf.placeholder(tf.float32, []), 5, r"got shape \(\)"),
-        (lambda: tf.placeholder(tf.int32, [1, 2]), 5, "wants a floating-point input, got int32"),
+        (lambda: tf.placeholder(tf.float32), 5, "got an input of shape <unknown>"),
+        (lambda: tf.placeholder(tf.float32, []), 5, r"got an input of shape \(\)"),
+        (lambda: tf.placeholder(tf.int32, [1, 2]), 5, "got an input of int32 .*: expected floating-point"),
         (lambda: tf.placeholder(tf.float32, [1, 2]), True, "^FullyConnected got units="),
     ],
 )

@@ -67,7 +67,7 @@ def test_unknown_layer_lists_near_names(graph: Any) -> None:
 
 
 def test_layer_that_wants_a_name_says_so(graph: Any) -> None:
-    with pytest.raises(ConfigError, match="Conv2D wants its name first"):
+    with pytest.raises(ConfigError, match="Conv2D got .* first: expected its name"):
         LinearWrap(tf.zeros([1, 2, 2, 1])).Conv2D(3, 3)
 
 

@@ -58,10 +58,10 @@ def test_maxout_takes_a_name_and_unknown_sizes(graph: Any) -> None:
 def test_maxout_names_what_it_wants(graph: Any) -> None:
     with pytest.raises(ConfigError, match="Maxout 'm' got an input of .*: expected 2 or 4 dimensions"):
         Maxout("m", tf.zeros([1, 2, 3]), 2)
-    with pytest.raises(ConfigError, match="Maxout 'm' wants a known number of channels"):
+    with pytest.raises(ConfigError, match="Maxout 'm' got an input .*: expected a known number of channels"):
         Maxout("m", tf.placeholder(tf.float32, [1, None]), 2)
     for num_unit in (0, 4):
-        with pytest.raises(ConfigError, match=f"wants a num_unit that divides 6 channels, got {num_unit}"):
+        with pytest.raises(ConfigError, match=f"got num_unit={num_unit}: expected a divisor of 6 channels"):
             Maxout("m", tf.zeros([1, 6]), num_unit)
 
 

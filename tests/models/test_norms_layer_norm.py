@@ -46,5 +46,5 @@ def test_narrow_inputs_are_normalised_in_float32(session8, dtype, rng):
 def test_bad_inputs_are_errors(graph):
     with pytest.raises(ConfigError, match=r"LayerNorm .a. got an input of shape .*: expected 2 or 4 dim"):
         LayerNorm("a", tf.zeros([2, 3, 4]))
-    with pytest.raises(ConfigError, match="LayerNorm 'b' wants a known number of channels"):
+    with pytest.raises(ConfigError, match="LayerNorm 'b' got an input .*: expected a known number of channels"):
         LayerNorm("b", tf.placeholder(tf.float32, [2, None]))

@@ -91,11 +91,11 @@ def test_variable_that_is_cast_where_it_is_used_is_an_input(graph: Any) -> None:
 
 
 def test_missing_name_shows_how_to_call(graph: Any) -> None:
-    with pytest.raises(ConfigError, match=r"RegistryScale wants its name first, .*got <tf.Tensor"):
+    with pytest.raises(ConfigError, match=r"RegistryScale got <tf.Tensor.* first: expected its name"):
         RegistryScale(tf.ones([2]))
     with pytest.raises(ConfigError, match="got nothing"):
         RegistryScale()
-    with pytest.raises(ConfigError, match="RegistryScale: the name of a layer cannot be empty"):
+    with pytest.raises(ConfigError, match="RegistryScale got an empty name"):
         RegistryScale("", tf.ones([2]))
 
 
@@ -117,7 +117,7 @@ def test_unknown_argument_lists_near_names(graph: Any) -> None:
 def test_name_that_is_not_wanted_is_taken_with_a_warning(graph: Any) -> None:
     with captured_log() as lines:
         assert RegistryFlat("f", tf.ones([2, 2])).op.name == "f/flat"
-    assert lines == ["RegistryFlat wants no name, got 'f': call it without, or register it with use_scope=None"]
+    assert lines == ["RegistryFlat got the name 'f': expected none; use use_scope=None to register it"]
     assert RegistryFlat(tf.ones([2, 2])).op.name == "flat"
 
 
@@ -221,5 +221,5 @@ def test_numbers_may_be_tensors_where_they_could_before_and_users_annotations_ar
 
 
 def test_eager_mode_is_refused_with_what_to_do():
-    with eager_mode(), pytest.raises(ConfigError, match=r"FullyConnected is a part of a graph, .*tf.Graph"):
+    with eager_mode(), pytest.raises(ConfigError, match=r"FullyConnected got a call in eager mode: .*tf.Graph"):
         FullyConnected("fc", np.zeros([2, 3], np.float32), 4)

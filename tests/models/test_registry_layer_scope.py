@@ -29,13 +29,13 @@ def test_named_layer_opens_a_scope_and_one_without_a_name_none(graph: Any) -> No
 def test_name_used_twice_names_the_layer(graph: Any) -> None:
     with tf.variable_scope("a"):
         scale("s")
-        with pytest.raises(ConfigError, match=r"Scale 'a/s': there is a layer of this name already.*'a/s/f' exists"):
+        with pytest.raises(ConfigError, match=r"Scale 'a/s' got the name of another layer.*'a/s/f' exists"):
             scale("s")
 
 
 def test_layer_without_a_name_called_twice_is_told_to_have_one(graph: Any) -> None:
     scale(None)
-    with pytest.raises(ConfigError, match=r"Scale without a name was called twice.*Scale\('name', x\)"):
+    with pytest.raises(ConfigError, match=r"Scale got a second call without a name.*Scale\('name', x\)"):
         scale(None)
 
 

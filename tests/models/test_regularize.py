@@ -161,5 +161,5 @@ def test_a_prediction_tower_adds_nothing(graph):
 
 
 def test_what_is_no_layer_is_an_error(graph):
-    with pytest.raises(ConfigError, match="wants Keras layers or models, got 3"):
+    with pytest.raises(ConfigError, match="got layers=3: expected Keras layers or models"):
         add_keras_losses(3)

@@ -53,9 +53,7 @@ def test_averages_in_a_condition_cannot_be_collected(session8, how, is_updated):
         return moving.update(tf.constant([7.0]), tf.constant([1.0]), tf.ones([1]), how)
 
     if is_updated is None:
-        with pytest.raises(
-            ConfigError, match="is in a loop, condition or function of TensorFlow.*'internal' or 'skip'"
-        ):
+        with pytest.raises(ConfigError, match="in a loop, condition or function of TensorFlow.*'internal' or 'skip'"):
             tf.cond(tf.constant(True), branch, lambda: tf.zeros([1]))
         return
     output = tf.cond(tf.constant(True), branch, lambda: tf.zeros([1]))
@@ -78,9 +76,9 @@ def test_ways_to_update(graph, ema_update, internal_update, expected):
 
 
 def test_ways_that_are_not_known_are_errors(graph):
-    with pytest.raises(ConfigError, match="one of default, collection, internal, skip, got 'never'"):
+    with pytest.raises(ConfigError, match="got ema_update='never': expected one of default, collection, internal"):
         parse_update("BatchNorm", "never", None)
-    with pytest.raises(ConfigError, match="got both"):
+    with pytest.raises(ConfigError, match="expected None beside ema_update="):
         parse_update("BatchNorm", "internal", False)
 
 

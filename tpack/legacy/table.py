@@ -163,6 +163,7 @@ MODULES: dict[str, tuple[str, str]] = {
     "models.shape_utils": ("models", "StaticDynamicAxis StaticDynamicShape"),
     "models.shapes": ("models", "ConcatWith"),
     "models.softmax": ("models", "SoftMax"),
+    "models.tflayer": ("models", "convert_to_tflayer_args rename_get_variable rename_tflayer_get_variable"),
     "models.utils": ("models", "VariableHolder"),
     "predict.common": ("predict", "OfflinePredictor PredictConfig"),
     "predict.concurrency": ("predict", "MultiThreadAsyncPredictor"),

@@ -23,7 +23,6 @@ __getattr__, __dir__, __all__ = attach(
             "regularize_cost",
             "regularize_cost_from_collection",
         ),
-        "tflayer": ("rename_tflayer_get_variable",),
-        "variables": ("VariableHolder",),
+        "variables": ("VariableHolder", "rename_tflayer_get_variable"),
     },
 )

@@ -26,5 +26,5 @@ from tpack.models.regularize import l1_regularizer as l1_regularizer
 from tpack.models.regularize import l2_regularizer as l2_regularizer
 from tpack.models.regularize import regularize_cost as regularize_cost
 from tpack.models.regularize import regularize_cost_from_collection as regularize_cost_from_collection
-from tpack.models.tflayer import rename_tflayer_get_variable as rename_tflayer_get_variable
 from tpack.models.variables import VariableHolder as VariableHolder
+from tpack.models.variables import rename_tflayer_get_variable as rename_tflayer_get_variable

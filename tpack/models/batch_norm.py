@@ -1,4 +1,4 @@
-"""Batch normalisation, with TensorFlow's fused operation where it can be, and over all towers where it is asked for."""
+"""Batch normalisation: fused where possible, and over all towers if requested."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.models.arguments import layer_name
+from tpack.models.arguments import layer_error, layer_name
 from tpack.models.channels import Channels, channels_of, normalize, wide_dtype
 from tpack.models.data_format import CHANNELS_FIRST, CHANNELS_LAST
 from tpack.models.registry import argument_aliases, layer_register
@@ -23,7 +23,7 @@ from tpack.models.steps import OUTPUT
 from tpack.models.variables import AffineOptions, Initializer, VariableHolder
 from tpack.tower.context import current_tower_context, get_current_tower_context
 from tpack.utils.renames import on_unknown_name
-from tpack.utils.validation import check_arguments, shown
+from tpack.utils.validation import check_arguments
 
 __getattr__ = on_unknown_name(__name__)
 
@@ -56,45 +56,44 @@ def BatchNorm(  # noqa: N802
 ) -> tf.Tensor:
     """Normalise each channel by the mean and variance of the batch, or by their moving averages.
 
-    The moving variance is that of ``variance * n / (n - 1)`` for a batch of n numbers a channel, as TensorFlow's fused
-    operation has it, for inputs of two and of four dimensions and over towers alike.
+    The moving variance is that of ``variance * n / (n - 1)`` for a batch of n numbers a channel, as in TensorFlow's
+    fused operation, for inputs of two and four dimensions and over towers alike.
 
     With ``sync_statistics`` the batches of all training towers are normalised as one: outputs, gradients and averages
-    are those of one tower that has the whole batch. This works with every builder and on every device. It also works
-    where towers update shared variables without waiting for each other, since they still compute a step at the same
-    time; there the averages are updated by the first tower, from the statistics of all. Without it, the averages of
-    shared variables are those of the first tower's batches.
+    are those of one tower with the whole batch, with every builder and on every device. Towers that update shared
+    variables asynchronously still compute each step at the same time; there the first tower updates the averages, from
+    the statistics of all. Without it, the averages of shared variables are those of the first tower's batches.
 
     Args:
         inputs: features of two dimensions, or a feature map of four.
-        axis: the axis of the channels, by default as ``data_format`` says.
-        training: normalise by the batch and update the averages, or by the averages as they are; None for what the
-            current tower does. False in a training tower keeps pretrained averages and trains what is around them.
+        axis: the axis of the channels, by default according to ``data_format``.
+        training: normalise by the batch and update the averages, or by the averages as they are; None follows the
+            current tower. False in a training tower keeps pretrained averages and trains the layers around them.
         momentum: the share of the old average in the new one.
         epsilon: added to the variance.
-        center: whether ``beta`` is added.
-        scale: whether ``gamma`` is multiplied with.
+        center: add ``beta``.
+        scale: multiply by ``gamma``.
         beta_initializer: None for zeros.
         gamma_initializer: None for ones.
-        virtual_batch_size: normalise groups of so many inputs, each by its own statistics, when training; it divides
-            the batch. The averages get the mean of the groups.
+        virtual_batch_size: in training, normalise groups of this size, each by its own statistics; it divides the
+            batch. The averages get the mean of the groups.
         data_format: ``"channels_last"`` or ``"channels_first"``, for inputs of four dimensions.
-        ema_update: how the averages are updated when training: ``"collection"``, which is the default, by operations in
-            UPDATE_OPS that the callback `RunUpdateOps` runs with each step; ``"internal"``, whenever the output is
-            computed; ``"skip"``, not. A tower for prediction updates nothing, which differs from tensorpack.
-        sync_statistics: None for the batch of each tower alone; ``True``, ``"towers"`` or ``"nccl"``, which all mean
-            the same here, for the batches of all towers. tensorpack's ``"horovod"`` is not there.
-        internal_update: an older way to say ``ema_update="internal"`` or ``"collection"``.
+        ema_update: the update of the averages in training: ``"collection"``, the default, by operations in UPDATE_OPS
+            that the callback `RunUpdateOps` runs with each step; ``"internal"``, with each computation of the output;
+            ``"skip"``, not at all. A tower for prediction updates nothing, unlike tensorpack's.
+        sync_statistics: None for the batch of each tower alone; ``True``, ``"towers"`` or ``"nccl"``, which are the
+            same here, for the batches of all towers. tensorpack's ``"horovod"`` does not exist.
+        internal_update: an older form of ``ema_update="internal"`` or ``"collection"``.
 
     Shapes:
         As the input.
 
     Creates:
-        ``gamma``, ``beta``, ``mean/EMA`` and ``variance/EMA`` [C], in float32 for inputs of 16 bits. The output has
-        them as attributes of its ``variables``.
+        ``gamma``, ``beta``, ``mean/EMA`` and ``variance/EMA`` [C], in float32 for inputs of 16 bits, as attributes of
+        the output's ``variables``.
 
     Raises:
-        ConfigError: The input has another rank or an unknown number of channels, or an option cannot work.
+        ConfigError: The input has another rank or an unknown number of channels, or an option is invalid.
         TowerError: ``training`` is None outside of a tower.
         TowerMismatchError: Statistics are synchronised, and not all towers have the layer.
 
@@ -109,7 +108,7 @@ def BatchNorm(  # noqa: N802
     dtype = wide_dtype(inputs)
     affine = AffineOptions(center, scale, beta_initializer, gamma_initializer).create(channels.count, dtype)
     moving = MovingStatistics(channels.count, dtype, momentum)
-    # The last operation has the name.
+    # The name belongs to the last operation.
     is_last = not (by_batch and how == "internal" and updates_statistics())
     layer = _Layer(channels, affine, epsilon, name=OUTPUT if is_last else None)
     if not by_batch:
@@ -127,7 +126,7 @@ def BatchNorm(  # noqa: N802
 
 
 class _Normalized(NamedTuple):
-    """What came out, and the statistics that the moving averages get."""
+    """The output, and the statistics for the moving averages."""
 
     outputs: tf.Tensor
     mean: tf.Tensor
@@ -147,9 +146,8 @@ class _Layer:
 
     def by_averages(self, inputs: tf.Tensor, moving: MovingStatistics) -> tf.Tensor:
         if wide_dtype(inputs) == tf.float32:
-            return self._fused(
-                inputs, tf.identity(moving.mean), tf.identity(moving.variance), is_training=False
-            ).outputs
+            mean, variance = tf.identity(moving.mean), tf.identity(moving.variance)
+            return self._fused(inputs, mean, variance, is_training=False).outputs
         return self._normalize(inputs, moving.mean, moving.variance)
 
     def by_batch(self, inputs: tf.Tensor) -> _Normalized:
@@ -185,7 +183,7 @@ class _Layer:
         return normalize(inputs, spread(mean), spread(variance), affine, self._epsilon, name=self._name)
 
     def _fused(self, inputs: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor, *, is_training: bool) -> _Normalized:
-        """Return the output and the statistics, of which the variance is the unbiased one."""
+        """Return the output, the mean and the unbiased variance."""
         count, is_flat = self._channels.count, self._channels.rank == 2
         gamma, beta = self._affine.get("gamma"), self._affine.get("beta")
         result = tf.raw_ops.FusedBatchNormV3(
@@ -214,18 +212,15 @@ def _format_of_axis(inputs: tf.Tensor, axis: int | None, data_format: str) -> st
         return CHANNELS_LAST
     if place == 1 and rank == 4:
         return CHANNELS_FIRST
-    raise ConfigError(
-        f"{layer_name('BatchNorm')} wants the axis of the channels to be 1 or the last one, got axis={axis} for shape "
-        f"{inputs.shape}"
-    )
+    raise layer_error("BatchNorm", "axis", axis, f"1 or the last one of shape {inputs.shape}")
 
 
 def _is_by_batch(training: bool | np.bool_ | None) -> bool:
     if training is None:
         return current_tower_context().is_training
-    # A comparison of numpy numbers gives a numpy truth value.
+    # Comparisons of numpy numbers give numpy booleans.
     if not isinstance(training, bool | np.bool_):
-        raise ConfigError(f"{layer_name('BatchNorm')} wants training to be True, False or None, got {shown(training)}")
+        raise layer_error("BatchNorm", "training", training, "True, False or None")
     return bool(training)
 
 
@@ -233,15 +228,13 @@ def _is_synchronised(sync_statistics: bool | str | None, virtual_batch_size: int
     if sync_statistics is None or sync_statistics is False:
         return False
     if sync_statistics not in _SYNCHRONISED:
-        hint = ": tpack has no Horovod, its towers synchronise themselves" if sync_statistics == "horovod" else ""
-        raise ConfigError(
-            f"{layer_name('BatchNorm')} wants sync_statistics to be None, True, 'towers' or 'nccl', got "
-            f"{shown(sync_statistics)}{hint}"
-        )
+        use = "True, since towers synchronise without Horovod" if sync_statistics == "horovod" else ""
+        expected = "None, True, 'towers' or 'nccl'"
+        raise layer_error("BatchNorm", "sync_statistics", sync_statistics, expected, use)
     if virtual_batch_size is not None:
         raise ConfigError(
-            f"{layer_name('BatchNorm')} cannot use the batches of all towers and of {virtual_batch_size} inputs both: "
-            "give either sync_statistics or virtual_batch_size"
+            f"{layer_name('BatchNorm')} got sync_statistics={sync_statistics!r} and virtual_batch_size="
+            f"{virtual_batch_size}: expected one of them"
         )
     return True
 
@@ -249,7 +242,5 @@ def _is_synchronised(sync_statistics: bool | str | None, virtual_batch_size: int
 def _check_virtual_batch_size(inputs: tf.Tensor, size: int | None) -> None:
     batch = tf.compat.dimension_value(inputs.shape[0])
     if size is not None and (size < 1 or (batch is not None and batch % size)):
-        raise ConfigError(
-            f"{layer_name('BatchNorm')} wants a virtual_batch_size that divides the batch, got {size} for shape "
-            f"{inputs.shape}"
-        )
+        expected = f"a divisor of the batch, for shape {inputs.shape}"
+        raise layer_error("BatchNorm", "virtual_batch_size", size, expected)

@@ -1,9 +1,8 @@
-"""Batch renormalisation: training sees nearly what inference will, so that small batches do less harm."""
+"""Batch renormalisation: training nearly as in inference, for small batches."""
 
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError
-from tpack.models.arguments import layer_name
+from tpack.models.arguments import layer_error
 from tpack.models.channels import channels_of, normalize, wide_dtype
 from tpack.models.data_format import CHANNELS_LAST
 from tpack.models.registry import layer_register
@@ -29,22 +28,22 @@ def BatchRenorm(  # noqa: N802
     gamma_initializer: Initializer | None = None,
     data_format: str = CHANNELS_LAST,
 ) -> tf.Tensor:
-    """Normalise by the batch, and correct the result within limits towards what the moving averages give.
+    """Normalise by the batch, and correct the result within limits towards that of the moving averages.
 
-    With ``rmax=1`` and ``dmax=0`` it is batch normalisation; a schedule usually begins there and ends at 3 and 5. The
-    correction uses the averages that inference uses, as in the paper. TensorFlow's layer, and tensorpack with it, keeps
-    a second pair of averages for it.
+    With ``rmax=1`` and ``dmax=0`` it is batch normalisation; schedules usually begin there and end at 3 and 5. The
+    correction uses the averages of inference, as in the paper; TensorFlow's layer, and with it tensorpack's, keeps a
+    second pair of averages for it.
 
     Args:
         x: features of two dimensions, or a feature map of four.
-        rmax: the largest factor of the correction; it lies between its inverse and it. A number or a scalar tensor.
+        rmax: the largest factor of the correction, and the inverse of the smallest. A number or a scalar tensor.
         dmax: the largest shift of the correction, up and down.
-        momentum: the share of the old average in the new one.
+        momentum: the share of the old average in the new one; this and all that follow are as for `BatchNorm`.
         epsilon: added to the variance.
-        center: whether ``beta`` is added.
-        scale: whether ``gamma`` is multiplied with.
+        center: add ``beta``.
+        scale: multiply by ``gamma``.
         gamma_initializer: None for ones.
-        data_format: ``"channels_last"`` or ``"channels_first"``, for inputs of four dimensions.
+        data_format: for inputs of four dimensions.
 
     Shapes:
         As the input.
@@ -61,7 +60,9 @@ def BatchRenorm(  # noqa: N802
         Ioffe, "Batch Renormalization", https://arxiv.org/abs/1702.03275
     """
     channels = channels_of("BatchRenorm", x, data_format, 2, 4)
-    _check_limits(rmax, dmax)
+    for name, limit, least in (("rmax", rmax, 1), ("dmax", dmax, 0)):
+        if not tf.is_tensor(limit) and limit < least:
+            raise layer_error("BatchRenorm", name, limit, f"at least {least}")
     dtype = wide_dtype(x)
     affine = AffineOptions(center, scale, gamma_initializer=gamma_initializer).create(channels.count, dtype)
     moving = MovingStatistics(channels.count, dtype, momentum)
@@ -71,14 +72,13 @@ def BatchRenorm(  # noqa: N802
     else:
         batch = tower_statistics(tf.cast(x, dtype), channels)
         factor, shift = _correction(batch.mean, batch.variance + epsilon, moving, epsilon, (rmax, dmax))
-        gamma, beta = affine.get("gamma"), affine.get("beta")
         # The two affine functions, the correction and the layer's own, are one.
-        both = {"gamma": factor, "beta": shift}
-        if gamma is not None:
-            both = {name: value * gamma for name, value in both.items()}
-        if beta is not None:
-            both["beta"] += beta
-        spread = channels.spread_all({"mean": batch.mean, "variance": batch.variance, **both})
+        if "gamma" in affine:
+            factor, shift = factor * affine["gamma"], shift * affine["gamma"]
+        if "beta" in affine:
+            shift += affine["beta"]
+        vectors = {"mean": batch.mean, "variance": batch.variance, "gamma": factor, "beta": shift}
+        spread = channels.spread_all(vectors)
         outputs = normalize(x, spread["mean"], spread["variance"], spread, epsilon)
         outputs = moving.update(batch.mean, batch.unbiased, outputs, "collection")
     outputs.variables = VariableHolder(mean=moving.mean, variance=moving.variance, **affine)
@@ -92,15 +92,9 @@ def _correction(
     epsilon: float,
     limits: tuple[float | tf.Tensor, float | tf.Tensor],
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return the factor and the shift that take what the batch normalises to what the averages would; constants."""
+    """Return the constant factor and shift from the batch's normalisation to that of the averages."""
     rmax, dmax = (tf.cast(limit, mean.dtype) for limit in limits)
     deviation = tf.sqrt(moving.variance + epsilon)
     factor = tf.clip_by_value(tf.sqrt(variance) / deviation, 1 / rmax, rmax)
     shift = tf.clip_by_value((mean - moving.mean) / deviation, -dmax, dmax)
     return tf.stop_gradient(factor), tf.stop_gradient(shift)
-
-
-def _check_limits(rmax: float | tf.Tensor, dmax: float | tf.Tensor) -> None:
-    for name, value, least in (("rmax", rmax, 1), ("dmax", dmax, 0)):
-        if not tf.is_tensor(value) and value < least:
-            raise ConfigError(f"{layer_name('BatchRenorm')} wants {name} to be at least {least}, got {value}")

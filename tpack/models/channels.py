@@ -1,7 +1,7 @@
-"""What normalisation layers share: numbers for each channel, in either data format, computed wide enough.
+"""Parts that normalisation layers share: one number for each channel, in either data format and sufficient precision.
 
-Inputs of 16 bits are normalised in float32: a mean of many numbers, and a difference of numbers that are nearly equal,
-need more than 8 or 11 bits. Variables are float32 then, also in a model that is computed in 16 bits.
+16-bit inputs are normalised in float32, since means of many numbers and differences of nearly equal ones need more than
+8 or 11 bits. The variables are float32 then, also in a model that computes in 16 bits.
 """
 
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ from tpack.models.steps import OUTPUT, Step
 
 @dataclass(frozen=True)
 class Channels:
-    """Where the channels of a layer's input are, and how many.
+    """The channels of a layer's input.
 
     Attributes:
         axis: their axis, counted from the front.
         rank: the number of dimensions of the input.
-        count: how many channels there are.
+        count: the number of channels.
     """
 
     axis: int
@@ -35,15 +35,11 @@ class Channels:
 
     @property
     def other_axes(self) -> list[int]:
-        """All axes but that of the channels: batch, height and width."""
+        """All axes but the channels': batch, height and width."""
         return [axis for axis in range(self.rank) if axis != self.axis]
 
     def spread(self, vector: tf.Tensor) -> tf.Tensor:
-        """Return one number for each channel in a shape that broadcasts with the input.
-
-        Shapes:
-            [C] to [1, ..., C, ..., 1].
-        """
+        """Return one number for each channel in a shape that broadcasts with the input: [C] to [1, ..., C, ..., 1]."""
         if self.axis == self.rank - 1:
             return vector
         shape = [1] * self.rank
@@ -56,13 +52,13 @@ class Channels:
 
 
 def channels_of(kind: str, inputs: tf.Tensor, data_format: str, *ranks: int) -> Channels:
-    """Return where the channels of a layer's input are.
+    """Return the channels of a layer's input.
 
     Args:
         kind: the name of the layer's function, for messages.
         inputs: the input.
-        data_format: of an input of four dimensions.
-        *ranks: the numbers of dimensions that the layer takes.
+        data_format: the format of four-dimensional inputs.
+        *ranks: the accepted numbers of dimensions.
 
     Raises:
         ConfigError: The input is not floating-point, has another rank or an unknown number of channels.
@@ -74,7 +70,7 @@ def channels_of(kind: str, inputs: tf.Tensor, data_format: str, *ranks: int) -> 
 
 
 def wide_dtype(inputs: tf.Tensor) -> tf.DType:
-    """Return the dtype to compute in and of the variables: float32 for 16 bits, else that of the input."""
+    """Return the dtype of computation and variables: float32 for 16-bit inputs, else that of the input."""
     dtype = inputs.dtype.base_dtype
     return tf.float32 if dtype.size < 4 else dtype
 
@@ -92,16 +88,16 @@ def normalize(
 
     Args:
         inputs: the layer's input.
-        mean: of the wide dtype, in a shape that broadcasts with the input.
-        variance: the same.
-        affine: ``gamma`` and ``beta``, those that there are: the same.
+        mean: of the wide dtype, in a shape that broadcasts with the input, as are all statistics here.
+        variance: the variance.
+        affine: ``gamma`` and ``beta``, or one or none of them.
         epsilon: added to the variance.
-        name: of the result.
+        name: the name of the result.
     """
     factor = tf.rsqrt(variance + epsilon)
     if "gamma" in affine:
         factor *= affine["gamma"]
-    # The mean is subtracted first: a mean much larger than the deviation would cost the last digits otherwise.
+    # The mean is subtracted first: otherwise a mean much larger than the deviation costs the last digits.
     centered = tf.cast(inputs, wide_dtype(inputs)) - mean
     steps: list[Step] = [lambda x, name: tf.multiply(x, factor, name=name)]
     if "beta" in affine:

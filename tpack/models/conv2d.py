@@ -1,9 +1,9 @@
-"""Two-dimensional convolution, by operations that run and have gradients where they will be placed.
+"""Two-dimensional convolution, by operations that run and have gradients on the device of the layer.
 
-Everywhere but on basic CPU kernels (see ``tpack.models.data_format``) it is one operation. There, groups are convolved
-one by one, dilation is done by rearranging space to batch, and where it comes with a stride, by a kernel with zeros
-between its elements. Where the padding is given in numbers, the input is padded first: on no CPU have the convolutions
-that pad by numbers gradients in all cases (tensorflow/tensorflow#51868), and they are not faster.
+It is one operation except on basic CPU kernels (see ``tpack.models.data_format``). There, groups are convolved one by
+one, and dilation rearranges space to batch or, with a stride, spreads the kernel with zeros. Padding given in numbers
+pads the input first: on no CPU have convolutions with explicit padding gradients in all cases
+(tensorflow/tensorflow#51868), and they are not faster.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError
 from tpack.models.arguments import (
     Padding,
     PaddingLike,
@@ -20,7 +19,7 @@ from tpack.models.arguments import (
     check_rank,
     check_sizes,
     check_units,
-    layer_name,
+    layer_error,
     parse_padding,
     static_channels,
 )
@@ -60,27 +59,26 @@ def Conv2D(  # noqa: N802
 
     Args:
         inputs: the feature map. The variables have its dtype.
-        filters: how many channels come out; a float is taken if it is whole.
+        filters: the number of output channels; a whole float is accepted.
         kernel_size: height and width, or one number for both; so are ``strides`` and ``dilation_rate``.
-        strides: how far apart the outputs are in the input.
+        strides: the distance of the outputs in the input.
         padding: ``"same"`` or ``"valid"`` in any case, or numbers: see ``tpack.models.arguments.parse_padding``.
         data_format: ``"channels_last"`` or ``"channels_first"``, or TensorFlow's names of them.
-        dilation_rate: how far apart the kernel's elements are in the input.
+        dilation_rate: the distance of the kernel's elements in the input.
         activation: a function of the result, such as ``tf.nn.relu``.
-        use_bias: whether a bias is added.
+        use_bias: add a bias.
         kernel_initializer: None for a normal distribution of variance ``2 / fan_in``.
         bias_initializer: None for zeros.
-        kernel_regularizer: a function of the kernel that returns a loss for the collection REGULARIZATION_LOSSES.
+        kernel_regularizer: a function from the kernel to a loss for the collection REGULARIZATION_LOSSES.
         bias_regularizer: the same for the bias.
         activity_regularizer: the same for the output.
-        split: into how many groups the channels and the filters are divided; a filter sees its own group only.
+        split: the number of groups of channels and filters; a filter sees its own group only.
 
     Shapes:
         [batch, height, width, channels] to [batch, new height, new width, filters], or both with the channels first.
 
     Creates:
-        ``W`` [height, width, channels / split, filters] and ``b`` [filters], which the result has as attributes of its
-        ``variables``.
+        ``W`` [height, width, channels / split, filters] and ``b`` [filters], attributes of the result's ``variables``.
 
     Raises:
         ConfigError: The input is not four-dimensional, not floating-point, or of an unknown number of channels; or
@@ -95,8 +93,11 @@ def Conv2D(  # noqa: N802
         strides=check_sizes("Conv2D", "strides", strides),
         dilations=check_sizes("Conv2D", "dilation_rate", dilation_rate),
         padding=parse_padding("Conv2D", padding, channels_first=channels_first),
-        groups=_check_groups(split, channels, filters),
+        groups=split,
     )
+    if split < 1 or channels % split or filters % split:
+        expected = f"a number that divides {channels} channels and {filters} filters"
+        raise layer_error("Conv2D", "split", split, expected)
     kernel_shape = [*check_sizes("Conv2D", "kernel_size", kernel_size), channels // geometry.groups, filters]
     options = WeightOptions(use_bias, kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer)
     last_steps = activation_steps(activation, activity_regularizer)
@@ -106,22 +107,12 @@ def Conv2D(  # noqa: N802
         return convolve(x, variables.W, geometry, short_format, name)
 
     steps = steps_in_format(with_bias(operation, variables), dtype, channels_first=channels_first)
-    outputs = run_steps(inputs, [*steps, *last_steps])
-    outputs.variables = variables
-    return outputs
-
-
-def _check_groups(split: int, channels: int, filters: int) -> int:
-    if split < 1 or channels % split or filters % split:
-        raise ConfigError(
-            f"{layer_name('Conv2D')} wants a split that divides {channels} channels and {filters} filters, got {split}"
-        )
-    return split
+    return run_steps(inputs, [*steps, *last_steps], variables)
 
 
 @dataclass(frozen=True)
 class Geometry:
-    """What a convolution has beside its kernel."""
+    """Everything that defines a convolution besides its kernel."""
 
     strides: tuple[int, int] = (1, 1)
     dilations: tuple[int, int] = (1, 1)
@@ -132,14 +123,14 @@ class Geometry:
 def convolve(
     x: tf.Tensor, kernel: tf.Tensor, geometry: Geometry, data_format: str, name: str | None = None
 ) -> tf.Tensor:
-    """Convolve a feature map, by operations that run and have gradients where they will be placed.
+    """Convolve a feature map, by operations that run and have gradients on the current device.
 
     Args:
         x: the feature map.
         kernel: [height, width, channels / groups, filters].
-        geometry: the rest.
+        geometry: strides, dilations, padding and groups.
         data_format: ``"NHWC"`` or ``"NCHW"``; on basic CPU kernels only the first.
-        name: of the operation that gives the result.
+        name: the name of the resulting operation.
 
     Shapes:
         [batch, height, width, channels] to [batch, new height, new width, filters], or both with the channels first.
@@ -177,7 +168,7 @@ def _convolve_dilated(x: tf.Tensor, kernel: tf.Tensor, geometry: Geometry, name:
 
 
 def _spread(kernel: tf.Tensor, dilations: tuple[int, int]) -> tf.Tensor:
-    """Return a kernel with zeros between its elements, which does without dilation what it did with it."""
+    """Return a kernel with zeros between its elements, the dilated kernel as a plain one."""
     if dilations == (1, 1):
         return kernel
     (down, right), (height, width, channels, filters) = dilations, kernel.shape.as_list()

@@ -44,27 +44,26 @@ def Conv2DTranspose(  # noqa: N802
 
     Args:
         inputs: the feature map. The variables have its dtype.
-        filters: how many channels come out; a float is taken if it is whole.
+        filters: the number of output channels; a whole float is accepted.
         kernel_size: height and width, or one number for both; so are ``strides``.
-        strides: how far apart the inputs are in the output.
+        strides: the distance of the inputs in the output.
         padding: ``"same"`` or ``"valid"`` in any case, of the convolution that this is the gradient of.
         data_format: ``"channels_last"`` or ``"channels_first"``, or TensorFlow's names of them.
-        activation: a function of the result, such as ``tf.nn.relu``.
-        use_bias: whether a bias is added.
+        activation: a function of the result; this and all that follow are as for `Conv2D`.
+        use_bias: add a bias.
         kernel_initializer: None for a normal distribution of variance ``2 / fan_in``.
         bias_initializer: None for zeros.
-        kernel_regularizer: a function of the kernel that returns a loss for the collection REGULARIZATION_LOSSES.
+        kernel_regularizer: a function from the kernel to a loss.
         bias_regularizer: the same for the bias.
         activity_regularizer: the same for the output.
 
     Shapes:
         [batch, height, width, channels] to [batch, new height, new width, filters], or both with the channels first.
-        The new height is ``height * stride``, and ``max(kernel - stride, 0)`` more with padding ``"valid"``; so is the
-        new width.
+        The new height is ``height * stride``, plus ``max(kernel - stride, 0)`` with padding ``"valid"``; so is the new
+        width.
 
     Creates:
-        ``W`` [height, width, filters, channels] and ``b`` [filters], which the result has as attributes of its
-        ``variables``.
+        ``W`` [height, width, filters, channels] and ``b`` [filters], attributes of the result's ``variables``.
 
     Raises:
         ConfigError: The input is not four-dimensional, not floating-point, or of an unknown number of channels.
@@ -76,18 +75,15 @@ def Conv2DTranspose(  # noqa: N802
     rule, stride = parse_rule("Conv2DTranspose", padding), check_sizes("Conv2DTranspose", "strides", strides)
     options = WeightOptions(use_bias, kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer)
     last_steps = activation_steps(activation, activity_regularizer)
-    variables = options.create(
-        dtype, [*check_sizes("Conv2DTranspose", "kernel_size", kernel_size), filters, channels], filters
-    )
+    kernel_shape = [*check_sizes("Conv2DTranspose", "kernel_size", kernel_size), filters, channels]
+    variables = options.create(dtype, kernel_shape, filters)
 
     def operation(x: tf.Tensor, short_format: str, name: str | None) -> tf.Tensor:
         shape = _output_shape(x, variables.W, stride, rule, short_format)
         return tf.nn.conv2d_transpose(x, variables.W, shape, stride, rule, data_format=short_format, name=name)
 
     steps = steps_in_format(with_bias(operation, variables), dtype, channels_first=is_channels_first(data_format))
-    outputs = run_steps(inputs, [*steps, *last_steps])
-    outputs.variables = variables
-    return outputs
+    return run_steps(inputs, [*steps, *last_steps], variables)
 
 
 Deconv2D = register_alias("Deconv2D", Conv2DTranspose)
@@ -96,7 +92,7 @@ Deconv2D = register_alias("Deconv2D", Conv2DTranspose)
 def _output_shape(
     x: tf.Tensor, kernel: tf.Tensor, stride: tuple[int, int], rule: str, data_format: str
 ) -> list[int | tf.Tensor]:
-    """Return the shape of what comes out: numbers where they are known, else tensors."""
+    """Return the shape of the output: numbers where known, else tensors."""
     shape = sizes_of(x)
     kernel_height, kernel_width, filters, _ = kernel.shape.as_list()
     height = 2 if data_format == "NCHW" else 1

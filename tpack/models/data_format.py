@@ -1,18 +1,16 @@
-"""The two data formats of feature maps: where the channels are, and which format there are kernels for.
+"""The two data formats of feature maps, and which of them the kernels support.
 
-The formats go by the names of Keras (``"channels_last"``, ``"channels_first"``) and by those of TensorFlow (``"NHWC"``,
-``"NCHW"``); layers take either.
+Layers accept the names of Keras (``"channels_last"``, ``"channels_first"``) and of TensorFlow (``"NHWC"``, ``"NCHW"``).
 
-A graph is built for where its operations will run: on the CPU if the current device says so, or if it says nothing and
-this machine has no GPU. With oneDNN, which is on by default on most x86 machines, float32 convolutions and poolings run
-there in both formats, grouped and dilated, unless they are in a loop. The other kernels for the CPU, those for float64
-and float16, those on other machines and those after ``TF_ENABLE_ONEDNN_OPTS=0``, are basic ones: they know channels
-last only (tensorflow/tensorflow#46623), and have no gradient of a grouped (tensorflow/tensorflow#50397) or a dilated
-convolution (tensorflow/tensorflow#28264). bfloat16 is counted among these, although oneDNN computes it on some
-processors: which, TensorFlow does not tell.
+A graph is built for the device that its operations will run on: the CPU if the current device says so, or if it says
+nothing and the machine has no GPU. With oneDNN, the default on most x86 machines, float32 convolutions and poolings run
+there in both formats, grouped and dilated, except in loops. All other CPU kernels (float64, float16, other machines,
+``TF_ENABLE_ONEDNN_OPTS=0``) are basic: channels last only (tensorflow/tensorflow#46623), and without gradients of
+grouped (tensorflow/tensorflow#50397) and dilated convolutions (tensorflow/tensorflow#28264). bfloat16 counts as basic:
+oneDNN supports it on some processors, but TensorFlow does not tell which.
 
-With a basic kernel, a layer in channels-first format transposes around its operation; a graph optimizer removes what
-meets its like.
+With a basic kernel, a channels-first layer transposes around its operation; a graph optimizer removes pairs of
+transpositions that cancel out.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,13 +32,13 @@ def is_channels_first(data_format: str) -> bool:
     """Tell whether the channels come before height and width.
 
     Raises:
-        ConfigError: It is not the name of a data format.
+        ConfigError: The data format is unknown.
     """
     return get_data_format(data_format) == CHANNELS_FIRST
 
 
 def channel_axis(data_format: str, rank: int = 4) -> int:
-    """Return the axis of the channels, counted from the front; of two dimensions it is always the second."""
+    """Return the axis of the channels, counted from the front; for two dimensions always 1."""
     return 1 if rank == 2 or is_channels_first(data_format) else rank - 1
 
 
@@ -50,7 +48,7 @@ def spatial_axes(data_format: str) -> list[int]:
 
 
 def sizes_of(x: tf.Tensor) -> list[int | tf.Tensor]:
-    """Return the sizes of a tensor of known rank: numbers where they are known, else scalar tensors."""
+    """Return the sizes of a tensor of known rank: numbers where known, else scalar tensors."""
     known = x.shape.as_list()
     if None not in known:
         return list(known)
@@ -59,33 +57,23 @@ def sizes_of(x: tf.Tensor) -> list[int | tf.Tensor]:
 
 
 def pad(x: tf.Tensor, pairs: Sequence[Sequence[int]], data_format: str) -> tf.Tensor:
-    """Pad a feature map with zeros.
-
-    Args:
-        x: the feature map.
-        pairs: ``[[top, bottom], [left, right]]``.
-        data_format: ``"NHWC"`` or ``"NCHW"``.
-    """
+    """Pad a feature map in the format ``"NHWC"`` or ``"NCHW"`` with zeros, by ``[[top, bottom], [left, right]]``."""
     none = [0, 0]
     return tf.pad(x, [none, none, *pairs] if data_format == "NCHW" else [none, *pairs, none])
 
 
 def has_basic_kernels(dtype: tf.DType) -> bool:
-    """Tell whether convolutions and poolings made here will run on basic CPU kernels.
-
-    Args:
-        dtype: the dtype of their inputs.
-    """
+    """Tell whether convolutions and poolings of a dtype, made here, will run on basic CPU kernels."""
     if dtype == tf.float32 and is_onednn_enabled() and not is_in_loop_or_function(tf.get_default_graph()):
         return False
     return runs_on_cpu()
 
 
 def runs_on_cpu() -> bool:
-    """Tell whether operations made here will run on a CPU: always where there is no GPU, else as the device says."""
+    """Tell whether operations made here will run on a CPU: always without a GPU, else by the current device."""
     if not list_gpus():
         return True
-    # Device functions can only be asked by making an operation. Nothing depends on this one, so it never runs.
+    # Device functions apply to new operations only. Nothing depends on this one, so it never runs.
     device = tf.no_op(name="where").device
     return bool(device) and tf.DeviceSpec.from_string(device).device_type == "CPU"
 
@@ -101,11 +89,11 @@ def to_channels_first(x: tf.Tensor, name: str | None = None) -> tf.Tensor:
 
 
 def steps_in_format(make_steps: Callable[[str], list[Step]], dtype: tf.DType, *, channels_first: bool) -> list[Step]:
-    """Return steps in a data format that there are kernels for.
+    """Return steps in a data format that the kernels support.
 
     Args:
-        make_steps: returns the steps that work in the format ``"NHWC"`` or ``"NCHW"``.
-        dtype: of their input.
+        make_steps: returns the steps for the format ``"NHWC"`` or ``"NCHW"``.
+        dtype: the dtype of their input.
         channels_first: the format of their input and output.
     """
     if not channels_first:

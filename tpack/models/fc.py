@@ -30,13 +30,13 @@ def FullyConnected(  # noqa: N802
     """Multiply by a matrix and add a bias.
 
     Args:
-        inputs: the features, which are flattened but for the first dimension. The variables have their dtype.
-        units: how many numbers come out for each input; a float is taken if it is whole.
-        activation: a function of the result, such as ``tf.nn.relu``.
-        use_bias: whether a bias is added.
+        inputs: the features, flattened but for the first dimension. The variables have their dtype.
+        units: the number of outputs for each input; a whole float is accepted.
+        activation: a function of the result; this and all that follow are as for `Conv2D`.
+        use_bias: add a bias.
         kernel_initializer: None for a normal distribution of variance ``2 / fan_in``.
         bias_initializer: None for zeros.
-        kernel_regularizer: a function of the kernel that returns a loss for the collection REGULARIZATION_LOSSES.
+        kernel_regularizer: a function from the kernel to a loss.
         bias_regularizer: the same for the bias.
         activity_regularizer: the same for the output.
 
@@ -44,13 +44,19 @@ def FullyConnected(  # noqa: N802
         [batch, ...] to [batch, units].
 
     Creates:
-        ``W`` [size of one input, units] and ``b`` [units], which the result has as attributes of its ``variables``.
+        ``W`` [size of one input, units] and ``b`` [units], attributes of the result's ``variables``.
 
     Raises:
         ConfigError: The input is not floating-point, a scalar, or of unknown size beyond the first dimension.
     """
     dtype = check_floating("FullyConnected", inputs)
-    size = _size(inputs)
+    shape = inputs.shape
+    if shape.rank in (None, 0) or None in shape.as_list()[1:]:
+        raise ConfigError(
+            f"{layer_name('FullyConnected')} got an input of shape {shape} ({inputs.name}): expected known dimensions "
+            "after the first; use set_shape or the input signature"
+        )
+    size = int(np.prod(shape.as_list()[1:], dtype=np.int64))
     units = check_units("FullyConnected", "units", units)
     options = WeightOptions(use_bias, kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer)
     last_steps = activation_steps(activation, activity_regularizer)
@@ -59,17 +65,4 @@ def FullyConnected(  # noqa: N802
     if use_bias:
         steps.append(lambda x, name: tf.nn.bias_add(x, variables.b, name=name))
     flat = inputs if inputs.shape.rank == 2 else tf.reshape(inputs, [-1, size])
-    outputs = run_steps(flat, [*steps, *last_steps])
-    outputs.variables = variables
-    return outputs
-
-
-def _size(inputs: tf.Tensor) -> int:
-    """Return how many numbers one input of a batch has."""
-    shape = inputs.shape
-    if shape.rank in (None, 0) or None in shape.as_list()[1:]:
-        raise ConfigError(
-            f"{layer_name('FullyConnected')} wants an input whose dimensions after the first are known, got shape "
-            f"{shape} ({inputs.name}): say them with set_shape, or in the input signature"
-        )
-    return int(np.prod(shape.as_list()[1:], dtype=np.int64))
+    return run_steps(flat, [*steps, *last_steps], variables)

@@ -1,4 +1,4 @@
-"""Chains of layers, written as one expression; and the layer that joins another tensor to a chain."""
+"""Chains of layers in one expression, and the layer that joins other tensors to a chain."""
 
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.models.registry import Layer, get_registered_layer, layer_register, registered_layer_names
+from tpack.models.registry import get_registered_layer, layer_register, registered_layer_names
 from tpack.utils import logger
 from tpack.utils.validation import check_arguments, check_count
 
@@ -16,10 +16,10 @@ __all__ = ["ConcatWith", "LinearWrap"]
 
 @check_arguments
 class LinearWrap:
-    """A tensor on which every layer is a method that returns the next `LinearWrap`.
+    """A tensor with every layer as a method that returns the next `LinearWrap`.
 
     Args:
-        tensor: where the chain begins.
+        tensor: the beginning of the chain.
 
     Example:
         logits = (
@@ -43,16 +43,23 @@ class LinearWrap:
             near = get_close_matches(name, [*registered_layer_names(), "tf"], n=3)
             hint = f"; near names: {', '.join(near)}" if near else ""
             raise AttributeError(
-                f"LinearWrap has no layer {name!r}{hint}. The tensor at the end of a chain is got by calling it"
+                f"LinearWrap has no layer {name!r}{hint}. To get the tensor at the end of a chain, call it"
             )
-        return _method(layer, self._tensor)
+
+        def method(*args: Any, **kwargs: Any) -> LinearWrap:
+            if args and isinstance(args[0], str):
+                return LinearWrap(layer(args[0], self._tensor, *args[1:], **kwargs))
+            # A layer without its name raises the error itself.
+            return LinearWrap(layer(self._tensor, *args, **kwargs))
+
+        return method
 
     def apply(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> "LinearWrap":
-        """Go on with ``func(tensor, *args, **kwargs)``."""
+        """Continue with ``func(tensor, *args, **kwargs)``."""
         return LinearWrap(func(self._tensor, *args, **kwargs))
 
     def apply2(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> "LinearWrap":
-        """Go on with ``func(args[0], tensor, *args[1:], **kwargs)``: for functions that take a name first."""
+        """Continue with ``func(args[0], tensor, *args[1:], **kwargs)``: for functions with a name first."""
         return LinearWrap(func(args[0], self._tensor, *args[1:], **kwargs))
 
     def __call__(self) -> tf.Tensor:
@@ -64,7 +71,7 @@ class LinearWrap:
         return self._tensor
 
     def print_tensor(self) -> "LinearWrap":
-        """Log the tensor's name, shape and dtype, and go on with it."""
+        """Log the tensor's name, shape and dtype, and continue with it."""
         logger.info(str(self._tensor))
         return self
 
@@ -80,7 +87,7 @@ def ConcatWith(x: tf.Tensor, tensor: tf.Tensor | Sequence[tf.Tensor], dim: int) 
         dim: the dimension.
 
     Shapes:
-        The inputs differ in the size of ``dim`` only; the output has the sum of them.
+        The inputs differ in the size of ``dim`` only; the output has their sum.
     """
     rank = x.shape.rank
     if rank is not None:
@@ -101,15 +108,3 @@ class _FunctionsOf:
         if isinstance(found, ModuleType):
             return _FunctionsOf(found, self._tensor)
         return lambda *args, **kwargs: LinearWrap(found(self._tensor, *args, **kwargs))
-
-
-def _method(layer: Layer, tensor: tf.Tensor) -> Callable[..., LinearWrap]:
-    """Return a layer as a method of a tensor, which takes the layer's name first if there is one."""
-
-    def method(*args: Any, **kwargs: Any) -> LinearWrap:
-        if args and isinstance(args[0], str):
-            return LinearWrap(layer(args[0], tensor, *args[1:], **kwargs))
-        # A layer that wants a name says so itself.
-        return LinearWrap(layer(tensor, *args, **kwargs))
-
-    return method

@@ -1,9 +1,8 @@
-"""Activations that have variables, or that change the shape."""
+"""Activations that have variables or change the shape."""
 
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError
-from tpack.models.arguments import check_rank, layer_name, static_channels
+from tpack.models.arguments import check_rank, layer_error, static_channels
 from tpack.models.batch_norm import BatchNorm
 from tpack.models.data_format import sizes_of
 from tpack.models.registry import layer_register
@@ -19,18 +18,18 @@ __all__ = ["BNReLU", "Maxout", "PReLU"]
 @layer_register(use_scope=None)
 @check_arguments
 def PReLU(x: tf.Tensor, init: float = 0.001, name: str | None = None) -> tf.Tensor:  # noqa: N802
-    """Multiply what is negative by a factor that is learned, one for all channels.
+    """Multiply negative elements by a learned factor, one for all channels.
 
     Args:
         x: any tensor. The variable has its dtype.
-        init: the factor at the beginning.
-        name: of the result.
+        init: the initial factor.
+        name: the name of the result.
 
     Shapes:
         As the input.
 
     Creates:
-        ``alpha``, a scalar, which the result has as an attribute of its ``variables``.
+        ``alpha``, a scalar, an attribute of the result's ``variables``.
 
     Source:
         He et al., "Delving Deep into Rectifiers", https://arxiv.org/abs/1502.01852
@@ -44,18 +43,17 @@ def PReLU(x: tf.Tensor, init: float = 0.001, name: str | None = None) -> tf.Tens
 @layer_register(use_scope=None)
 @check_arguments
 def Maxout(x: tf.Tensor, num_unit: int) -> tf.Tensor:  # noqa: N802
-    """Take the maximum of each ``num_unit`` channels that lie next to each other.
+    """Take the maximum of each ``num_unit`` neighbouring channels.
 
     Args:
         x: features, or a feature map with the channels last.
-        num_unit: how many channels become one; it divides their number.
+        num_unit: the number of channels that become one, a divisor of their number.
 
     Shapes:
         [..., channels] to [..., channels / num_unit], with two or four dimensions.
 
     Raises:
-        ConfigError: The input has another rank, an unknown number of channels, or one that ``num_unit`` does not
-            divide.
+        ConfigError: The input has another rank, or a number of channels that is unknown or not divisible.
 
     Source:
         Goodfellow et al., "Maxout Networks", https://arxiv.org/abs/1302.4389
@@ -63,7 +61,7 @@ def Maxout(x: tf.Tensor, num_unit: int) -> tf.Tensor:  # noqa: N802
     rank = check_rank("Maxout", x, 2, 4)
     channels = static_channels("Maxout", x)
     if num_unit < 1 or channels % num_unit:
-        raise ConfigError(f"{layer_name('Maxout')} wants a num_unit that divides {channels} channels, got {num_unit}")
+        raise layer_error("Maxout", "num_unit", num_unit, f"a divisor of {channels} channels")
     groups = tf.reshape(x, [*sizes_of(x)[:-1], channels // num_unit, num_unit])
     return tf.reduce_max(groups, rank, name="output")
 
@@ -75,7 +73,7 @@ def BNReLU(x: tf.Tensor, name: str | None = None) -> tf.Tensor:  # noqa: N802
 
     Args:
         x: a feature map or features. Options of `BatchNorm` come from its ``argscope``.
-        name: of the result.
+        name: the name of the result.
 
     Creates:
         The variables of a `BatchNorm` called ``bn``.

@@ -1,14 +1,13 @@
 """Normalisation of each input by itself: in groups of its channels, each channel alone, or over all its features.
 
-None of them depends on the batch, so training and prediction compute the same.
+None depends on the batch, so training and prediction compute the same.
 """
 
 from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError
-from tpack.models.arguments import layer_name
+from tpack.models.arguments import layer_error
 from tpack.models.channels import Channels, channels_of, normalize, wide_dtype
 from tpack.models.data_format import CHANNELS_LAST, spatial_axes
 from tpack.models.registry import layer_register
@@ -33,15 +32,14 @@ def GroupNorm(  # noqa: N802
 ) -> tf.Tensor:
     """Normalise each input by mean and variance over groups of neighbouring channels, and over height and width.
 
-    It does not depend on the batch, so it is for batches too small for `BatchNorm`. One group is `LayerNorm`, a group
-    for each channel is `InstanceNorm`.
+    It suits batches too small for `BatchNorm`. One group is `LayerNorm`, a group for each channel is `InstanceNorm`.
 
     Args:
         x: features of two dimensions, or a feature map of four.
-        group: how many groups; it divides the number of channels.
+        group: the number of groups, a divisor of the number of channels.
         epsilon: added to the variance.
-        center: whether ``beta`` is added.
-        scale: whether ``gamma`` is multiplied with.
+        center: add ``beta``.
+        scale: multiply by ``gamma``.
         gamma_initializer: None for ones.
         data_format: ``"channels_last"`` or ``"channels_first"``, for inputs of four dimensions.
 
@@ -49,22 +47,19 @@ def GroupNorm(  # noqa: N802
         As the input.
 
     Creates:
-        ``gamma`` and ``beta`` [C], in float32 for inputs of 16 bits. The output has them as attributes of its
-        ``variables``.
+        ``gamma`` and ``beta`` [C], in float32 for inputs of 16 bits, as attributes of the output's ``variables``.
 
     Raises:
         ConfigError: The input is not floating-point, has another rank or an unknown number of channels, or ``group``
             does not divide it.
 
     Source:
-        Wu and He, "Group Normalization", https://arxiv.org/abs/1803.08494; in tensorpack's examples, where the name
-        of the number is taken from.
+        Wu and He, "Group Normalization", https://arxiv.org/abs/1803.08494; ``group`` is named as in tensorpack's
+        examples.
     """
     channels = channels_of("GroupNorm", x, data_format, 2, 4)
     if group < 1 or channels.count % group:
-        raise ConfigError(
-            f"{layer_name('GroupNorm')} wants a group that divides {channels.count} channels, got {group}"
-        )
+        raise layer_error("GroupNorm", "group", group, f"a divisor of {channels.count} channels")
     dtype = wide_dtype(x)
     affine = AffineOptions(center, scale, gamma_initializer=gamma_initializer).create(channels.count, dtype)
     grouped = _split_channels(tf.cast(x, dtype), channels, group)
@@ -92,24 +87,8 @@ def InstanceNorm(  # noqa: N802
 ) -> tf.Tensor:
     """Normalise each channel of each input by its mean and variance over height and width.
 
-    Args:
-        x: a feature map.
-        epsilon: added to the variance.
-        center: whether ``beta`` is added.
-        scale: whether ``gamma`` is multiplied with.
-        gamma_initializer: None for ones.
-        data_format: ``"channels_last"`` or ``"channels_first"``.
-        use_affine: an older way to say ``center`` and ``scale`` at once.
-
-    Shapes:
-        As the input.
-
-    Creates:
-        ``gamma`` and ``beta`` [C], in float32 for inputs of 16 bits. The output has them as attributes of its
-        ``variables``.
-
-    Raises:
-        ConfigError: The input is not floating-point, has another rank or an unknown number of channels.
+    ``use_affine`` is an older form of ``center`` and ``scale`` at once. All other arguments, the shape, the variables
+    and the errors are as for `GroupNorm`, with feature maps alone.
 
     Source:
         Ulyanov et al., "Instance Normalization", https://arxiv.org/abs/1607.08022
@@ -134,23 +113,7 @@ def LayerNorm(  # noqa: N802
 ) -> tf.Tensor:
     """Normalise each input by its own mean and variance, in training and in prediction alike.
 
-    Args:
-        x: features of two dimensions, or a feature map of four.
-        epsilon: added to the variance.
-        center: whether ``beta`` is added.
-        scale: whether ``gamma`` is multiplied with.
-        gamma_initializer: None for ones.
-        data_format: ``"channels_last"`` or ``"channels_first"``, for inputs of four dimensions.
-
-    Shapes:
-        As the input.
-
-    Creates:
-        ``gamma`` and ``beta`` [C], in float32 for inputs of 16 bits. The output has them as attributes of its
-        ``variables``.
-
-    Raises:
-        ConfigError: The input is not floating-point, has another rank or an unknown number of channels.
+    The arguments, the shape, the variables and the errors are as for `GroupNorm`.
 
     Source:
         Ba et al., "Layer Normalization", https://arxiv.org/abs/1607.06450
@@ -173,7 +136,7 @@ def _normalize_over(
 
 
 def _split_channels(wide: tf.Tensor, channels: Channels, group: int) -> tf.Tensor:
-    """Return the input with two axes in place of that of the channels: the group, and the channel in it."""
+    """Split the axis of the channels into two: the group, and the channel in it."""
     sizes = tf.unstack(tf.shape(wide))
     known = wide.shape.as_list()
     at, split = channels.axis, [group, channels.count // group]

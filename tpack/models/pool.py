@@ -1,7 +1,4 @@
-"""Pooling: the maximum or the average over windows of a feature map, or over all of it.
-
-Unpooling enlarges a feature map by putting a matrix in the place of each number.
-"""
+"""Pooling over windows of a feature map or over all of it, and unpooling, which multiplies each number by a matrix."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
@@ -10,12 +7,12 @@ import tensorflow.compat.v1 as tf
 from numpy.typing import ArrayLike
 
 from tpack.errors import ConfigError
-from tpack.models.arguments import check_rank, check_sizes, layer_name, parse_rule
+from tpack.models.arguments import check_rank, check_sizes, layer_error, layer_name, parse_rule
 from tpack.models.data_format import is_channels_first, sizes_of, spatial_axes, steps_in_format
 from tpack.models.registry import argument_aliases, layer_register
 from tpack.models.steps import Step, run_steps
 from tpack.utils.renames import on_unknown_name
-from tpack.utils.validation import check_arguments, shown
+from tpack.utils.validation import check_arguments
 
 __getattr__ = on_unknown_name(__name__)
 
@@ -39,7 +36,7 @@ def MaxPooling(  # noqa: N802
     Args:
         inputs: the feature map.
         pool_size: height and width of a window, or one number for both.
-        strides: how far apart windows are; None for their size.
+        strides: the distance of windows; None for their size.
         padding: ``"same"`` or ``"valid"`` in any case. Padded elements do not count.
         data_format: ``"channels_last"`` or ``"channels_first"``, or TensorFlow's names of them.
 
@@ -47,7 +44,7 @@ def MaxPooling(  # noqa: N802
         [batch, height, width, channels] to [batch, new height, new width, channels], or both with the channels first.
 
     Raises:
-        ConfigError: The input is not four-dimensional, or a size or the padding cannot be.
+        ConfigError: The input is not four-dimensional, or a size or the padding is invalid.
     """
     return _pool("MaxPooling", tf.nn.max_pool2d, inputs, (pool_size, strides, padding), data_format)
 
@@ -62,21 +59,7 @@ def AvgPooling(  # noqa: N802
     padding: str = "valid",
     data_format: str = "channels_last",
 ) -> tf.Tensor:
-    """Take the average of each window.
-
-    Args:
-        inputs: the feature map.
-        pool_size: height and width of a window, or one number for both.
-        strides: how far apart windows are; None for their size.
-        padding: ``"same"`` or ``"valid"`` in any case. Padded elements do not count.
-        data_format: ``"channels_last"`` or ``"channels_first"``, or TensorFlow's names of them.
-
-    Shapes:
-        [batch, height, width, channels] to [batch, new height, new width, channels], or both with the channels first.
-
-    Raises:
-        ConfigError: The input is not four-dimensional, or a size or the padding cannot be.
-    """
+    """Take the average of each window, of which padded elements are no part. All else is as for `MaxPooling`."""
     return _pool("AvgPooling", tf.nn.avg_pool2d, inputs, (pool_size, strides, padding), data_format)
 
 
@@ -128,8 +111,8 @@ def FixedUnPooling(  # noqa: N802
     Args:
         x: the feature map.
         shape: height and width of the matrix, or one number for both.
-        unpool_mat: the matrix, an array or a tensor. None for one that is 1 in its upper left corner and 0 elsewhere;
-            then nothing is multiplied, and an infinite number stays in its corner.
+        unpool_mat: the matrix, an array or a tensor. None for 1 in its upper left corner and 0 elsewhere; then nothing
+            is multiplied, and an infinite number stays in its corner.
         data_format: ``"channels_last"`` or ``"channels_first"``, or TensorFlow's names of them.
 
     Shapes:
@@ -137,11 +120,11 @@ def FixedUnPooling(  # noqa: N802
         with the channels first.
 
     Raises:
-        ConfigError: The input is not four-dimensional, or the matrix does not have this shape.
+        ConfigError: The input is not four-dimensional, or the matrix has another shape.
     """
     check_rank("FixedUnPooling", x, 4)
     size = check_sizes("FixedUnPooling", "shape", shape)
-    # Each of height and width becomes two dimensions: where in the input, and where in the matrix.
+    # Height and width become two dimensions each: the place in the input, and the place in the matrix.
     height = 2 if is_channels_first(data_format) else 1
     spread = tf.expand_dims(tf.expand_dims(x, height + 1), height + 3)
     if unpool_mat is None:
@@ -153,7 +136,8 @@ def FixedUnPooling(  # noqa: N802
         factor_shape = [1] * 6
         factor_shape[height + 1], factor_shape[height + 3] = size
         blocks = spread * tf.reshape(matrix, factor_shape)
-    new_shape = _enlarged_shape(x, height, size)
+    new_shape = sizes_of(x)
+    new_shape[height : height + 2] = [new_shape[height] * size[0], new_shape[height + 1] * size[1]]
     outputs = run_steps(blocks, [lambda x, name: tf.reshape(x, new_shape, name=name)])
     outputs.set_shape([size if isinstance(size, int) else None for size in new_shape])
     return outputs
@@ -163,19 +147,9 @@ def _check_matrix(unpool_mat: tf.Tensor | ArrayLike, size: tuple[int, int], dtyp
     try:
         matrix: tf.Tensor = unpool_mat if tf.is_tensor(unpool_mat) else tf.constant(unpool_mat, dtype)
     except (TypeError, ValueError) as error:
-        raise ConfigError(
-            f"FixedUnPooling got unpool_mat={shown(unpool_mat)}: expected a matrix of {dtype.name}"
-        ) from error
+        raise layer_error("FixedUnPooling", "unpool_mat", unpool_mat, f"a matrix of {dtype.name}") from error
     if matrix.shape.as_list() != list(size):
         raise ConfigError(
-            f"{layer_name('FixedUnPooling')} wants an unpool_mat of the shape {list(size)} that it is given, got "
-            f"one of {matrix.shape}"
+            f"{layer_name('FixedUnPooling')} got unpool_mat of shape {matrix.shape}: expected {list(size)}, its shape="
         )
     return matrix
-
-
-def _enlarged_shape(x: tf.Tensor, height_axis: int, size: tuple[int, int]) -> list[int | tf.Tensor]:
-    shape = sizes_of(x)
-    shape[height_axis] *= size[0]
-    shape[height_axis + 1] *= size[1]
-    return shape

@@ -1,12 +1,12 @@
-"""Make a layer out of a function: it opens a scope, takes defaults from ``argscope``, and is known by its name.
+"""Layers made of functions: they open a scope, take defaults from ``argscope``, and are known by name.
 
 A layer is called as ``Layer("name", inputs, ...)``. The name becomes a variable scope, so a function that asks for
 ``"W"`` makes the variable ``name/W``.
 
-Every ``get_variable`` of a layer passes through a guard. A name that was used for another layer already is explained,
-where TensorFlow would only say that a variable exists. And a regularizer is applied once in each training tower:
-TensorFlow applies it where it creates the variable, so that of towers which share variables only the first would pay
-for them, and K towers would not learn what one learns.
+Every ``get_variable`` of a layer passes through a guard. It explains a name that another layer has already used, where
+TensorFlow only says that a variable exists. And it applies a regularizer once in each training tower: TensorFlow
+applies it where it creates the variable, so only the first of the towers that share variables would pay for them, and
+K towers would not learn the same as one.
 """
 
 import functools
@@ -26,7 +26,7 @@ from tpack.tower.getters import CastVariable
 from tpack.tower.names import VARIABLE_KEYS
 from tpack.tower.per_graph import PerGraph
 from tpack.utils import logger
-from tpack.utils.validation import check_arguments, shown
+from tpack.utils.validation import check_arguments, mismatch, shown
 
 __all__ = ["disable_layer_logging", "get_registered_layer", "layer_register"]
 
@@ -37,28 +37,28 @@ F = TypeVar("F", bound=Layer)
 _Getter: TypeAlias = Callable[..., tf.Variable]
 
 WEIGHT_ALIASES = {"nl": "activation", "W_init": "kernel_initializer", "b_init": "bias_initializer"}
-"""Older names of the arguments of every layer that has a kernel; for `argument_aliases`."""
+"""Older names of the arguments of layers with a kernel, for `argument_aliases`."""
 
 _PACKAGE = __name__.rpartition(".")[0]
 _layers: dict[str, list[Layer]] = {}
-# The keys of the layers that were built in each graph.
+# The keys of the layers built in each graph.
 _built: PerGraph[set[str]] = PerGraph(set)
 
 
 @check_arguments
 def layer_register(log_shape: bool = False, use_scope: bool | None = True) -> Callable[[F], F]:
-    """Make a layer out of a function whose first argument is a tensor, or a list or tuple of tensors.
+    """Make a layer of a function whose first argument is a tensor, or a list or tuple of tensors.
 
     A name can be used for one layer in a scope, unless the layer has no variables or the scope reuses them: the error
     names the layer.
 
     Args:
-        log_shape: log the shapes of input and output the first time that a layer of a name is made in a graph.
-        use_scope: True: the layer is called with its name as first argument. None: the name may be left out, and then
-            the layer's variables are made in the current scope. False: as None, and a name is taken with a warning.
+        log_shape: log the shapes of input and output when a layer of a name is first made in a graph.
+        use_scope: True: the first argument of the layer is its name. None: the name is optional; without it the
+            variables are made in the current scope. False: as None, with a warning if there is a name.
 
     Attributes:
-        symbolic_function: of the layer, the function that it was made of.
+        symbolic_function: the function that a layer was made of.
 
     Example:
         @layer_register(log_shape=True)
@@ -73,8 +73,8 @@ def layer_register(log_shape: bool = False, use_scope: bool | None = True) -> Ca
         def layer(*args: Any, **kwargs: Any) -> Any:
             if tf.executing_eagerly():
                 raise ConfigError(
-                    f"{layer.__name__} is a part of a graph, and TensorFlow is in eager mode: call it in a model's "
-                    "build_graph, or inside of `with tf.Graph().as_default():`"
+                    f"{layer.__name__} got a call in eager mode: expected a graph; use it in a model's build_graph, or "
+                    "inside of `with tf.Graph().as_default():`"
                 )
             name, args = _split_name(layer, args)
             inputs = _inputs_of(layer, name, args)
@@ -95,7 +95,7 @@ def layer_register(log_shape: bool = False, use_scope: bool | None = True) -> Ca
 
 
 def get_registered_layer(name: str) -> Layer | None:
-    """Return the layer of a name, or None if there is none.
+    """Return the layer of a name, or None.
 
     Raises:
         ConfigError: Several functions of this name are layers.
@@ -104,12 +104,12 @@ def get_registered_layer(name: str) -> Layer | None:
     layers = _layers.get(name, [])
     if len(layers) > 1:
         where = ", ".join(f"{layer.__module__}.{layer.__qualname__}" for layer in layers)
-        raise ConfigError(f"{name!r} is the name of {len(layers)} layers ({where}): expected one to choose by its name")
+        raise ConfigError(f"{name!r} is the name of {len(layers)} layers ({where}): expected one")
     return layers[0] if layers else None
 
 
 def register_alias(name: str, layer: F) -> F:
-    """Let a layer be found by another name too, and return it."""
+    """Register a layer by another name too, and return it."""
     _register(name, layer)
     return layer
 
@@ -129,7 +129,7 @@ def _load_own(name: str) -> None:
 
 
 def argument_aliases(**aliases: str) -> Callable[[F], F]:
-    """Let a layer's arguments be called by other names too: older ones, which many scripts still use.
+    """Accept other names of a layer's arguments, which older scripts use.
 
     Args:
         **aliases: the other name, and the argument that it means.
@@ -143,7 +143,7 @@ def argument_aliases(**aliases: str) -> Callable[[F], F]:
 
 
 def _register(name: str, layer: Layer) -> None:
-    """Add a layer; one that was defined by the same lines before, such as in a reloaded module, is replaced."""
+    """Add a layer in place of one that the same lines defined before, as in a reloaded module."""
     others = [
         other
         for other in _layers.get(name, [])
@@ -153,24 +153,22 @@ def _register(name: str, layer: Layer) -> None:
 
 
 def _split_name(layer: Layer, args: tuple[Any, ...]) -> tuple[str | None, tuple[Any, ...]]:
-    """Return a call's layer name, None if it gives none, and its other positional arguments."""
+    """Return the layer name in a call, or None, and its other positional arguments."""
     kind, use_scope = layer.__name__, layer.use_scope  # type: ignore[attr-defined]
     if args and isinstance(args[0], str):
         if not args[0]:
-            raise ConfigError(f"{kind}: the name of a layer cannot be empty")
+            raise ConfigError(f"{kind} got an empty name: expected some text")
         if use_scope is False:
-            logger.warning(
-                f"{kind} wants no name, got {args[0]!r}: call it without, or register it with use_scope=None"
-            )
+            logger.warning(f"{kind} got the name {args[0]!r}: expected none; use use_scope=None to register it")
         return args[0], args[1:]
     if use_scope:
         got = (repr(args[0])[:100] if tf.is_tensor(args[0]) else shown(args[0])) if args else "nothing"
-        raise ConfigError(f"{kind} wants its name first, as {kind}('name', inputs, ...), got {got}")
+        raise ConfigError(f"{kind} got {got} first: expected its name; use {kind}('name', inputs, ...)")
     return None, args
 
 
 def _inputs_of(layer: Layer, name: str | None, args: tuple[Any, ...]) -> tf.Tensor | list[tf.Tensor]:
-    """Return a call's input, with variables that are cast where they are used as the tensors that they stand for."""
+    """Return the input of a call, with cast variables as tensors."""
     inputs = args[0] if args else None
     if isinstance(inputs, list | tuple):
         tensors = [_as_tensor(value) for value in inputs]
@@ -180,15 +178,9 @@ def _inputs_of(layer: Layer, name: str | None, args: tuple[Any, ...]) -> tf.Tens
         tensors = [inputs]
     if not tensors or not all(map(tf.is_tensor, tensors)):
         argument = next(iter(inspect.signature(layer).parameters))
-        raise WrongTypeError(
-            f"{_called(layer, name)} got {argument}={shown(inputs)}: expected a tensor, or a list of tensors"
-        )
+        owner = f"{layer.__name__} {name!r}" if name else layer.__name__
+        raise WrongTypeError(mismatch(owner, argument, inputs, "a tensor, or a list of tensors"))
     return inputs
-
-
-def _called(layer: Layer, name: str | None) -> str:
-    """Return what a call of a layer is called in messages."""
-    return f"{layer.__name__} {name!r}" if name else layer.__name__
 
 
 def _as_tensor(value: object) -> object:
@@ -197,15 +189,14 @@ def _as_tensor(value: object) -> object:
 
 @contextmanager
 def layer_scope(kind: str, name: str | None) -> Iterator[tf.VariableScope]:
-    """Open the scope in which a layer makes its variables and operations.
+    """Open the scope of a layer's variables and operations.
 
     Args:
         kind: the name of the layer's function.
-        name: the name of the variable scope that is opened; None stays in the current one.
+        name: the variable scope to open; None stays in the current one.
 
     Raises:
-        ConfigError: The layer asks for a variable that a layer of this name made before, and the scope does not reuse
-            variables.
+        ConfigError: A layer of this name has made the same variable, and the scope does not reuse variables.
     """
     guard = _Guard(kind, name)
     with _ask_in_current_scope(guard) if name is None else tf.variable_scope(name, custom_getter=guard) as scope:
@@ -218,7 +209,7 @@ def layer_scope(kind: str, name: str | None) -> Iterator[tf.VariableScope]:
 def _ask_in_current_scope(guard: "_Guard") -> Iterator[tf.VariableScope]:
     """Put a custom getter before that of the current variable scope for a block.
 
-    Opening the scope again would do that too, and forget afterwards which default names were used in the block.
+    Opening the scope again would do that too, but forget which default names the block used.
     """
     scope = tf.get_variable_scope()
     before = scope.custom_getter
@@ -244,7 +235,7 @@ class _Guard:
     def __call__(self, getter: _Getter, name: str, *args: Any, **kwargs: Any) -> tf.Variable:
         """Get the variable ``name``."""
         regularizer = kwargs.get("regularizer")
-        # The innermost layer is asked first and applies the regularizer; the layers around it see that it is done.
+        # The innermost layer comes first and applies the regularizer; the layers around it leave it alone.
         if regularizer is None or isinstance(regularizer, _Created):
             return self._get(getter, name, *args, **kwargs)
         created = _Created()
@@ -261,28 +252,25 @@ class _Guard:
         except ConfigError:
             raise
         except ValueError as error:
-            if not kwargs.get("reuse") and self._was_built() and _find_variable(name) is not None:
+            was_built = self.key in _built.of(tf.get_default_graph())
+            if not kwargs.get("reuse") and was_built and _find_variable(name) is not None:
                 raise ConfigError(self._used_twice(name)) from error
             raise
 
-    def _was_built(self) -> bool:
-        return self.key in _built.of(tf.get_default_graph())
-
     def _used_twice(self, variable_name: str) -> str:
         if self._name is None:
-            problem = f"{self._kind} without a name was called twice in one variable scope"
-            remedy = f"give it a name, {self._kind}('name', x)"
+            problem = f"{self._kind} got a second call without a name in one variable scope"
+            remedy = f"a name, {self._kind}('name', x)"
         else:
-            problem = f"{self._kind} {self.key!r}: there is a layer of this name already"
-            remedy = "give each layer a name of its own"
+            problem, remedy = f"{self._kind} {self.key!r} got the name of another layer", "a name for each layer"
         return (
-            f"{problem}, so its variable {variable_name!r} exists: {remedy}, or share the variables by calling it in "
-            "tf.variable_scope(..., reuse=tf.AUTO_REUSE)"
+            f"{problem}, whose variable {variable_name!r} exists: expected {remedy}; use "
+            "tf.variable_scope(..., reuse=tf.AUTO_REUSE) to share the variables"
         )
 
 
 class _Created:
-    """Given to TensorFlow as the regularizer: learns which variable is created, and regularises nothing."""
+    """A regularizer that notes the variable that TensorFlow creates, without any loss."""
 
     variable: tf.Variable | None = None
 
@@ -292,7 +280,7 @@ class _Created:
 
 
 def _regularize_in_this_tower(name: str, variable: tf.Variable | None, regularizer: Regularizer) -> None:
-    """Add the loss of a variable to the collection, unless this tower has it already or is one for prediction."""
+    """Add the loss of a variable to the collection, except in a tower that has it already or is for prediction."""
     tower = get_current_tower_context()
     if variable is None or (tower is not None and not tower.is_training):
         return
@@ -301,7 +289,7 @@ def _regularize_in_this_tower(name: str, variable: tf.Variable | None, regulariz
         losses = tf.get_collection_ref(tf.GraphKeys.REGULARIZATION_LOSSES)
         if any(getattr(loss, "regularized_variable_name", None) == name for loss in losses):
             return
-        # Variables are made outside of name scopes, so this is one at the top of the graph.
+        # Variables are made outside of name scopes, so this one is at the top of the graph.
         with tf.name_scope(f"{name}/Regularizer"):
             loss = regularizer(variable)
         if loss is not None:
@@ -312,5 +300,4 @@ def _regularize_in_this_tower(name: str, variable: tf.Variable | None, regulariz
 
 def _find_variable(name: str) -> tf.Variable | None:
     graph = tf.get_default_graph()
-    found = (v for key in VARIABLE_KEYS for v in graph.get_collection_ref(key) if v.op.name == name)
-    return next(found, None)
+    return next((v for key in VARIABLE_KEYS for v in graph.get_collection_ref(key) if v.op.name == name), None)

@@ -1,14 +1,12 @@
-"""Costs for the size of weights: regularizers, and the sum of them that is added to a model's cost.
-
-The losses that Keras layers hold join those of other layers in the collection REGULARIZATION_LOSSES.
+"""Costs for the size of weights: regularizers, and their sum for a model's cost.
 
 Keras models work in a tower function of every trainer and predictor: make the layers in it, and give them
-``training=self.training``. Layers are called the same in each tower, towers and predictors that share variables find
-them by these names, and updates of moving averages run with each step. Layers that are made once and kept, as
-attributes of a `ModelDesc` for example, have one set of variables in one graph: they work where all towers share
-variables, in prediction, and with one tower, and not in replicated training or in a second graph.
+``training=self.training``. Layers have the same names in each tower, so towers and predictors that share variables find
+them, and updates of moving averages run with each step. Layers that are made once and kept, such as attributes of a
+`ModelDesc`, have one set of variables in one graph: they work where all towers share variables, in prediction and with
+one tower, but not in replicated training or in a second graph.
 
-What does not work: Keras's own optimizers, ``compile`` and ``fit``, and metrics.
+Keras's own optimizers, ``compile``, ``fit`` and metrics do not work.
 """
 
 import re
@@ -22,7 +20,7 @@ from tpack.models.variables import Regularizer
 from tpack.tower.context import TowerContext, get_current_tower_context
 from tpack.utils import logger
 from tpack.utils.renames import on_unknown_name
-from tpack.utils.validation import check_arguments, shown
+from tpack.utils.validation import check_arguments, mismatch
 
 __getattr__ = on_unknown_name(__name__)
 
@@ -34,16 +32,16 @@ class KerasLayer(Protocol):
 
     @property
     def losses(self) -> Sequence[tf.Tensor]:
-        """Those of its regularizers, and those that it added itself."""
+        """The losses of its regularizers, and those it added itself."""
 
     @property
     def trainable_variables(self) -> Sequence[tf.Variable]:
-        """What the regularizers are for."""
+        """The variables that the regularizers apply to."""
 
 
 @check_arguments
 def l1_regularizer(l1: float = 0.01) -> Regularizer:
-    """Return a function that gives ``l1`` times the sum of the absolute values of a tensor, in float32 at least."""
+    """Return a function from a tensor to ``l1`` times the sum of its absolute values, in float32 at least."""
 
     def regularizer(weights: tf.Tensor) -> tf.Tensor:
         return tf.multiply(tf.reduce_sum(tf.abs(_widen(weights))), l1, name="l1_regularizer")
@@ -53,9 +51,9 @@ def l1_regularizer(l1: float = 0.01) -> Regularizer:
 
 @check_arguments
 def l2_regularizer(x: float) -> Regularizer:
-    """Return a function that gives ``x`` times half of the sum of the squares of a tensor, in float32 at least.
+    """Return a function from a tensor to ``x`` times half the sum of its squares, in float32 at least.
 
-    Half, as ``tf.nn.l2_loss`` has it and weight decay wants it; Keras's function of this name takes the whole sum.
+    Half, as in ``tf.nn.l2_loss`` and weight decay; Keras's function of this name takes the whole sum.
     """
 
     def regularizer(weights: tf.Tensor) -> tf.Tensor:
@@ -68,16 +66,16 @@ def l2_regularizer(x: float) -> Regularizer:
 def regularize_cost(regex: str, func: Regularizer, name: str = "regularize_cost") -> tf.Tensor:
     """Return the sum of a cost for each trainable variable whose name matches.
 
-    In a training tower these are the tower's own variables, by the names that they have in the main tower: a replica
-    called ``tower1/fc/W`` is found as ``fc/W``. In a tower for prediction the result is zero.
+    In a training tower these are the tower's own variables, by the names of the main tower: a replica called
+    ``tower1/fc/W`` is found as ``fc/W``. In a tower for prediction the result is zero.
 
     Args:
         regex: searched for in the names of variables, which have no ``:0``.
         func: returns the cost of a variable, a scalar.
-        name: of the result.
+        name: the name of the result.
 
     Shapes:
-        A scalar, float32 unless a cost is float64; zero is so too where there is a trainable float64 variable.
+        A scalar, float32 unless a cost is float64; zero is float64 if a trainable variable is.
 
     Example:
         cost = tf.add(cost, regularize_cost("fc.*/W", l2_regularizer(5e-4)), name="cost")
@@ -98,15 +96,15 @@ def regularize_cost(regex: str, func: Regularizer, name: str = "regularize_cost"
 def regularize_cost_from_collection(name: str = "regularize_cost") -> tf.Tensor:
     """Return the sum of the collection REGULARIZATION_LOSSES.
 
-    It has what the regularizers of layers gave in this training tower, also where towers share variables. What
-    ``tf.get_variable`` outside of any layer adds is there where the variable is created only: in the main tower, if
-    towers share it. In a tower for prediction the result is zero.
+    It has the losses of layers' regularizers in this training tower, also where towers share variables. A regularizer
+    of ``tf.get_variable`` outside of layers counts only where the variable is created: in the main tower, if towers
+    share it. In a tower for prediction the result is zero.
 
     Args:
-        name: of the result.
+        name: the name of the result.
 
     Shapes:
-        A scalar, float32 unless a cost is float64; zero is so too where there is a trainable float64 variable.
+        As for `regularize_cost`.
     """
     tower = get_current_tower_context()
     if tower is not None and not tower.is_training:
@@ -118,19 +116,19 @@ def regularize_cost_from_collection(name: str = "regularize_cost") -> tf.Tensor:
 
 
 def add_keras_losses(*layers: KerasLayer) -> list[tf.Tensor]:
-    """Add what Keras layers and models have in ``losses``, such as those of regularizers, to REGULARIZATION_LOSSES.
+    """Add the ``losses`` of Keras layers and models, such as those of regularizers, to REGULARIZATION_LOSSES.
 
-    `regularize_cost_from_collection` adds the collection to the cost. In a tower for prediction nothing is added. What
-    is there already is not added again: layers of ``tpack.tf1.layers`` have added their losses themselves.
+    `regularize_cost_from_collection` adds the collection to the cost. Nothing is added in a tower for prediction, or
+    twice: layers of ``tpack.tf1.layers`` add their losses themselves.
 
     Args:
-        *layers: called before; a model stands for all its layers.
+        *layers: layers that have been called; a model stands for all its layers.
 
     Returns:
         The losses.
 
     Raises:
-        ConfigError: It is no Keras layer.
+        ConfigError: An argument is not a Keras layer.
 
     Example:
         net = keras.Sequential([keras.layers.Dense(10, kernel_regularizer="l2")])
@@ -139,7 +137,7 @@ def add_keras_losses(*layers: KerasLayer) -> list[tf.Tensor]:
     """
     for layer in layers:
         if not hasattr(layer, "losses") or not hasattr(layer, "trainable_variables"):
-            raise ConfigError(f"add_keras_losses wants Keras layers or models, got {shown(layer)}")
+            raise ConfigError(mismatch("add_keras_losses", "layers", layer, "Keras layers or models"))
     tower = get_current_tower_context()
     if tower is not None and not tower.is_training:
         return []
@@ -152,7 +150,7 @@ def add_keras_losses(*layers: KerasLayer) -> list[tf.Tensor]:
 
 
 def _trainable_variables(tower: TowerContext | None) -> list[tuple[str, tf.Variable]]:
-    """Return the variables to regularise by the names that they have in the main tower."""
+    """Return the variables to regularise by their names in the main tower."""
     if tower is None:
         return [(variable.op.name, variable) for variable in tf.trainable_variables()]
     prefix = f"{tower.vs_name}/" if tower.has_own_variables and tower.vs_name else ""
@@ -168,7 +166,7 @@ def _sum(costs: Sequence[tf.Tensor], name: str) -> tf.Tensor:
 
 
 def _zero(name: str) -> tf.Tensor:
-    """Return zero in the dtype that the costs of the model's variables would have."""
+    """Return zero in the dtype of costs of the model's variables."""
     is_wide = any(variable.dtype.base_dtype == tf.float64 for variable in tf.trainable_variables())
     return tf.constant(0, tf.float64 if is_wide else tf.float32, name=f"empty_{name}")
 

@@ -1,7 +1,7 @@
-"""A layer as a row of operations, of which the last gives the layer's output the name that scripts know it by.
+"""Layers as rows of operations, of which the last has the name of the layer's output.
 
-Scripts fetch ``conv0/output``. What is last differs from call to call: the convolution, its bias, its activation. The
-name is given to that operation itself, where an extra identity would be one more operation in the graph for each layer.
+Scripts fetch ``conv0/output``. Depending on the call, the last operation is the convolution, its bias or its
+activation. It gets the name itself: an extra identity would cost one operation for each layer.
 """
 
 import inspect
@@ -13,22 +13,23 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.models.variables import Regularizer, VariableHolder
 from tpack.tower.context import get_current_tower_context
-from tpack.utils.validation import shown
+from tpack.utils.validation import mismatch
 
 Activation: TypeAlias = Callable[..., tf.Tensor]
 """A function of a tensor, which may have an argument ``name``."""
 Step: TypeAlias = Callable[[tf.Tensor, str | None], tf.Tensor]
-"""Takes a tensor, and the name to give to the operation that makes the result, or None."""
+"""A function of a tensor and the name of the resulting operation, or None."""
 
 OUTPUT = "output"
 
 
-def run_steps(inputs: tf.Tensor, steps: Sequence[Step]) -> tf.Tensor:
-    """Run the steps one after the other, and call the result ``output`` in the current name scope.
+def run_steps(inputs: tf.Tensor, steps: Sequence[Step], variables: VariableHolder | None = None) -> tf.Tensor:
+    """Run the steps one after the other, and name the result ``output`` in the current name scope.
 
     Args:
-        inputs: what the first step gets.
-        steps: one at least. An identity is added after a last one that does not use the name that it is given.
+        inputs: the input of the first step.
+        steps: at least one. An identity follows a last step that does not use its name.
+        variables: the layer's variables, if any, which become the result's attribute ``variables``.
     """
     result = inputs
     for step in steps[:-1]:
@@ -37,17 +38,19 @@ def run_steps(inputs: tf.Tensor, steps: Sequence[Step]) -> tf.Tensor:
     scope = tf.get_default_graph().get_name_scope()
     if result.name != f"{scope}/{OUTPUT}:0".lstrip("/"):
         result = tf.identity(result, name=OUTPUT)
+    if variables is not None:
+        result.variables = variables
     return result
 
 
 def with_bias(
     operation: Callable[[tf.Tensor, str, str | None], tf.Tensor], variables: VariableHolder
 ) -> Callable[[str], list[Step]]:
-    """Return a function of a data format that returns an operation's steps in it.
+    """Return a function from a data format to an operation's steps in it.
 
     Args:
         operation: takes a feature map, the data format ``"NHWC"`` or ``"NCHW"``, and a name.
-        variables: the layer's; the bias ``b`` is added if it is among them.
+        variables: the layer's variables; the bias ``b`` is added if there is one.
     """
 
     def make_steps(data_format: str) -> list[Step]:
@@ -60,20 +63,20 @@ def with_bias(
 
 
 def activation_steps(activation: Activation | None, activity_regularizer: Regularizer | None = None) -> list[Step]:
-    """Return the steps that end a layer: its activation, and the loss for what comes out.
+    """Return the last steps of a layer: its activation, and the loss of its output.
 
     Args:
         activation: a function of a tensor, which may have an argument ``name``; None for none.
-        activity_regularizer: a function of the output that returns a loss, which is added to the collection
+        activity_regularizer: a function from the output to a loss, which is added to the collection
             REGULARIZATION_LOSSES except in a tower for prediction; None for none.
 
     Raises:
-        ConfigError: One of them is not a function, such as a name that Keras has for it.
+        ConfigError: One of them is not a function, such as Keras's name of one.
     """
     for argument, value in (("activation", activation), ("activity_regularizer", activity_regularizer)):
         if value is not None and not callable(value):
             where = tf.get_variable_scope().name or "a layer"
-            raise ConfigError(f"{where} wants a function or None as its {argument}, got {shown(value)}")
+            raise ConfigError(mismatch(where, argument, value, "a function or None"))
     steps: list[Step] = []
     if activation is not None:
         steps.append(_with_name(activation))

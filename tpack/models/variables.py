@@ -1,25 +1,28 @@
-"""The variables of a layer: how they are made, and the holder by which the layer's output gives them.
+"""The variables of a layer, and the holder through which its output offers them.
 
 Convolutions and fully connected layers have a kernel ``W`` and a bias ``b``; normalisations end with a factor ``gamma``
 and a shift ``beta``.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import tensorflow.compat.v1 as tf
 
-from tpack.tower.getters import full_precision
+from tpack.tower.getters import custom_getter_scope, full_precision
+
+_RENAMED = {"kernel": "W", "bias": "b"}
 
 Initializer: TypeAlias = Callable[..., tf.Tensor]
-"""What ``tf.get_variable`` calls with a shape and a dtype for the value that a variable begins with."""
+"""A function of a shape and a dtype that ``tf.get_variable`` calls for the initial value of a variable."""
 Regularizer: TypeAlias = Callable[[tf.Tensor], tf.Tensor | None]
-"""Returns the loss of a variable or of a layer's output, a scalar, or None for no loss."""
+"""A function from a variable or a layer's output to a scalar loss, or None for no loss."""
 
 
 class VariableHolder:
-    """Holds variables as attributes.
+    """Variables as attributes of one object.
 
     Args:
         **kwargs: the variables by name.
@@ -50,16 +53,36 @@ class VariableHolder:
         return f"VariableHolder({', '.join(self._variables)})"
 
 
+@contextmanager
+def rename_tflayer_get_variable() -> Iterator[None]:
+    """Rename the variables that ``tf.layers`` asks for in this block: ``conv/kernel`` becomes ``conv/W``.
+
+    This applies to every ``tf.get_variable`` in the block. ``tf.layers`` itself works with ``tf_keras`` only, that is
+    with the environment variable ``TF_USE_LEGACY_KERAS=1``.
+
+    Example:
+        with rename_tflayer_get_variable():
+            x = tf.layers.conv2d(image, 32, 3, name="conv0")
+    """
+
+    def renaming(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
+        scope, slash, last = name.rpartition("/")
+        return getter(f"{scope}{slash}{_RENAMED.get(last, last)}", *args, **kwargs)
+
+    with custom_getter_scope(renaming):
+        yield
+
+
 @dataclass(frozen=True)
 class WeightOptions:
-    """How the two variables are made.
+    """Options of a layer's kernel and bias.
 
     Args:
-        use_bias: whether there is a bias.
+        use_bias: add a bias.
         kernel_initializer: None for a normal distribution of variance ``2 / fan_in``, which keeps the size of
             activations through layers with a ReLU.
         bias_initializer: None for zeros.
-        kernel_regularizer: a function of the kernel that returns a loss for the collection REGULARIZATION_LOSSES.
+        kernel_regularizer: a function from the kernel to a loss for the collection REGULARIZATION_LOSSES.
         bias_regularizer: the same for the bias.
 
     Source:
@@ -76,8 +99,8 @@ class WeightOptions:
         """Make the variables ``W`` and ``b`` in the current scope.
 
         Args:
-            dtype: of the layer's input. A custom getter may keep the variables in another one and cast.
-            kernel_shape: of ``W``.
+            dtype: the dtype of the layer's input. A custom getter may keep the variables in another one and cast.
+            kernel_shape: the shape of ``W``.
             units: the size of ``b``.
         """
         initializer = self.kernel_initializer or tf.variance_scaling_initializer(2.0, distribution="untruncated_normal")
@@ -90,11 +113,11 @@ class WeightOptions:
 
 @dataclass(frozen=True)
 class AffineOptions:
-    """Which of the two variables that end a normalisation there are, and how they begin.
+    """Options of the two variables that end a normalisation.
 
     Args:
-        center: whether there is ``beta``, which is added.
-        scale: whether there is ``gamma``, which is multiplied with.
+        center: add ``beta``.
+        scale: multiply by ``gamma``.
         beta_initializer: None for zeros.
         gamma_initializer: None for ones.
     """
@@ -105,18 +128,11 @@ class AffineOptions:
     gamma_initializer: Initializer | None = None
 
     def create(self, count: int, dtype: tf.DType) -> dict[str, tf.Variable]:
-        """Make ``gamma`` and ``beta`` in the current scope and return those that there are, by these names.
-
-        Args:
-            count: how many channels.
-            dtype: of the variables, whatever the model computes in.
-        """
-        variables: dict[str, tf.Variable] = {}
+        """Make ``gamma`` and ``beta`` [count] of a dtype in the current scope, and return those that exist, by name."""
+        initializers = {}
+        if self.scale:
+            initializers["gamma"] = self.gamma_initializer or tf.ones_initializer()
+        if self.center:
+            initializers["beta"] = self.beta_initializer or tf.zeros_initializer()
         with full_precision():
-            if self.scale:
-                initializer = self.gamma_initializer or tf.ones_initializer()
-                variables["gamma"] = tf.get_variable("gamma", [count], dtype, initializer)
-            if self.center:
-                initializer = self.beta_initializer or tf.zeros_initializer()
-                variables["beta"] = tf.get_variable("beta", [count], dtype, initializer)
-        return variables
+            return {name: tf.get_variable(name, [count], dtype, initial) for name, initial in initializers.items()}

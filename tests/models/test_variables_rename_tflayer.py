@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.models.tflayer import rename_tflayer_get_variable
+from tpack.models.variables import rename_tflayer_get_variable
 
 
 def test_kernel_and_bias_are_renamed_in_the_block_only(graph: Any) -> None:
