@@ -61,5 +61,5 @@ def test_what_cannot_be_averaged_is_refused_before_anything_is_written(tmp_path,
     assert "expected at least two, none of them twice" in refusal(tmp_path, capsys, first, first)
     assert "fc/W is of shape [2, 2] in" in refusal(tmp_path, capsys, first, narrow)
     assert "fc/W is not finite in the checkpoint" in refusal(tmp_path, capsys, first, broken)
-    assert "has no variables but those" in refusal(tmp_path, capsys, first, slots)
+    assert "has only variables for training" in refusal(tmp_path, capsys, first, slots)
     assert "nowhere" in refusal(tmp_path, capsys, first, str(tmp_path / "nowhere"))

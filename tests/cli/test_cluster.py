@@ -71,7 +71,7 @@ def test_the_heat_map_of_many_workers_has_a_scale_instead_of_numbers():
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["--out", "heat.bmp"], 2, "expected a file that ends in one of .png, .svg, .pdf, got 'heat.bmp'"),
+        (["--out", "heat.bmp"], 2, "--out got 'heat.bmp': expected a file that ends in one of .png, .svg, .pdf"),
         (["--megabytes", "0"], 2, "megabytes"),
         ([], 1, "measure_links got one worker"),
     ],

@@ -71,9 +71,9 @@ def test_flows_are_found_in_files_and_modules(script):
         ("{}", "expected SCRIPT:FLOW, such as train.py:make_flow"),
         ("{}:", "expected SCRIPT:FLOW, such as train.py:make_flow"),
         ("{}:other", "has no 'other'; it has the flows points"),
-        ("{}:number", "number is no data flow: as_dataflow got obj=3: expected an iterable"),
-        ("{}:needs", "needs cannot be called without size: give it defaults"),
-        ("missing.py:flow", "there is no file 'missing.py'"),
+        ("{}:number", "number is not a data flow: as_dataflow got obj=3: expected an iterable"),
+        ("{}:needs", "needs has the arguments size: expected defaults"),
+        ("missing.py:flow", "flow got 'missing.py': expected a file"),
         ("no.such.module:flow", "no.such.module cannot be imported: No module named 'no'"),
     ],
 )

@@ -56,7 +56,7 @@ def test_gradients_are_those_of_a_script(asked, monkeypatch, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("script", "message"),
     [
-        (None, "expected a Python script and its arguments in --script, got 'train.py'"),
+        (None, "--script got 'train.py': expected a Python script and its arguments"),
         ("pass", "ended before a trainer with one cost had built a tower: exit code 1: OSError: no data"),
         ("pass", "had built a tower: killed after 120 s (--timeout 120)"),
     ],

@@ -63,8 +63,8 @@ def test_python_2_is_said_and_left_while_others_are_done(project, capsys):
     (project / "ranges.py").write_text("for i in f(xrange):\n    pass\n")
     assert main(["migrate", "."]) == 1
     err = capsys.readouterr().err
-    assert "old.py: line 2: this is no Python 3. If it is Python 2, run 2to3 first" in err
-    assert "ranges.py: line 1: xrange is Python 2: run 2to3 first" in err
+    assert "old.py: line 2 is not Python 3; use 2to3 first if it is Python 2" in err
+    assert "ranges.py: line 1: xrange is Python 2; use 2to3 first" in err
     assert (project / "old.py").read_text() == "import tensorflow as tf\nprint 'a'\n"
     assert (project / "inner" / "train.py").read_text() == AFTER
 
@@ -90,7 +90,7 @@ def test_paths_that_are_no_sources_are_refused_before_any_is_written(project, ca
 def test_a_directory_without_sources_is_refused(project, capsys):
     (project / "empty").mkdir()
     assert main(["migrate", "empty"]) == 2
-    assert "no new Python file" in capsys.readouterr().err
+    assert "expected another Python file" in capsys.readouterr().err
 
 
 def test_without_libcst_it_says_what_to_install(project, capsys, monkeypatch):

@@ -34,9 +34,9 @@ def test_one_statistic_over_steps(runs, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["a", "--out", "curves.gif"], "expected a file that ends in one of .png, .svg, .pdf, got 'curves.gif'"),
+        (["a", "--out", "curves.gif"], "--out got 'curves.gif': expected a file that ends in one of .png, .svg, .pdf"),
         (["a", "--stats", "costs"], "no run has the statistic 'costs'; near names: cost"),
-        (["c"], "c has none"),
+        (["c"], "c has no stats.json with statistics"),
     ],
 )
 def test_what_cannot_be_drawn_is_told(runs, capsys, monkeypatch, arguments, message):
@@ -57,7 +57,7 @@ def test_schedules_are_drawn(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "expected directories of runs, or --schedule; got neither"),
+        ([], "got neither of directories and --schedule: expected one"),
         (["a", "--schedule", "Constant(1)"], "got both"),
         (["--schedule", "exit()"], "there is no exit"),
     ],
@@ -79,9 +79,12 @@ def test_a_page_is_written_without_matplotlib(runs, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--html"], "--html wants directories of runs"),
-        (["--html", "--schedule", "Constant(1)"], "--html wants directories of runs"),
-        (["--html", "a", "--out", "x.png"], "expected a file that ends in .html, got 'x.png'"),
+        (["--html"], "--html got no directories, or --schedule: expected directories of runs"),
+        (
+            ["--html", "--schedule", "Constant(1)"],
+            "--html got no directories, or --schedule: expected directories of runs",
+        ),
+        (["--html", "a", "--out", "x.png"], "--out got 'x.png': expected a file that ends in .html"),
     ],
 )
 def test_a_page_that_cannot_be_is_told(runs, capsys, monkeypatch, arguments, message):

@@ -37,9 +37,9 @@ def test_a_script_is_profiled_without_being_edited(tmp_path, options, steps, set
     if where is not None:
         assert "steps wait" in (tmp_path / where / "profile-3-5.txt").read_text()
     else:
-        assert "no training of the script has come to the steps" in done.stderr
+        assert "no training of the script has reached the steps" in done.stderr
 
 
 def test_a_script_must_be_there(capsys):
     assert main(["profile", "nowhere.py"]) == 2
-    assert "'nowhere.py' is no file" in capsys.readouterr().err
+    assert "SCRIPT got 'nowhere.py': expected a file" in capsys.readouterr().err

@@ -63,27 +63,30 @@ NAMES = "expected one of model.width, model.rate, model.kind, steps, is_fast"
         ("model=8", NAMES),
         ("steps.more=8", NAMES),
         ("model.width", NAMES),
-        ("model.width=wide", "expected a value of the kind of 4"),
-        ("model.width=8.5", "expected a value of the kind of 4"),
-        ("is_fast=1", "expected a value of the kind of True"),
+        ("model.width=wide", "expected a value of the type of 4"),
+        ("model.width=8.5", "expected a value of the type of 4"),
+        ("is_fast=1", "expected a value of the type of True"),
     ],
 )
 def test_settings_that_are_not_there_are_refused(setting, message):
-    with pytest.raises(project.ConfigError, match=f"--set {setting}: {message}"):
+    with pytest.raises(project.ConfigError, match=f"--set got {setting}: {message}"):
         project.with_settings(CONFIG, [setting])
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["new", "."], "'.' is there and not empty"),
-        (["train", "none.py"], "there is no file 'none.py'"),
+        (["new", "."], "'.', which is not empty: expected a new directory"),
+        (["train", "none.py"], "file got 'none.py': expected a file"),
         (
             ["train", "empty.py"],
-            "'empty.py' is no project for this: expected a dict CONFIG, and a function train_arguments",
+            "'empty.py' is not a project for this command: expected a dict CONFIG, and a function train_arguments",
         ),
-        (["train", "wrong.py"], "train_arguments of 'wrong.py' must return a dict, got int"),
-        (["train", "empty.py", "--trainer", "simple", "--towers", "2"], "the simple trainer has one tower"),
+        (["train", "wrong.py"], "train_arguments of 'wrong.py' returned an object of int: expected a dict"),
+        (
+            ["train", "empty.py", "--trainer", "simple", "--towers", "2"],
+            "--towers got 2: expected 1 for the simple trainer",
+        ),
     ],
 )
 def test_what_cannot_work_is_refused(tmp_path, monkeypatch, capsys, arguments, message):

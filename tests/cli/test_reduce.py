@@ -47,7 +47,7 @@ def test_the_table_and_the_choice_are_printed(asked, capsys):
 
 
 def test_help_names_what_the_reduction_has():
-    shown = (reduce._ALGORITHMS, reduce._PACKINGS, reduce._LIKELY_CANDIDATES)
+    shown = (reduce._ALGORITHMS, reduce._PACKINGS, tuple(reduce._LIKELY_CANDIDATES.split(",")))
     assert shown == (ALGORITHMS, PACKINGS, LIKELY_CANDIDATES)
 
 
@@ -84,7 +84,7 @@ def test_arguments_that_cannot_be_read_are_refused(capsys, arguments, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--towers", "1"], "expected two towers or more"),
+        (["--towers", "1"], "--towers got 1: expected at least two"),
         (["--towers", "0"], "expected at least one tower"),
         (["--towers", "1,1"], "expected different GPU numbers"),
         (["--steps", "0"], "MeasuringOptions got steps=0: expected a number greater than 0"),

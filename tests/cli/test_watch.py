@@ -32,13 +32,13 @@ def test_the_page_is_written_once_where_there_is_no_terminal(runs, capsys):
     text = capsys.readouterr().out
     assert text.startswith("this machine: load ")
     assert "cost 0.25" in text
-    assert "later: nothing there yet" in text
+    assert "later: nothing yet" in text
     assert "\x1b" not in text
 
 
 def test_the_time_between_two_pages_must_be_positive(runs, capsys):
     assert main(["watch", "--every", "0", *runs]) == 2
-    assert "--every wants a positive number of seconds, got 0" in capsys.readouterr().err
+    assert "--every got 0.0: expected a positive number of seconds" in capsys.readouterr().err
 
 
 def read_until(descriptor, text, seen=""):
@@ -59,7 +59,7 @@ def test_the_page_follows_the_runs_and_the_terminal_is_left_as_it_was(runs, leav
     with subprocess.Popen(
         command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
     ) as process:
-        read_until(ours, "nothing there yet")
+        read_until(ours, "nothing yet")
         os.makedirs(runs[1])
         write_run(runs[1], {"state": "running", "versions": {}, "config": {}, "progress": {"epoch": 7}})
         read_until(ours, "later: running, epoch 7")

@@ -1,6 +1,6 @@
 """``tpack average``: the mean of several checkpoints, which often predicts better than the last of them.
 
-What reads checkpoints is imported when the command runs: it needs TensorFlow, and showing help does not.
+TensorFlow is imported when the command runs, not for help.
 """
 
 import argparse
@@ -25,16 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
-    """Average checkpoints; in memory are the mean and one variable more.
-
-    Args:
-        options: those that `add_arguments` defines.
-
-    Returns:
-        What was written, as text.
+    """Average checkpoints; the memory holds the mean and one more variable.
 
     Raises:
-        ConfigError: There is only one checkpoint, or one is there twice.
+        ConfigError: There is only one checkpoint, or one appears twice.
         CheckpointError: One is missing or damaged, has other variables than the first, or NaN in a variable.
     """
     checkpoint = importlib.import_module("tpack.tfutils.checkpoint")
@@ -43,20 +37,17 @@ def run(options: argparse.Namespace) -> str:
     if len(set(prefixes)) < max(2, len(prefixes)):
         raise ConfigError(f"got checkpoints={', '.join(prefixes)}: expected at least two, none of them twice")
     readers = [checkpoint.CheckpointReader(prefix) for prefix in prefixes]
-    shapes = [_shapes_to_average(reader, varmanip.is_training_name) for reader in readers]
+    shapes = []
+    for reader in readers:
+        found = {name: shape for name, shape in reader.shapes.items() if not varmanip.is_training_name(name)}
+        if not found:
+            raise CheckpointError(f"{reader.prefix} has only variables for training: expected others")
+        shapes.append(found)
     for prefix, others in zip(prefixes[1:], shapes[1:], strict=True):
         _check_same(shapes[0], others, (prefixes[0], prefix))
     values = {name: _mean(readers, name) for name in sorted(shapes[0])}
     varmanip.save_checkpoint_vars(values, options.out)
     return f"Wrote the mean of {len(readers)} checkpoints, {len(values)} variable(s), to {options.out}\n"
-
-
-def _shapes_to_average(reader: Any, is_training_name: Any) -> dict[str, list[int]]:
-    """Return the shapes of what a checkpoint has, less what only training needs."""
-    found = {name: shape for name, shape in reader.shapes.items() if not is_training_name(name)}
-    if not found:
-        raise CheckpointError(f"the checkpoint {reader.prefix} has no variables but those that training alone needs")
-    return found
 
 
 def _check_same(first: dict[str, list[int]], other: dict[str, list[int]], prefixes: tuple[str, str]) -> None:
@@ -71,7 +62,7 @@ def _check_same(first: dict[str, list[int]], other: dict[str, list[int]], prefix
 
 
 def _mean(readers: list[Any], name: str) -> np.ndarray:
-    """Return the mean of a variable, summed up in float64; that of the last checkpoint if it has no fractions."""
+    """Return the mean of a variable, summed in float64; for integers the value of the last checkpoint."""
     last = np.asarray(readers[-1].read(name))
     if not np.issubdtype(last.dtype, np.floating):
         return last

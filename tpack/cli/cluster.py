@@ -1,7 +1,7 @@
-"""``tpack cluster check``: how fast the processes of a job reach each other, as a table and a heat map.
+"""``tpack cluster check``: the speed of the links between the processes of a job, as a table and a heat map.
 
-It is run by all processes of a job, on the machines and by the launcher that are to train: ``tpack launch -n 4 -m tpack
-cluster check``, or ``srun tpack cluster check``. What measures needs TensorFlow and is imported when the command runs.
+All processes of a job run it, on the machines and by the launcher of the training: ``tpack launch -n 4 -m tpack cluster
+check``, or ``srun tpack cluster check``. TensorFlow is imported when the command runs.
 """
 
 import argparse
@@ -23,14 +23,12 @@ _MAX_CELLS_WITH_NUMBERS = 16
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command, and add its arguments to its parser."""
     parser.description = "Look at a cluster."
-    actions = parser.add_subparsers(
-        dest="action", required=True, metavar="ACTION", parser_class=argparse.ArgumentParser
-    )
-    check = actions.add_parser(
-        "check",
-        help="measure how fast its processes reach each other",
-        description="Measure latency, bandwidth and all-reduce speed of each pair of workers. Run it in each process "
-        "of a job, as in: tpack launch -n 4 -m tpack cluster check",
+    kind = argparse.ArgumentParser
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=kind)
+    check = actions.add_parser("check", help="measure how fast its processes reach each other")
+    check.description = (
+        "Measure latency, bandwidth and all-reduce speed of each pair of workers. Run it in each process "
+        "of a job, as in: tpack launch -n 4 -m tpack cluster check"
     )
     check.add_argument("--megabytes", type=float, default=8.0, help="sent and reduced at a time (default: %(default)s)")
     check.add_argument("--runs", type=int, default=5, help="of each; the median counts (default: %(default)s)")
@@ -42,21 +40,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
-    """Measure the cluster that this process belongs to.
-
-    Args:
-        options: those that `add_arguments` defines.
-
-    Returns:
-        The table in worker 0, nothing in the others.
+    """Measure the cluster of this process; return the table in worker 0, nothing in the others.
 
     Raises:
-        ConfigError: A number is out of range, the file's format is unknown, or the process is no worker.
-        ClusterError: The process is alone, or the others did not come or answer in time.
-        DependencyError: A heat map is wanted and matplotlib is not installed.
+        ConfigError: A number is out of range, the file's format is unknown, or the process is not a worker.
+        ClusterError: The process is alone, or the others did not connect or answer in time.
+        DependencyError: A heat map is requested and matplotlib is not installed.
     """
     if options.out is not None:
-        # Before anything is measured.
         check_format(options.out)
         import_optional("matplotlib.figure", "plot")
     pairs = importlib.import_module("tpack.multi_worker.link_benchmark")
@@ -77,23 +68,12 @@ def run(options: argparse.Namespace) -> str:
 
 
 def describe(speed: Any, addresses: Sequence[str]) -> str:
-    """Return the table of a `ClusterSpeed`, and what stands out.
-
-    Args:
-        speed: what was measured.
-        addresses: of the workers, by rank.
-    """
-    rows = [
-        (
-            f"{pair.first} - {pair.second}",
-            f"{addresses[pair.first]} - {addresses[pair.second]}",
-            pair.latency_secs / _MICRO,
-            pair.there / _GIGA,
-            pair.back / _GIGA,
-            pair.all_reduce / _GIGA,
-        )
-        for pair in speed.pairs
-    ]
+    """Return the table of a `ClusterSpeed`, and the outliers; ``addresses`` are the workers', by rank."""
+    rows = []
+    for pair in speed.pairs:
+        ends = f"{pair.first} - {pair.second}", f"{addresses[pair.first]} - {addresses[pair.second]}"
+        rates = (rate / _GIGA for rate in (pair.there, pair.back, pair.all_reduce))
+        rows.append((*ends, pair.latency_secs / _MICRO, *rates))
     headers = ("workers", "addresses", "latency, us", "there, GB/s", "back, GB/s", "all-reduce, GB/s")
     table = tabulate(rows, headers=headers, floatfmt=("", "", ".0f", ".2f", ".2f", ".2f"))
     slowest = min(speed.pairs, key=lambda pair: pair.all_reduce)
@@ -105,11 +85,7 @@ def describe(speed: Any, addresses: Sequence[str]) -> str:
 
 
 def draw(speed: Any, size: int) -> Any:
-    """Return a ``matplotlib.figure.Figure`` with the bandwidth and the latency of each two workers.
-
-    Args:
-        speed: a `ClusterSpeed`.
-        size: how many workers there are.
+    """Return a ``matplotlib.figure.Figure`` with the bandwidth and the latency of each pair of ``size`` workers.
 
     Raises:
         DependencyError: matplotlib is not installed.
@@ -138,7 +114,7 @@ def _draw_panel(
     panel: Any, matrix: list[list[float]], title: str, shown: Callable[[float], str], *, is_high_slow: bool = False
 ) -> None:
     values = [value for row in matrix for value in row if value == value]
-    # From zero on, and light where pairs are usual, so that those that are nearly alike look alike.
+    # The scale begins at zero and is light for usual pairs, so that nearly equal ones look equal.
     highest = max(*values, 3 * median(values)) if is_high_slow else max(values)
     image = panel.imshow(matrix, cmap="Blues" if is_high_slow else "Blues_r", vmin=0, vmax=highest)
     panel.set_facecolor(FAINT)

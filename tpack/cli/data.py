@@ -1,6 +1,6 @@
-"""``tpack data bench``: how fast each stage of a data flow is, and where the time of a point goes.
+"""``tpack data bench``: the speed of each stage of a data flow, and the parts of a data point's time.
 
-The flow is that of a script or module. What needs TensorFlow is imported only if the script does it.
+The flow belongs to a script or module. TensorFlow is imported only if the script does it.
 """
 
 import argparse
@@ -21,9 +21,9 @@ from tpack.utils.env import usable_cores
 
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _SHARE_TO_TELL = 0.1
-"""Of what takes less of the time nothing is said."""
+"""Stages below this share of the time are not reported."""
 _GOOD_SHARE = 0.75
-"""From which part on of what so many workers could give at best they are said to be well used."""
+"""The share of the ideal speed-up from which workers count as well used."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,23 +41,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
-    """Measure a flow.
-
-    Args:
-        options: those that `add_arguments` defines.
-
-    Returns:
-        A table of the stages, and what it says in words.
+    """Measure a flow; return a table of its stages, and an explanation.
 
     Raises:
-        ConfigError: There is no such script or flow, or the time is not positive.
+        ConfigError: The script or flow does not exist, or the time is not positive.
         InputError: The flow raised, or has no data point.
     """
     ds = load_flow(options.flow)
     stages = measure_stages(ds, options.seconds)
     headers = ("stage", "points/s", "a point", "of it here")
     align = ("left", "right", "right", "right")
-    table = tabulate(_rows(stages), headers, "plain", disable_numparse=True, colalign=align)
+    # Tables drop blanks in front of a cell, but not dots.
+    rows = [
+        (". " * stage.depth + stage.name, _rate(stage.seconds), _time(stage.seconds), _own(stage, stages))
+        for stage in stages
+    ]
+    table = tabulate(rows, headers, "plain", disable_numparse=True, colalign=align)
     return f"{table}\n\n" + "\n".join(explain(stages, usable_cores())) + "\n"
 
 
@@ -65,11 +64,11 @@ def load_flow(text: str) -> DataFlow:
     """Return the flow that ``script.py:name`` or ``module:name`` stands for.
 
     Args:
-        text: a file or a module that can be imported from here, and in it a flow, what `as_dataflow` takes, or a
-            function without arguments that returns such.
+        text: a file or an importable module, and in it a flow, something that `as_dataflow` accepts, or a function
+            without arguments that returns one.
 
     Raises:
-        ConfigError: There is no such file, module or name, it cannot be run, or it gives something else.
+        ConfigError: The file, module or name does not exist, cannot be run, or is something else.
     """
     place, _, name = text.rpartition(":")
     if not place or not name.isidentifier():
@@ -77,24 +76,24 @@ def load_flow(text: str) -> DataFlow:
     found = _load(place)
     if not hasattr(found, name):
         flows = sorted(key for key, value in vars(found).items() if isinstance(value, DataFlow))
-        raise ConfigError(f"{place} has no {name!r}" + (f"; it has the flows {', '.join(flows)}" if flows else ""))
+        raise ConfigError(f"{place} has no {name!r}{'; it has the flows ' if flows else ''}{', '.join(flows)}")
     made = getattr(found, name)
     if callable(made) and not isinstance(made, DataFlow):
         parameters = inspect.signature(made).parameters.values()
         if needed := [each.name for each in parameters if each.default is each.empty and each.kind not in _VARIADIC]:
-            raise ConfigError(f"{text} cannot be called without {', '.join(needed)}: give it defaults")
+            raise ConfigError(f"{text} has the arguments {', '.join(needed)}: expected defaults for them")
         made = made()
     try:
         return as_dataflow(made)
     except WrongTypeError as error:
-        raise ConfigError(f"{text} is no data flow: {error}") from error
+        raise ConfigError(f"{text} is not a data flow: {error}") from error
 
 
 def _load(place: str) -> ModuleType:
-    """Import a file or a module; as a file it is not the main one, so what it guards by its name is not run."""
+    """Import a file or a module; a file is not the main module, so code guarded by ``__name__`` does not run."""
     is_file = place.endswith(".py")
     if is_file and not os.path.isfile(place):
-        raise ConfigError(f"there is no file {place!r}")
+        raise ConfigError(f"flow got {place!r}: expected a file that exists")
     # Workers find it by the same name and path.
     sys.path.insert(0, os.path.dirname(os.path.abspath(place)) if is_file else os.getcwd())
     module = os.path.splitext(os.path.basename(place))[0] if is_file else place
@@ -104,28 +103,15 @@ def _load(place: str) -> ModuleType:
         raise ConfigError(f"{place} cannot be imported: {error}") from error
 
 
-def _rows(stages: Sequence[Stage]) -> list[tuple[str, str, str, str]]:
-    """Return a row for each stage; tables drop blanks in front of a cell, but not dots."""
-    return [
-        (". " * stage.depth + stage.name, _rate(stage.seconds), _time(stage.seconds), _own(stage, stages))
-        for stage in stages
-    ]
-
-
 def _own(stage: Stage, stages: Sequence[Stage]) -> str:
-    """Return what a stage costs by itself, or how much faster its workers are than one process."""
+    """Return the cost of a stage by itself, or the speed-up of its workers over one process."""
     if stage.alone_secs is None:
         return _time(max(stage.own_secs(stages), 0.0))
     return f"{stage.alone_secs / stage.seconds:.2f} x one"
 
 
 def explain(stages: Sequence[Stage], num_cores: int) -> list[str]:
-    """Return in words where the time of a point goes, and what would make it less.
-
-    Args:
-        stages: what was measured.
-        num_cores: how many cores there are for workers.
-    """
+    """Return sentences about the parts of a point's time, and ways to reduce them with ``num_cores`` cores."""
     last = stages[-1]
     size = getattr(last.flow, "batch_size", None)
     examples = f", {size / last.seconds:,.0f} examples," if isinstance(size, int) else ""
@@ -137,8 +123,8 @@ def explain(stages: Sequence[Stage], num_cores: int) -> list[str]:
     total = sum(costs.values())
     shares = {index: cost / total for index, cost in costs.items()}
     order = sorted((index for index in shares if shares[index] >= _SHARE_TO_TELL), key=lambda index: -shares[index])
-    told = [f"{shares[index]:.0%} goes into {stages[index].name}" for index in order]
-    lines.append(f"Of its time {', '.join(told)}.")
+    parts = [f"{shares[index]:.0%} goes into {stages[index].name}" for index in order]
+    lines.append(f"Of its time {', '.join(parts)}.")
     lines += [_about_workers(stages, index, num_cores) for index in order if stages[index].num_workers]
     if not any(stage.num_workers for stage in stages):
         lines.append(
@@ -154,7 +140,7 @@ def explain(stages: Sequence[Stage], num_cores: int) -> list[str]:
 
 
 def _about_workers(stages: Sequence[Stage], index: int, num_cores: int) -> str:
-    """Return what the workers of a stage are worth."""
+    """Return a sentence about the workers of a stage."""
     stage = stages[index]
     faster = (stage.alone_secs or 0.0) / stage.seconds
     best = min(stage.num_workers, num_cores)
@@ -181,13 +167,7 @@ def _about_workers(stages: Sequence[Stage], index: int, num_cores: int) -> str:
 
 
 def _costs(stages: Sequence[Stage], index: int, times: float = 1.0) -> dict[int, float]:
-    """Return what each stage adds to the time of a point; one with workers stands for all that is in it.
-
-    Args:
-        stages: what was measured.
-        index: whose point.
-        times: how many of its points.
-    """
+    """Return the part of each stage in the time of ``times`` points of one; workers include their inner stages."""
     stage = stages[index]
     if stage.num_workers:
         return {index: times * stage.seconds}

@@ -1,7 +1,6 @@
 """``tpack doctor``: versions, devices, links, memory and settings, as one block for a bug report.
 
-TensorFlow is loaded in a process of its own with a time limit: an installation that fails or hangs is what many reports
-are about, and is told like everything else.
+TensorFlow is loaded in another process with a timeout, since many reports are about installations that fail or hang.
 """
 
 import argparse
@@ -23,8 +22,8 @@ from tpack.utils.python_child import ChildError, python_child, python_command
 from tpack.version import __version__
 
 _LINKS_SECS = 20.0
-_THAT_MATTER = re.compile(
-    # Variables of Terraform begin as those of TensorFlow do.
+_RELEVANT = re.compile(
+    # Variables of Terraform begin with TF_ too.
     r"(CUDA|CUDNN|GLOO|KMP|MALLOC|MKL|NCCL|NVIDIA|OMP|OPENBLAS|RAY|SLURM|TF(?!_CLI|_VAR)|TPACK|XLA)_\w+|KERAS_BACKEND|LD_PRELOAD|"
     "LD_LIBRARY_PATH|PYTHONPATH|RANK|LOCAL_RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|TF_CONFIG"
 )
@@ -43,17 +42,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the block.
-
-    Args:
-        options: those that `add_arguments` defines.
-
-    Returns:
-        The exit code: 0, or 1 if TensorFlow cannot be loaded.
-    """
-    told, failure = _ask_tensorflow(options.timeout)
-    parts = [told or _without_tensorflow(failure), tabulate(_memory(), tablefmt="plain"), *_links()]
-    settings = [(name, os.environ[name]) for name in sorted(os.environ) if _THAT_MATTER.fullmatch(name)]
+    """Print the block; return the exit code: 0, or 1 if TensorFlow cannot be loaded."""
+    report, failure = _ask_tensorflow(options.timeout)
+    parts = [report or _without_tensorflow(failure), tabulate(_memory(), tablefmt="plain"), *_links()]
+    settings = [(name, os.environ[name]) for name in sorted(os.environ) if _RELEVANT.fullmatch(name)]
     shown = [(name, "(not shown)" if _SECRET.search(name) else value) for name, value in settings]
     parts.append(tabulate(shown, tablefmt="plain", disable_numparse=True) or "No environment variable that matters.")
     sys.stdout.write("\n\n".join(["```", *parts, "```"]).replace("```\n\n", "```\n").replace("\n\n```", "\n```") + "\n")
@@ -70,7 +62,7 @@ def _ask_tensorflow(timeout_secs: float) -> tuple[str, str]:
 
 
 def report_tensorflow() -> None:
-    """Load TensorFlow, and print its versions and devices as JSON; called in a process of its own."""
+    """Load TensorFlow, and print its versions and devices as JSON, in a process of its own."""
     devices = importlib.import_module("tensorflow").config.list_physical_devices()
     environment = importlib.import_module("tpack.tfutils.collect_env").collect_env_info()
     names = [device.name.removeprefix("/physical_device:") for device in devices]
@@ -78,7 +70,7 @@ def report_tensorflow() -> None:
 
 
 def _without_tensorflow(failure: str) -> str:
-    """Return what is known of the installation without loading it."""
+    """Return the facts about the installation that are known without loading it."""
     rows = [("tpack", __version__), ("Python", sys.version.replace("\n", "")), ("Platform", platform.platform())]
     for package in ("tensorflow", "numpy", "keras", "protobuf"):
         try:
@@ -97,17 +89,15 @@ def _memory() -> Iterator[tuple[str, str]]:
 
 
 def _links() -> Iterator[str]:
-    """Yield the links between GPUs, as NVIDIA's command draws them, where there is one."""
+    """Yield the links between GPUs, as NVIDIA's command draws them, if it exists."""
     command = shutil.which("nvidia-smi")
     if command is None:
         return
+    unknown = "The links between GPUs are not known: nvidia-smi"
     try:
         done = subprocess.run([command, "topo", "-m"], capture_output=True, text=True, timeout=_LINKS_SECS, check=False)
     except subprocess.TimeoutExpired:
-        yield f"The links between GPUs are not known: nvidia-smi took more than {_LINKS_SECS:g} s."
+        yield f"{unknown} took more than {_LINKS_SECS:g} s."
         return
-    yield (
-        re.sub("\x1b\\[[0-9;]*m", "", done.stdout).strip()
-        if done.returncode == 0
-        else (f"The links between GPUs are not known: nvidia-smi ended with exit code {done.returncode}.")
-    )
+    links = re.sub("\x1b\\[[0-9;]*m", "", done.stdout).strip()
+    yield f"{unknown} ended with exit code {done.returncode}." if done.returncode else links

@@ -1,6 +1,6 @@
-"""Gradients of a training script, which runs in a process of its own until it has built its first tower.
+"""Gradients of a training script, which runs in a process of its own until its first tower is built.
 
-Nothing is trained, and the script's log directory is neither moved nor deleted: another one takes its place.
+Nothing is trained, and the script's log directory is replaced by another, so it is neither moved nor deleted.
 """
 
 import importlib
@@ -23,9 +23,9 @@ class ScriptGradients:
     """The gradients of one tower.
 
     Attributes:
-        shapes: those of the dense ones.
+        shapes: the shapes of the dense ones.
         dtypes: the names of their dtypes.
-        num_sparse: how many others there are.
+        num_sparse: the number of sparse ones.
     """
 
     shapes: tuple[tuple[int, ...], ...]
@@ -38,40 +38,38 @@ def gradients_of_script(command: str, *, timeout_secs: float) -> ScriptGradients
 
     Args:
         command: the script and its arguments, as in a shell.
-        timeout_secs: how long it may take until its first tower is built.
+        timeout_secs: the time limit for building its first tower.
 
     Raises:
-        ConfigError: There is no such script, it fails, takes too long or ends before it has built a tower, or a
-            gradient has no shape that is fully known.
+        ConfigError: The script does not exist, fails, takes too long or ends before it has built a tower, or the shape
+            of a gradient is not fully known.
     """
     words = shlex.split(command)
     if not words or not os.path.isfile(words[0]):
-        raise ConfigError(f"expected a Python script and its arguments in --script, got {command!r}")
+        raise ConfigError(f"--script got {command!r}: expected a Python script and its arguments")
     with tempfile.TemporaryDirectory() as directory:
         worker = python_command(__name__, "run_script", {"words": words, "log_dir": os.path.join(directory, "log")})
         try:
             found = python_child(worker, timeout_secs=timeout_secs)
         except ChildError as error:
+            reason = f"{error} (--timeout {timeout_secs:g})"
             raise ConfigError(
-                f"{command!r} ended before a trainer with one cost had built a tower: {error} (--timeout "
-                f"{timeout_secs:g})"
+                f"{command!r} ended before a trainer with one cost had built a tower: {reason}"
             ) from error
     shapes = tuple(tuple(shape) for shape in found["shapes"])
     if any(None in shape for shape in shapes):
-        raise ConfigError(f"a gradient of {command!r} has no fully known shape: {shapes}")
+        raise ConfigError(f"{command!r} has gradients of the shapes {shapes}: expected fully known ones")
     return ScriptGradients(shapes, tuple(found["dtypes"]), found["num_sparse"])
 
 
 class _Found(BaseException):
-    """Raised when the gradients are known, to end the script."""
+    """Raised to end the script when the gradients are known."""
 
 
 def run_script(words: Sequence[str], log_dir: str) -> None:
-    """Run a script until it has built its first tower, and print its gradients as JSON; called in a process of its own.
+    """Run a script with its arguments until its first tower is built, and print the gradients as JSON.
 
-    Args:
-        words: the script and its arguments.
-        log_dir: the directory in place of that of the script's log.
+    It has a process of its own, and ``log_dir`` replaces the script's log directory.
     """
     single_cost = importlib.import_module("tpack.train.single_cost")
     logger = importlib.import_module("tpack.utils.logger")
@@ -89,7 +87,7 @@ def run_script(words: Sequence[str], log_dir: str) -> None:
 
         return report
 
-    # In this process nothing else runs, and only functions of tpack are replaced.
+    # Nothing else runs in this process, and only functions of tpack are replaced.
     vars(single_cost).update(make_grad_fn=make)
     vars(logger).update(set_logger_dir=lambda *_, **__: set_logger_dir(log_dir, "k"))
     sys.argv = list(words)

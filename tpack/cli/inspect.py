@@ -1,7 +1,6 @@
-"""``tpack inspect``: what is in a checkpoint or an ``.npz`` file, and how two of them differ, as tables.
+"""``tpack inspect``: tables of the content of a checkpoint or an ``.npz`` file, and of the differences of two.
 
-What is on this machine and holds numbers is read without TensorFlow, whose import takes seconds; for everything else
-TensorFlow is imported when it is needed.
+Local files of numbers are read without TensorFlow, whose import takes seconds; it is imported for all others.
 """
 
 import argparse
@@ -35,17 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
-    """Describe one checkpoint, or compare two.
-
-    Args:
-        options: those that `add_arguments` defines.
-
-    Returns:
-        The tables, as text.
+    """Describe one checkpoint, or compare two; return the tables.
 
     Raises:
         CheckpointError: A checkpoint is missing or damaged.
-        InputError: An ``.npz`` file is.
+        InputError: An ``.npz`` file is missing or damaged.
     """
     values = _load(options.checkpoint)
     if options.other is None:
@@ -54,12 +47,12 @@ def run(options: argparse.Namespace) -> str:
 
 
 def _load(path: str) -> _Values:
-    """Return the values in a checkpoint or an ``.npz`` file, as ``load_checkpoint_vars`` does."""
+    """Return the values of a checkpoint or an ``.npz`` file."""
     path = os.path.expanduser(path)
     if path.endswith(".npz"):
         return {name.removesuffix(":0"): value for name, value in read_npz(path).items()}
     named = _named_in(path)
-    # Of a directory whose newest checkpoint does not load, another one is meant.
+    # If the newest checkpoint of a directory does not load, an older one is used.
     with suppress(NotReadError, *([] if named is None else [CheckpointError])):
         prefix = named or _FILE_SUFFIX.sub("", path)
         if os.path.isfile(f"{prefix}.index"):
@@ -69,23 +62,19 @@ def _load(path: str) -> _Values:
 
 
 def _named_in(path: str) -> str | None:
-    """Return the prefix of the checkpoint that a directory names as its newest; None if ``path`` means none so."""
+    """Return the prefix of the newest checkpoint according to a directory; None if ``path`` is something else."""
     directory = (os.path.dirname(path) or ".") if os.path.basename(path) == "checkpoint" else path
     state = os.path.join(directory, "checkpoint")
     if not os.path.isfile(state) or os.path.isfile(f"{path}.index"):
         return None
     with open(state, encoding="utf-8", errors="replace") as file:
         found = _NEWEST.match(file.read())
-    # A directory that was moved still names its checkpoints by where they were saved.
+    # A directory that was moved still has the original paths.
     return None if found is None else os.path.join(directory, os.path.basename(found[1]))
 
 
 def _describe(values: _Values) -> str:
-    """Return a table of values: name, shape, dtype, mean, standard deviation and size, and what they are together.
-
-    Args:
-        values: arrays by name.
-    """
+    """Return a table of name, shape, dtype, mean, standard deviation and size of arrays, and their totals."""
     rows = [
         (name, _format_shape(value), value.dtype.name, *_moments(value), _format_size(value.nbytes))
         for name, value in sorted(values.items())
@@ -98,7 +87,7 @@ def _describe(values: _Values) -> str:
 
 
 def _moments(value: np.ndarray) -> tuple[str, str]:
-    """Return mean and standard deviation as text; empty where there are none."""
+    """Return mean and standard deviation as text, empty for what has none."""
     if not value.size or not _is_number(value) or value.dtype.kind == "c":
         return "", ""
     # Squares of half-precision numbers overflow.
@@ -108,13 +97,7 @@ def _moments(value: np.ndarray) -> tuple[str, str]:
 
 
 def _compare(first: _Values, second: _Values, paths: tuple[str, str]) -> str:
-    """Return what only one of two has, whose shapes differ, and whose values do, the largest difference first.
-
-    Args:
-        first: arrays by name.
-        second: arrays by name.
-        paths: what the two are called.
-    """
+    """Return the differences of arrays by name: in existence, in shape, and in values, the largest first."""
     sections = [f"A: {paths[0]}\nB: {paths[1]}", *_only_in_one(first, second)]
     both = sorted(first.keys() & second.keys())
     alike = [name for name in both if first[name].shape == second[name].shape]
@@ -122,12 +105,15 @@ def _compare(first: _Values, second: _Values, paths: tuple[str, str]) -> str:
     if misfits:
         sections.append(f"Of different shapes:\n{_draw_table(misfits, ('name', 'in A', 'in B'))}")
     distances = {name: _max_difference(first[name], second[name]) for name in alike}
-    unequal = sorted((name for name in alike if distances[name] != 0), key=lambda name: -_order(distances[name]))
+    # NaN comes first.
+    unequal = sorted(
+        (name for name in alike if distances[name] != 0), key=lambda name: -np.nan_to_num(distances[name], nan=np.inf)
+    )
     if unequal:
-        rows = [
-            (name, _format_shape(first[name]), _dtypes(first[name], second[name]), f"{distances[name]:.4g}")
-            for name in unequal
-        ]
+        rows = []
+        for name in unequal:
+            dtypes = " / ".join(dict.fromkeys([first[name].dtype.name, second[name].dtype.name]))
+            rows.append((name, _format_shape(first[name]), dtypes, f"{distances[name]:.4g}"))
         headers = ("name", "shape", "dtype", "max. difference")
         sections.append(f"Of different values:\n{_draw_table(rows, headers, ('left', 'left', 'left', 'right'))}")
     sections.append(f"{len(alike) - len(unequal)} of the {len(both)} variable(s) in both are equal.")
@@ -137,14 +123,14 @@ def _compare(first: _Values, second: _Values, paths: tuple[str, str]) -> str:
 def _max_difference(first: np.ndarray, second: np.ndarray) -> float:
     """Return the largest absolute difference of two arrays of one shape.
 
-    The same infinity, or NaN in both, is no difference. NaN in one of them is the difference NaN; things that are no
-    numbers differ by infinity, if they do.
+    Equal infinities and NaN in both are no difference; NaN in one is the difference NaN. Unequal values that are not
+    numbers differ by infinity.
     """
     if not (_is_number(first) and _is_number(second)):
         return 0.0 if np.array_equal(first, second) else np.inf
     wide = np.complex128 if "c" in (first.dtype.kind, second.dtype.kind) else np.float64
     a, b = first.astype(wide), second.astype(wide)
-    # Large integers are equal or not before they are rounded.
+    # Large integers are compared before they are rounded.
     same = (np.isnan(a) & np.isnan(b)) | np.asarray(first == second)
     with np.errstate(invalid="ignore"):
         return float(np.max(np.where(same, 0.0, np.abs(a - b)), initial=0.0))
@@ -157,23 +143,8 @@ def _only_in_one(first: _Values, second: _Values) -> Iterator[str]:
             yield f"Only in {letter}:\n{_draw_table(rows, ('name', 'shape', 'dtype'))}"
 
 
-def _dtypes(first: np.ndarray, second: np.ndarray) -> str:
-    return " / ".join(dict.fromkeys([first.dtype.name, second.dtype.name]))
-
-
-def _order(distance: float) -> float:
-    """Put NaN first."""
-    return np.inf if np.isnan(distance) else distance
-
-
 def _draw_table(rows: Iterable[Sequence[str]], headers: Sequence[str], align: Sequence[str] | None = None) -> str:
-    """Return a table as text.
-
-    Args:
-        rows: texts.
-        headers: the names of the columns.
-        align: ``"left"`` or ``"right"`` for each column; all are left unless given.
-    """
+    """Return a table of texts, whose columns are aligned ``"left"`` or ``"right"``, by default left."""
     drawn = list(rows)
     columns = list(align) if align and drawn else None
     return tabulate(drawn, headers=list(headers), tablefmt="simple", disable_numparse=True, colalign=columns)
@@ -195,7 +166,7 @@ def _format_size(size_bytes: float) -> str:
 
 def _is_number(value: np.ndarray) -> bool:
     """Tell whether an array holds numbers or booleans."""
-    # Kind V are the small floats that numpy does not know itself, such as bfloat16; records are of that kind too.
+    # Kind V are small floats that are not numpy's own, such as bfloat16, and records.
     return bool(
         value.dtype.kind in "biufc"
         or (value.dtype.kind == "V" and value.dtype.names is None and np.can_cast(value.dtype, np.float64))

@@ -1,6 +1,6 @@
-"""The command ``tpack``: reads the arguments, runs what they ask for, and turns errors into messages and exit codes.
+"""The command ``tpack``: parse arguments, run the command, and turn errors into messages and exit codes.
 
-The module of a command is imported when the command is named, so that none waits for what another needs.
+The module of a command is imported only when that command is used.
 """
 
 import argparse
@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from typing import Any, cast
+from typing import Any
 
 from tpack.errors import ConfigError, TpackError, WrongTypeError
 from tpack.version import __version__
@@ -33,14 +33,14 @@ COMMANDS = {
     "reduce": ("measure the ways to reduce gradients", "reduce", "add_arguments"),
     "watch": ("show runs on the terminal while they train", "watch", "add_arguments"),
 }
-"""What each command is for, its module, and the function in it that adds its arguments to a parser."""
+"""The purpose of each command, its module, and the function in it that adds its arguments to a parser."""
 
 EXIT_FAILED = 1
 EXIT_BAD_ARGUMENTS = 2
 
 _STANDARD_ERROR = 2
-# Reads what comes and hands on all lines but those that TensorFlow logs, which begin with a level and a date, as absl
-# and TensorFlow's own log begin a line, or belong to such a line. A line is handed on as soon as it has ended.
+# Passes all lines on, each as soon as it is complete, except those of TensorFlow's logs: they begin with a level and a
+# date, in the format of absl or of TensorFlow, or belong to such a line.
 _FILTER = r"""
 import re, sys
 own = re.compile(
@@ -62,35 +62,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: without the name of the program; by default those of the process.
 
     Returns:
-        The exit code: 0; 1 if the command failed; 2 if its arguments cannot work; or that of the command's own.
+        The exit code: 0; 1 if the command failed; 2 for invalid arguments; or the command's own.
 
     Raises:
-        SystemExit: The arguments cannot be read (code 2), or help or the version was asked for (code 0).
-        WrongTypeError: The arguments are no sequence of texts.
+        SystemExit: The arguments cannot be parsed (code 2), or ask for help or the version (code 0).
+        WrongTypeError: The arguments are not a sequence of texts.
     """
-    # By hand: what checks the arguments of other functions needs numpy, which help does not.
-    if arguments is not None and not _are_texts(arguments):
+    # By hand: `check_arguments` needs numpy, and help does not.
+    is_sequence = isinstance(arguments, Sequence) and not isinstance(arguments, str | bytes)
+    if arguments is not None and not (is_sequence and all(isinstance(each, str) for each in arguments)):
         raise WrongTypeError(f"main got arguments of type {type(arguments).__name__}: expected a sequence of texts")
     options = _parser().parse_args(arguments)
     is_quiet = getattr(options, "loads_tensorflow", False)
     try:
         with without_lines_of_tensorflow() if is_quiet else nullcontext():
             done: str | int = options.run(options)
-    except TpackError as error:
+    except (TpackError, OSError) as error:
         sys.stderr.write(f"tpack {options.command}: {error}\n")
         return EXIT_BAD_ARGUMENTS if isinstance(error, ConfigError) else EXIT_FAILED
-    except OSError as error:
-        sys.stderr.write(f"tpack {options.command}: {error}\n")
-        return EXIT_FAILED
     if isinstance(done, int):
         return done
     sys.stdout.write(done)
     return 0
-
-
-def _are_texts(arguments: object) -> bool:
-    is_sequence = isinstance(arguments, Sequence) and not isinstance(arguments, str | bytes)
-    return is_sequence and all(isinstance(argument, str) for argument in cast("Sequence[object]", arguments))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -103,11 +96,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 class _CommandParser(argparse.ArgumentParser):
-    """The parser of one command, which asks the command's module for the arguments when it is first used.
+    """The parser of one command, which gets its arguments from the command's module on first use.
 
     Args:
         module: the name of the module.
-        function: that of the function in it that adds the arguments.
+        function: the function in it that adds the arguments.
         options: those of any parser.
     """
 
@@ -117,7 +110,7 @@ class _CommandParser(argparse.ArgumentParser):
         self._is_filled = False
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse the arguments of the command, as any parser does."""
+        """Parse the arguments of the command."""
         if not self._is_filled:
             module, function = self._home
             getattr(importlib.import_module(module), function)(self)
@@ -129,14 +122,14 @@ class _CommandParser(argparse.ArgumentParser):
 def without_lines_of_tensorflow() -> Iterator[None]:
     """Remove the log lines of TensorFlow's C++ code from this process's and its children's standard error.
 
-    No setting of TensorFlow does that: of the 9 lines that importing 2.21 logs, ``TF_CPP_MIN_LOG_LEVEL=3`` leaves 6.
-    Its Python warnings are removed too, in this process. Fatal lines stay, also if they are this process's last:
-    another process filters. On a terminal Python writes directly, so that bars are drawn.
+    No setting of TensorFlow does that: of the 9 lines of an import of 2.21, ``TF_CPP_MIN_LOG_LEVEL=3`` leaves 6. In
+    this process its Python warnings go too. Fatal lines stay, also as the last of this process, since another process
+    filters. On a terminal Python writes directly, so that progress bars work.
     """
     original, before = os.dup(_STANDARD_ERROR), sys.stderr
     before.flush()
     on_terminal = os.fdopen(os.dup(original), "w", buffering=1, errors="backslashreplace") if before.isatty() else None
-    # In a session of its own, it does not end by the Ctrl-C that ends this process.
+    # A session of its own protects it from the Ctrl-C that ends this process.
     command = [sys.executable, "-I", "-S", "-c", _FILTER]
     reading, writing = os.pipe()
     passing_on = subprocess.Popen(command, stdin=reading, stderr=original, start_new_session=True)
@@ -156,7 +149,7 @@ def without_lines_of_tensorflow() -> Iterator[None]:
         os.close(original)
         if on_terminal is not None:
             on_terminal.close()
-        # A child that is left may keep its end open for ever.
+        # A remaining child may keep its end open forever.
         with suppress(subprocess.TimeoutExpired):
             passing_on.wait(_LAST_WORDS_SECS)
 

@@ -1,6 +1,6 @@
-"""``tpack migrate``: sources written for tensorpack and TensorFlow 1, rewritten for tpack.
+"""``tpack migrate``: rewrite sources for tensorpack and TensorFlow 1 into sources for tpack.
 
-What rewrites is imported when the command runs: it needs LibCST, and showing help does not.
+The rewriter is imported when the command runs: it needs LibCST, and help does not.
 """
 
 import argparse
@@ -22,8 +22,8 @@ _SKIPPED = ("__pycache__", "node_modules", "site-packages")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command to its parser."""
     parser.description = (
-        "Rewrite imports of tensorpack and TensorFlow 1, and names that numpy 2 and Python 3.12 have no more, in "
-        "place. Says what was changed and what you must look at. To run it again changes nothing."
+        "Rewrite imports of tensorpack and TensorFlow 1, and names that numpy 2 and Python 3.12 removed, in place. "
+        "Prints the changes and the lines you must look at. Running it again changes nothing."
     )
     parser.add_argument("paths", nargs="+", metavar="FILE|DIR", help="Python files, or directories with such")
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if something would change")
@@ -32,16 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Migrate files. One that cannot be is said on standard error and left as it is; the others are done.
-
-    Args:
-        options: those that `add_arguments` defines.
+    """Migrate files; report those that fail on standard error and leave them unchanged.
 
     Returns:
         The exit code: 1 if a file could not be migrated, or if ``--check`` finds one that would change.
 
     Raises:
-        ConfigError: A path is no Python file or directory with such.
+        ConfigError: A path is neither a Python file nor a directory with one.
         DependencyError: LibCST is not installed.
     """
     paths = _files(options.paths)
@@ -79,20 +76,20 @@ def _files(paths: list[str]) -> list[str]:
             whole = [os.path.join(directory, name) for name in sorted(names) if name.endswith(".py")]
             found.update(dict.fromkeys(os.path.normpath(file) for file in whole if os.path.isfile(file)))
         if len(found) == before:
-            raise ConfigError(f"got the directory {path}: there is no new Python file (.py) in it")
+            raise ConfigError(f"got the directory {path}: expected another Python file (.py) in it")
     return list(found)
 
 
 def _migrate(path: str, rewriter: Any, options: argparse.Namespace) -> Any:
-    """Migrate one file, and say what became of it."""
+    """Migrate one file, and print its changes."""
     with open(path, "rb") as file:
         content = file.read()
     encoding = tokenize.detect_encoding(io.BytesIO(content).readline)[0]
-    # Decoded as a whole, so that the ends of lines stay what they are.
+    # Decoded as a whole, to keep the ends of lines.
     before = content.decode(encoding)
     done = rewriter.migrate_source(before)
     if done.source != before and not (options.check or options.diff):
-        # A link stays one: what it leads to is written.
+        # A link stays a link; its target is written.
         with atomic_path(os.path.realpath(path)) as temporary, open(temporary, "xb") as file:
             file.write(done.source.encode(encoding))
     if options.diff:
@@ -106,5 +103,5 @@ def _migrate(path: str, rewriter: Any, options: argparse.Namespace) -> Any:
 
 
 def _told(options: argparse.Namespace) -> TextIO:
-    """Return where things are said: not among the differences, which another program may read."""
+    """Return the stream for notes: not that of the differences, which another program may read."""
     return sys.stderr if options.diff else sys.stdout

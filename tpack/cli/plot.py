@@ -1,7 +1,7 @@
-"""``tpack plot``: draw the curves of one or several runs from what they wrote to ``stats.json``, or a schedule.
+"""``tpack plot``: draw the curves of runs from their ``stats.json``, or schedules.
 
-There is one panel for each statistic and one colour for each run. The figure is made without ``pyplot``, so that no
-backend is chosen for the process and no window can open; and without TensorFlow.
+Each statistic has a panel, each run a colour. The figure is made without ``pyplot``, so that no backend is chosen and
+no window opens; and without TensorFlow.
 """
 
 import argparse
@@ -16,19 +16,18 @@ from tpack.callbacks.monitors import stats_file
 from tpack.cli.runs.html_report import page_of
 from tpack.cli.runs.remote import RunDirectories, is_shown, run_directories
 from tpack.errors import ConfigError
-from tpack.schedules import Schedule, parse_schedule
+from tpack.schedules import parse_schedule
 from tpack.utils.fs import atomic_write
 from tpack.utils.lazy import import_optional
 
 _FORMATS = (".png", ".svg", ".pdf")
 _DOTS_PER_INCH = 110
 _AXES = {"epoch": "epoch_num", "step": "global_step"}
-"""What curves can be drawn over, and what it is called in the file."""
+"""The axes of curves, and their names in the file."""
 
-# Of Okabe and Ito: told apart by colour-blind readers, and dark enough on white.
+# The colours of Okabe and Ito: distinct for colour-blind readers, and dark enough on white.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-
-# Runs beyond the colours are told apart by how their lines are drawn.
+# Runs beyond the colours differ by the style of their lines.
 _STYLES = ("-", "--", ":", "-.")
 
 INK, FAINT = "#333333", "#D9D9D9"
@@ -69,17 +68,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
-    """Draw what the options ask for into a file.
-
-    Args:
-        options: those that `add_arguments` defines.
-
-    Returns:
-        What was written, as text.
+    """Draw into a file; return a note of the result.
 
     Raises:
-        ConfigError: A directory has no statistics, there is no statistic of a name, the file's format is unknown, or
-            a schedule cannot be read.
+        ConfigError: A directory has no statistics, a statistic or the file's format is unknown, or a schedule is
+            invalid.
         CallbackError: A file of statistics is damaged.
         DependencyError: matplotlib is not installed.
         RemoteError: Remote storage cannot be read.
@@ -89,9 +82,8 @@ def run(options: argparse.Namespace) -> str:
     options.out = options.out or "curves.png"
     check_format(options.out)
     if bool(options.directories) == bool(options.schedule):
-        raise ConfigError(
-            "expected directories of runs, or --schedule; got " + ("both" if options.schedule else "neither")
-        )
+        got = "both" if options.schedule else "neither"
+        raise ConfigError(f"tpack plot got {got} of directories and --schedule: expected one")
     if options.schedule:
         runs, stats, told = _schedules(options.schedule, options.axis), [_SCHEDULE], "schedule(s)"
     else:
@@ -106,10 +98,10 @@ def run(options: argparse.Namespace) -> str:
 
 def _write_page(options: argparse.Namespace) -> str:
     if options.schedule or not options.directories:
-        raise ConfigError("--html wants directories of runs, and no --schedule")
+        raise ConfigError("--html got no directories, or --schedule: expected directories of runs alone")
     out = options.out or "curves.html"
     if not out.lower().endswith((".html", ".htm")):
-        raise ConfigError(f"expected a file that ends in .html, got {out!r}")
+        raise ConfigError(f"--out got {out!r}: expected a file that ends in .html")
     with run_directories(options.directories, is_shown) as directories:
         runs = _read_runs(options.directories, directories)
         stats = _choose_stats(runs, options.stats)
@@ -120,26 +112,22 @@ def _write_page(options: argparse.Namespace) -> str:
 
 
 def check_format(path: str) -> str:
-    """Return the format that a picture is written in, by the end of its file's name.
+    """Return the format of a picture by its file's suffix.
 
     Raises:
-        ConfigError: There is no such format.
+        ConfigError: The format is unknown.
     """
     suffix = os.path.splitext(path)[1].lower()
     if suffix not in _FORMATS:
-        raise ConfigError(f"expected a file that ends in one of {', '.join(_FORMATS)}, got {path!r}")
+        raise ConfigError(f"--out got {path!r}: expected a file that ends in one of {', '.join(_FORMATS)}")
     return suffix[1:]
 
 
 def save_figure(figure: Any, path: str) -> None:
-    """Write a picture to a file, which is whole or not there.
-
-    Args:
-        figure: a ``matplotlib.figure.Figure``.
-        path: the file.
+    """Write a ``matplotlib.figure.Figure`` to a file, completely or not at all.
 
     Raises:
-        ConfigError: There is no such format.
+        ConfigError: The format is unknown.
     """
     with atomic_write(path, "wb") as file:
         figure.savefig(file, format=check_format(path), dpi=_DOTS_PER_INCH)
@@ -147,12 +135,12 @@ def save_figure(figure: Any, path: str) -> None:
 
 @dataclass(frozen=True)
 class _Run:
-    """What one run reported.
+    """The reported statistics of one run.
 
     Attributes:
-        label: what it is called, unlike the other runs.
-        entries: dictionaries of statistics, one for each time that something was reported.
-        directory: where it is; empty for what is no run.
+        label: a unique name.
+        entries: dictionaries of statistics, one for each report.
+        directory: the run's; empty for a schedule.
     """
 
     label: str
@@ -160,12 +148,12 @@ class _Run:
     directory: str = ""
 
     def curve(self, stat: str, axis: str) -> tuple[list[float], list[float]]:
-        """Return the points of a statistic over ``"epoch"`` or ``"step"``; what is not finite is a NaN, a gap."""
+        """Return the points of a statistic over ``"epoch"`` or ``"step"``; NaN, a gap, where it is not finite."""
         points = [(e[_AXES[axis]], e[stat]) for e in self.entries if _is_number(e.get(stat)) and _AXES[axis] in e]
         return [float(x) for x, _ in points], [float(y) if math.isfinite(y) else math.nan for _, y in points]
 
     def stats(self) -> list[str]:
-        """Return the names of all statistics that are numbers, sorted."""
+        """Return the sorted names of all numeric statistics."""
         names = {name for entry in self.entries for name, value in entry.items() if _is_number(value)}
         return sorted(names - set(_AXES.values()))
 
@@ -175,11 +163,7 @@ def _is_number(value: object) -> bool:
 
 
 def _read_runs(given: Sequence[str], directories: RunDirectories) -> list[_Run]:
-    """Read the ``stats.json`` of several runs.
-
-    Args:
-        given: what they were called.
-        directories: where they are.
+    """Read the ``stats.json`` of several runs; ``given`` are their names for messages.
 
     Raises:
         ConfigError: A directory has no statistics.
@@ -189,9 +173,7 @@ def _read_runs(given: Sequence[str], directories: RunDirectories) -> list[_Run]:
     for path, directory, label in zip(given, paths, short_labels(paths), strict=True):
         entries = stats_file.read_entries(directory)
         if not entries:
-            raise ConfigError(
-                f"expected the directory of a run, with statistics in {stats_file.FILENAME}: {path} has none"
-            )
+            raise ConfigError(f"{path} has no {stats_file.FILENAME} with statistics: expected the directory of a run")
         runs.append(_Run(label, entries, directory))
     return runs
 
@@ -200,25 +182,19 @@ def _schedules(texts: Sequence[str], axis: str) -> list[_Run]:
     """Return schedules as runs that have one statistic."""
     schedules = [parse_schedule(text) for text in texts]
     end = 1.05 * max(schedule.length for schedule in schedules) or 1.0
-    points = sorted({*(end * k / _POINTS_OF_SCHEDULE for k in range(_POINTS_OF_SCHEDULE + 1)), *_jumps(schedules)})
+    even = (end * k / _POINTS_OF_SCHEDULE for k in range(_POINTS_OF_SCHEDULE + 1))
+    last = math.ceil(max(schedule.length for schedule in schedules))
+    # Both sides of jumps at whole epochs or steps.
+    near = (k - side for k in range(1, last + 1 if last <= _POINTS_OF_SCHEDULE else 1) for side in (1e-6, 0.0))
+    points = sorted({*even, *near})
     return [
         _Run(text, [{_AXES[axis]: point, _SCHEDULE: schedule.value_at(point)} for point in points])
         for text, schedule in zip(texts, schedules, strict=True)
     ]
 
 
-def _jumps(schedules: Sequence[Schedule]) -> list[float]:
-    """Return both sides of where a value jumps, as far as whole epochs or steps show it."""
-    last = math.ceil(max(schedule.length for schedule in schedules))
-    return [float(k) - side for k in range(1, last + 1) for side in (1e-6, 0.0)] if last <= _POINTS_OF_SCHEDULE else []
-
-
 def short_labels(directories: Sequence[str]) -> list[str]:
-    """Return the shortest ends of paths that differ from one another, whole parts each; numbered where paths are equal.
-
-    Args:
-        directories: absolute paths.
-    """
+    """Return the shortest distinct ends of absolute paths, in whole parts; numbered where paths are equal."""
     parts = [os.path.normpath(directory).split(os.sep) for directory in directories]
     for length in range(1, max(map(len, parts), default=1) + 1):
         ends = ["/".join(part[-length:]) for part in parts]
@@ -228,40 +204,29 @@ def short_labels(directories: Sequence[str]) -> list[str]:
 
 
 def _choose_stats(runs: Sequence[_Run], wanted: Sequence[str]) -> list[str]:
-    """Return the statistics to draw.
-
-    Args:
-        runs: whose.
-        wanted: their names; empty for all that changed in some run, or all if none did, sorted.
+    """Return the statistics to draw: those of ``wanted``, or by default all that change, or all if none does, sorted.
 
     Raises:
-        ConfigError: No run has one of the names; near names are listed. Or there are no statistics at all.
+        ConfigError: A name is unknown; similar ones are listed. Or there are no statistics.
     """
     known = list(dict.fromkeys(name for run in runs for name in run.stats()))
     for name in wanted:
         if name not in known:
             near = get_close_matches(name, known, n=5)
-            raise ConfigError(
-                f"no run has the statistic {name!r}"
-                + (f"; near names: {', '.join(near)}" if near else f"; there are: {', '.join(known)}")
-            )
+            hint = f"near names: {', '.join(near)}" if near else f"there are: {', '.join(known)}"
+            raise ConfigError(f"no run has the statistic {name!r}; {hint}")
     if wanted:
         return list(dict.fromkeys(wanted))
     if not known:
         raise ConfigError("the runs have no statistics to draw")
-    # What belongs to a part, such as an input source's queue, comes after what belongs to the model.
+    # Statistics of parts, such as an input source's queue, come after those of the model.
     known.sort(key=lambda name: ("/" in name, name.lower()))
     changing = [name for name in known if any(len(set(run.curve(name, "step")[1])) > 1 for run in runs)]
     return changing or known
 
 
 def _draw(runs: Sequence[_Run], stats: Sequence[str], axis: str) -> Any:
-    """Return a ``matplotlib.figure.Figure``.
-
-    Args:
-        runs: whose curves.
-        stats: one panel each.
-        axis: ``"epoch"`` or ``"step"``.
+    """Return a ``matplotlib.figure.Figure`` with a panel for each statistic.
 
     Raises:
         DependencyError: matplotlib is not installed.
@@ -270,7 +235,8 @@ def _draw(runs: Sequence[_Run], stats: Sequence[str], axis: str) -> Any:
     columns = min(len(stats), _MAX_COLUMNS)
     rows = -(-len(stats) // columns)
     width = columns * _PANEL_INCHES[0]
-    names_beside = _names_beside(runs, width)
+    longest = max(len(run.label) for run in runs)
+    names_beside = max(1, min(len(runs), int(width / (_MARK_INCHES + _LETTER_INCHES * longest))))
     legend_inches = 0.25 + 0.2 * -(-len(runs) // names_beside) if len(runs) > 1 else 0.0
     size = (width, rows * _PANEL_INCHES[1] + legend_inches)
     figure = figure_class(figsize=size, layout="constrained", facecolor="white")
@@ -286,26 +252,14 @@ def _draw(runs: Sequence[_Run], stats: Sequence[str], axis: str) -> Any:
     return figure
 
 
-def _names_beside(runs: Sequence[_Run], width_inches: float) -> int:
-    """Return how many names of runs stand beside each other above the panels."""
-    longest = max(len(run.label) for run in runs)
-    return max(1, min(len(runs), int(width_inches / (_MARK_INCHES + _LETTER_INCHES * longest))))
-
-
 def _draw_panel(panel: Any, runs: Sequence[_Run], stat: str, axis: str) -> None:
     ticker = import_optional("matplotlib.ticker", "plot")
     for index, run in enumerate(runs):
         x, y = run.curve(stat, axis)
-        panel.plot(
-            x,
-            y,
-            color=_COLOURS[index % len(_COLOURS)],
-            linestyle=_STYLES[index // len(_COLOURS) % len(_STYLES)],
-            linewidth=1.6,
-            marker="o" if len(x) <= _MAX_MARKED_POINTS else None,
-            markersize=2.8,
-            label=run.label,
-        )
+        colour, style = _COLOURS[index % len(_COLOURS)], _STYLES[index // len(_COLOURS) % len(_STYLES)]
+        marker = "o" if len(x) <= _MAX_MARKED_POINTS else None
+        line: dict[str, Any] = {"linewidth": 1.6, "marker": marker, "markersize": 2.8, "label": run.label}
+        panel.plot(x, y, color=colour, linestyle=style, **line)
     panel.set_title(stat, loc="left", fontsize=10, color=INK, fontweight="bold")
     panel.grid(color=FAINT, linewidth=0.6)
     panel.set_axisbelow(True)
@@ -319,11 +273,11 @@ def _draw_panel(panel: Any, runs: Sequence[_Run], stat: str, axis: str) -> None:
 
 
 def _name_runs(figure: Any, runs: Sequence[_Run], names_beside: int) -> None:
-    """Say whose curves these are: a title for one run, a legend above the panels for several."""
+    """Name the runs: by a title for one, by a legend above the panels for several."""
     if len(runs) == 1:
         figure.suptitle(runs[0].label, fontsize=11, color=INK, x=0.01, ha="left")
         return
-    # With an underscore in front, matplotlib would leave a run out.
+    # matplotlib leaves out labels with a leading underscore.
     handles, names = figure.axes[0].get_lines(), [f" {run.label}" for run in runs]
     place: dict[str, Any] = {"loc": "outside upper left", "ncols": names_beside}
     figure.legend(handles, names, **place, frameon=False, fontsize=9, labelcolor=INK)

@@ -1,6 +1,6 @@
-"""``tpack profile``: run a training script as it is, and tell where the time of its steps goes.
+"""``tpack profile``: run a training script unchanged, and report the parts of its steps' time.
 
-The script's training gets a `tpack.Profile`. When that has written all, the process ends, as if by ``sys.exit``.
+The script's training gets a `tpack.Profile`. When that is finished, the process ends, as if by ``sys.exit``.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from tpack.errors import ConfigError
 if TYPE_CHECKING:
     from tpack.callbacks.profiling.profile import Profile
 
-_EXIT_NOTHING_TOLD = 1
+_EXIT_NOTHING_TRACED = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,28 +32,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the script as ``python SCRIPT`` would.
-
-    Args:
-        options: those that `add_arguments` defines.
-
-    Returns:
-        0, or 1 if the script ended and no step was traced.
+    """Run the script like ``python SCRIPT``; return 0, or 1 if it ended before a step was traced.
 
     Raises:
-        ConfigError: There is no such script, or the steps cannot be.
-        SystemExit: The script has ended so.
+        ConfigError: The script does not exist, or the steps are invalid.
+        SystemExit: The script ended this way.
     """
     if not os.path.isfile(options.script):
-        raise ConfigError(f"expected a script to run, and {options.script!r} is no file")
-    # TensorFlow is loaded only here: help is there at once without it.
+        raise ConfigError(f"SCRIPT got {options.script!r}: expected a file")
+    # TensorFlow is loaded here, not for help.
     profiling = importlib.import_module("tpack.callbacks.profiling.profile")
     adding = importlib.import_module("tpack.train.trainer")
-    kind = profiling.Profile if options.go_on else _leaving(profiling.Profile)
+    logger = importlib.import_module("tpack.utils.logger")
+    kind: Any = profiling.Profile
+    if not options.go_on:
+        # The process ends when everything is written.
+        kind = type("Profile", (kind,), {"_is_finished": _leave, "__doc__": kind.__doc__})
     made: list[Profile] = []
 
     def make() -> "Profile":
-        made.append(kind(options.steps, directory=options.out or _without_log_directory()))
+        # A script without a log directory gets a directory of this name.
+        directory = options.out or (None if logger.get_logger_dir() else "profile")
+        made.append(kind(options.steps, directory=directory))
         return made[-1]
 
     kind(options.steps)
@@ -67,19 +67,8 @@ def run(options: argparse.Namespace) -> int:
                 raise
     if any(profile.times for profile in made):
         return 0
-    sys.stderr.write("tpack profile: no training of the script has come to the steps that were to be traced\n")
-    return _EXIT_NOTHING_TOLD
-
-
-def _without_log_directory() -> str | None:
-    """Return where to write if the script sets no log directory; None if it has set one."""
-    logger = importlib.import_module("tpack.utils.logger")
-    return None if logger.get_logger_dir() else "profile"
-
-
-def _leaving(kind: Any) -> Any:
-    """Return a kind of `Profile` that ends the process when all is written."""
-    return type("Profile", (kind,), {"_is_finished": _leave, "__doc__": kind.__doc__})
+    sys.stderr.write("tpack profile: no training of the script has reached the steps to trace\n")
+    return _EXIT_NOTHING_TRACED
 
 
 def _leave(profile: "Profile") -> None:

@@ -1,8 +1,8 @@
-"""``tpack new`` and ``tpack train``: a directory with a model, data, settings and a test, and how it is trained.
+"""``tpack new`` and ``tpack train``: projects of a model, data, settings and a test, and their training.
 
-The contract of a project is names in one file: ``CONFIG``, a dict of settings, ``train_arguments(config)``, which
-returns the arguments of `TrainConfig` as a dict, and for `tpack.cli.predict_export` ``predict_arguments(config)``. Trainer,
-number of towers and log directory are options. The settings of a training are left beside its checkpoints.
+A project is one file with these names: ``CONFIG``, a dict of settings, ``train_arguments(config)``, which returns the
+arguments of `TrainConfig` as a dict, and for `tpack.cli.predict_export` ``predict_arguments(config)``. Trainer, number
+of towers and log directory are options. The settings of a training are saved beside its checkpoints.
 """
 
 import argparse
@@ -129,7 +129,7 @@ def add_train_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_project_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add to a parser what names a project and changes its settings."""
+    """Add the arguments that name a project and change its settings to a parser."""
     parser.add_argument("file", help="the file of the project")
     parser.add_argument(
         "--set", action="append", default=[], dest="settings", metavar="A.B=C", help="change CONFIG['A']['B'] to C"
@@ -137,20 +137,14 @@ def add_project_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_new(options: argparse.Namespace) -> str:
-    """Write the files of a project.
-
-    Args:
-        options: those that `add_new_arguments` defines.
-
-    Returns:
-        What to do next, as text.
+    """Write the files of a project; return the next commands.
 
     Raises:
-        ConfigError: The directory has content.
+        ConfigError: The directory is not empty.
     """
     directory = options.directory
     if os.path.exists(directory) and (not os.path.isdir(directory) or os.listdir(directory)):
-        raise ConfigError(f"{directory!r} is there and not empty: expected a new directory")
+        raise ConfigError(f"tpack new got {directory!r}, which is not empty: expected a new directory")
     os.makedirs(directory, exist_ok=True)
     for name, text in _FILES.items():
         with open(os.path.join(directory, name), "w", encoding="utf-8") as file:
@@ -159,76 +153,75 @@ def run_new(options: argparse.Namespace) -> str:
 
 
 def run_train(options: argparse.Namespace) -> int:
-    """Train a project.
-
-    Args:
-        options: those that `add_train_arguments` defines.
-
-    Returns:
-        The exit code, 0.
+    """Train a project; return the exit code, 0.
 
     Raises:
-        ConfigError: The file is no project, a setting is not in its ``CONFIG``, or the options do not go together.
+        ConfigError: The file is not a project, a setting is not in its ``CONFIG``, or the options do not go together.
     """
     if options.trainer == "simple" and options.towers != 1:
-        raise ConfigError(f"the simple trainer has one tower, got --towers {options.towers}")
+        raise ConfigError(f"--towers got {options.towers}: expected 1 for the simple trainer")
     names = load_project(options.file, "train_arguments", "{'model': ..., 'dataflow': ..., 'max_epoch': ...}")
     config = with_settings(names["CONFIG"], options.settings)
     logger = importlib.import_module("tpack.utils.logger")
     logger.set_logger_dir(log_directory(options), "k" if options.resume else "b")
     _leave_settings(config, logger.get_logger_dir())
-    arguments = names["train_arguments"](config)
-    if not isinstance(arguments, dict):
-        raise ConfigError(f"train_arguments of {options.file!r} must return a dict, got {type(arguments).__name__}")
-    resuming = importlib.import_module("tpack.train.resume")
-    make = (
-        resuming.AutoResumeTrainConfig if options.resume else importlib.import_module("tpack.train.config").TrainConfig
-    )
+    arguments = arguments_of(names, "train_arguments", config, options.file)
+    train = importlib.import_module("tpack.train")
+    make = train.AutoResumeTrainConfig if options.resume else train.TrainConfig
     kind = options.trainer or ("simple" if options.towers == 1 else "replicated")
-    trainer = getattr(importlib.import_module("tpack.train.trainers"), _TRAINERS[kind])
-    importlib.import_module("tpack.train.interface").launch_train_with_config(
-        make(**arguments), trainer() if kind == "simple" else trainer(options.towers)
-    )
+    trainer = getattr(train, _TRAINERS[kind])(*([] if kind == "simple" else [options.towers]))
+    train.launch_train_with_config(make(**arguments), trainer)
     return 0
 
 
+def arguments_of(names: dict[str, Any], function: str, config: dict[str, Any], path: str) -> dict[str, Any]:
+    """Return the arguments that a function of a project returns for its settings.
+
+    Raises:
+        ConfigError: It returns something else than a dict.
+    """
+    arguments = names[function](config)
+    if not isinstance(arguments, dict):
+        got = type(arguments).__name__
+        raise ConfigError(f"{function} of {path!r} returned an object of {got}: expected a dict of arguments")
+    return arguments
+
+
 def log_directory(options: argparse.Namespace) -> str:
-    """Return where a project is trained."""
+    """Return the log directory of a project."""
     name = os.path.splitext(os.path.basename(options.file))[0]
     return str(options.logdir or os.path.join("train_log", name))
 
 
 def load_project(path: str, function: str, returned: str) -> dict[str, Any]:
-    """Return the names of a project's file, whose neighbours it can import.
+    """Return the names of a project's file, which can import its neighbours.
 
     Args:
         path: the file.
         function: a function of the settings that it must have.
-        returned: what that returns, for the message.
+        returned: the result of that, for the message.
 
     Raises:
-        ConfigError: There is no such file, or it is no project, or has no such function.
+        ConfigError: The file does not exist, is not a project, or lacks the function.
     """
     if not os.path.isfile(path):
-        raise ConfigError(f"there is no file {path!r}: `tpack new DIR` makes a project")
+        raise ConfigError(f"file got {path!r}: expected a file that exists; use `tpack new DIR` to make a project")
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
     names = runpy.run_path(path)
     if not isinstance(names.get("CONFIG"), dict) or not callable(names.get(function)):
-        raise ConfigError(
-            f"{path!r} is no project for this: expected a dict CONFIG, and a function {function}(config) that returns "
-            f"{returned}"
-        )
+        expected = f"a dict CONFIG, and a function {function}(config) that returns {returned}"
+        raise ConfigError(f"{path!r} is not a project for this command: expected {expected}")
     return names
 
 
 def _leave_settings(config: dict[str, Any], directory: str) -> None:
-    """Write the settings of a training into its log directory, for those who use what it makes."""
+    """Write the settings of a training into its log directory."""
     try:
         text = json.dumps(config, indent=1)
     except (TypeError, ValueError) as error:
         importlib.import_module("tpack.utils.logger").warning(
-            f"{SETTINGS_FILE} is not written, since CONFIG holds what JSON does not ({error}): `tpack predict` and "
-            "`tpack export` need the same --set as this training."
+            f"{SETTINGS_FILE} is not written, since CONFIG is not JSON ({error}): use the same --set for `tpack "
+            "predict` and `tpack export` as for this training."
         )
         return
     with importlib.import_module("tpack.utils.fs").atomic_write(os.path.join(directory, SETTINGS_FILE)) as file:
@@ -239,12 +232,12 @@ def config_of_training(config: dict[str, Any], directory: str, settings: Sequenc
     """Return the settings that a project was trained with, some of them changed.
 
     Args:
-        config: those that stand in its file; they are used where the training has left none.
-        directory: where it was trained.
+        config: the settings in its file, used where the training has saved none.
+        directory: the log directory of the training.
         settings: see `with_settings`.
 
     Raises:
-        ConfigError: What the training has left cannot be read, or see `with_settings`.
+        ConfigError: The saved settings cannot be read, or see `with_settings`.
     """
     path = os.path.join(directory, SETTINGS_FILE)
     try:
@@ -258,7 +251,7 @@ def config_of_training(config: dict[str, Any], directory: str, settings: Sequenc
 
 
 def _merged(config: Any, trained: Any) -> Any:
-    """Return settings as a training had them; those that it did not have stay."""
+    """Return the settings of a training; those that it did not have stay."""
     if isinstance(config, dict) and isinstance(trained, dict):
         return {name: _merged(value, trained[name]) if name in trained else value for name, value in config.items()}
     # JSON has no tuples.
@@ -270,11 +263,11 @@ def with_settings(config: dict[str, Any], settings: Sequence[str]) -> dict[str, 
 
     Args:
         config: dicts in dicts.
-        settings: each as ``a.b=value``. A value is read as Python writes it, and is of the kind of what it replaces;
-            in place of a text it is taken as it is.
+        settings: each as ``a.b=value``. A value is a Python literal of the type that it replaces, or plain text in
+            place of text.
 
     Raises:
-        ConfigError: There is no such setting, or the value is of another kind.
+        ConfigError: A setting is unknown, or the value is of another type.
     """
     changed = copy.deepcopy(config)
     for setting in settings:
@@ -284,13 +277,15 @@ def with_settings(config: dict[str, Any], settings: Sequence[str]) -> dict[str, 
         for name in groups:
             group = group.get(name) if isinstance(group, dict) else None
         if not equals or not isinstance(group, dict) or last not in group or isinstance(group[last], dict):
-            raise ConfigError(f"--set {setting}: expected one of {', '.join(_names_in(config))}, with = and a value")
+            raise ConfigError(
+                f"--set got {setting}: expected one of {', '.join(_names_in(config))}, with = and a value"
+            )
         group[last] = _read(setting, text, group[last])
     return changed
 
 
 def _names_in(config: dict[str, Any], before: str = "") -> list[str]:
-    """Return the names of all settings, as ``--set`` takes them."""
+    """Return the names of all settings for ``--set``."""
     found = []
     for name, value in config.items():
         found += _names_in(value, f"{before}{name}.") if isinstance(value, dict) else [f"{before}{name}"]
@@ -307,5 +302,5 @@ def _read(setting: str, text: str, old: Any) -> Any:
     if isinstance(old, float) and type(value) is int:
         return float(value)
     if old is not None and type(value) is not type(old):
-        raise ConfigError(f"--set {setting}: expected a value of the kind of {old!r}")
+        raise ConfigError(f"--set got {setting}: expected a value of the type of {old!r}")
     return value

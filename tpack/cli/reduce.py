@@ -14,21 +14,12 @@ from typing import TypeAlias
 from tpack.cli.gradient_shapes import gradients_of_script
 from tpack.errors import ConfigError
 
-# The names that `tpack.reduction` has, written here once more for help to show; a test holds these to those.
+# Copies of the names in `tpack.reduction`, for help without TensorFlow; a test compares them.
 _ALGORITHMS = ("one_device", "round_robin", "hierarchical", "rechd", "collective", "nccl", "xring", "pscpu", "psgpu")
 _PACKINGS = ("packs", "concat", "small", "buckets")
 _LIKELY_CANDIDATES = (
-    "one_device",
-    "round_robin",
-    "hierarchical",
-    "pscpu",
-    "one_device+small",
-    "round_robin+small",
-    "hierarchical+buckets",
-    "psgpu+small",
-    "xring+small",
-    "nccl",
-    "nccl+packs",
+    "one_device,round_robin,hierarchical,pscpu,one_device+small,round_robin+small,hierarchical+buckets,psgpu+small,"
+    "xring+small,nccl,nccl+packs"
 )
 
 _MODEL = "resnet50"
@@ -70,8 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--candidates",
-        type=_candidates,
-        default=",".join(_LIKELY_CANDIDATES),
+        type=lambda text: tuple(name.strip() for name in text.split(",")),
+        default=_LIKELY_CANDIDATES,
         help=f"algorithms ({', '.join(_ALGORITHMS)}), each alone or with + and a packing ({', '.join(_PACKINGS)}); "
         "default: %(default)s",
     )
@@ -80,47 +71,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
-    """Measure what the options ask for.
-
-    Args:
-        options: those that `add_arguments` defines.
-
-    Returns:
-        The table and the choice, as text.
+    """Measure the reducers that the options select; return the table and the choice.
 
     Raises:
-        ConfigError: A number is out of range, or there is no such candidate.
-        DeviceError: A GPU that the machine, having GPUs, does not have.
+        ConfigError: A number is out of range, or a candidate is unknown.
+        DeviceError: A GPU does not exist on this machine, which has others.
     """
     by_measurement = importlib.import_module("tpack.reduction.autotune.autotune")
     measure = importlib.import_module("tpack.reduction.autotune.measure")
     devices = importlib.import_module("tpack.tower.devices").resolve_devices(options.towers)
     if len(devices) < 2:
-        raise ConfigError("expected two towers or more: the gradients of one tower need no reduction")
-    _check_reducers(options.reducer)
+        raise ConfigError(f"--towers got {len(devices)}: expected at least two; one tower needs no reduction")
+    # The user's reducers are found from the directory where the command runs, before anything is measured.
+    if options.reducer and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    for name in options.reducer:
+        importlib.import_module("tpack.reduction.autotune.candidates").load_reducer(name.partition("+")[0])
     shapes, dtypes, note = _gradients(options)
     candidates = (*options.candidates, *options.reducer)
     measuring = measure.MeasuringOptions(candidates, options.steps, options.rounds, options.timeout)
-    # A user's reducer may have been changed since it was measured.
+    # A user's reducer may have changed since it was measured.
     cache = by_measurement.ChoiceCache(is_write_only=options.again or bool(options.reducer))
     chosen = by_measurement.choose_by_measurement(devices, shapes, dtypes, options=measuring, cache=cache)
     table = measure.format_table(chosen.rows)
     return f"{note}{table}\n\nThe choice is {chosen.reducer.name}: {chosen.reason}.\n"
 
 
-def _check_reducers(names: Sequence[str]) -> None:
-    """Find the user's reducers, from the directory where the command runs, before anything is measured."""
-    if not names:
-        return
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    load_reducer = importlib.import_module("tpack.reduction.autotune.candidates").load_reducer
-    for name in names:
-        load_reducer(name.partition("+")[0])
-
-
 def _gradients(options: argparse.Namespace) -> tuple[Sequence[_Shape], str | Sequence[str], str]:
-    """Return the shapes and dtypes of the gradients, and what there is to say about them."""
+    """Return the shapes and dtypes of the gradients, and a note about them."""
     dtype = options.dtype or "float32"
     if options.script is None:
         return options.shapes or _MODELS[options.model or _MODEL](), dtype, ""
@@ -152,11 +130,6 @@ def _shapes(text: str) -> tuple[_Shape, ...]:
     return shapes
 
 
-def _candidates(text: str) -> tuple[str, ...]:
-    """Read ``one_device,xring+packs``."""
-    return tuple(name.strip() for name in text.split(","))
-
-
 def _resnet50_shapes() -> tuple[_Shape, ...]:
     """Return the shapes of the 161 trainable variables of ResNet-50 in the order of the model: 25.6 M elements.
 
@@ -167,19 +140,17 @@ def _resnet50_shapes() -> tuple[_Shape, ...]:
     channels = 64
     for width, blocks in _RESNET50_STAGES:
         for _ in range(blocks):
-            if channels != 4 * width:
-                shapes += _convolution(1, channels, 4 * width)
-            shapes += _convolution(1, channels, width)
-            shapes += _convolution(3, width, width)
-            shapes += _convolution(1, width, 4 * width)
+            shortcut = [(1, channels, 4 * width)] if channels != 4 * width else []
+            for sizes in (*shortcut, (1, channels, width), (3, width, width), (1, width, 4 * width)):
+                shapes += _convolution(*sizes)
             channels = 4 * width
     return (*shapes, (channels, 1000), (1000,))
 
 
 def _convolution(size: int, inputs: int, outputs: int) -> tuple[_Shape, ...]:
-    """Return the shapes of a convolution's weights, and of the scale and the offset of its batch normalisation."""
+    """Return the shapes of a convolution's weights, and of scale and offset of its batch normalisation."""
     return (size, size, inputs, outputs), (outputs,), (outputs,)
 
 
 _MODELS = {"resnet50": _resnet50_shapes}
-"""The models that the command line knows by name."""
+"""The models with names on the command line."""

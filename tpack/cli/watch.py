@@ -1,6 +1,6 @@
-"""``tpack watch``: show runs on the terminal while they train, from the files that they write.
+"""``tpack watch``: show running trainings on the terminal, from the files that they write.
 
-On a terminal the page is drawn anew every few seconds, until ``q`` or Ctrl-C; into a file or a pipe it is written once.
+On a terminal the page is redrawn every few seconds until ``q`` or Ctrl-C; a file or a pipe gets it once.
 """
 
 import argparse
@@ -45,20 +45,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
-    """Show the runs until somebody wants to leave, or once.
-
-    Args:
-        options: those that `add_arguments` defines.
-
-    Returns:
-        What is to be written in the end: the page where it is written once.
+    """Show the runs until the user quits, or return the page once.
 
     Raises:
-        ConfigError: ``--every`` is not positive, or a URL cannot be used.
+        ConfigError: ``--every`` is not positive, or a URL is invalid.
         RemoteError: Remote storage cannot be read.
     """
     if not options.every > 0:
-        raise ConfigError(f"--every wants a positive number of seconds, got {options.every}")
+        raise ConfigError(f"--every got {options.every}: expected a positive number of seconds")
     with run_directories(options.directories) as runs:
         if options.once or not (sys.stdout.isatty() and sys.stdin.isatty()):
             width = shutil.get_terminal_size((100, 24)).columns
@@ -72,9 +66,9 @@ def page(directories: Sequence[str], width: int, height: int) -> list[str]:
     """Return the lines of the page.
 
     Args:
-        directories: of the runs, absolute.
-        width: of a line.
-        height: how many lines at most.
+        directories: the runs, as absolute paths.
+        width: the width of a line.
+        height: the most lines.
     """
     lines = [_machine()]
     share = (height - 1) // len(directories)
@@ -84,7 +78,7 @@ def page(directories: Sequence[str], width: int, height: int) -> list[str]:
 
 
 def _machine() -> str:
-    """Return how busy this machine is."""
+    """Return the load and memory of this machine."""
     memory = psutil.virtual_memory()
     used, total = (memory.total - memory.available) / 1e9, memory.total / 1e9
     load = os.getloadavg()[0]
@@ -110,7 +104,7 @@ def _show(runs: RunDirectories, every_secs: float) -> None:
 
 @contextmanager
 def _own_screen() -> Iterator[None]:
-    """Take the terminal for the time of a block, and leave it as it was; Ctrl-C and SIGTERM end the block well."""
+    """Use the terminal for a block and restore it; Ctrl-C and SIGTERM end the block cleanly."""
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
     handler = signal.signal(signal.SIGTERM, _interrupt)

@@ -127,8 +127,8 @@ def test_lines_become_those_of_today_and_stay_so(before, after):
         ("\n\nx.get_shape()[1].value", "sizes of shapes are numbers"),
         ("\n\nx.tostring()", "use tobytes() if this is an array"),
         ("import numpy as np\n\nnp.reshape(newshape=y, a=x)", "numpy.reshape has no newshape"),
-        ("\n\nx.iteritems()", "run 2to3"),
-        ("\n\nimport cPickle", "run 2to3"),
+        ("\n\nx.iteritems()", "use 2to3"),
+        ("\n\nimport cPickle", "use 2to3"),
         ("\n\nimport imp", "use importlib"),
         ("import inspect\n\ninspect.getargspec(f)", "returns more"),
     ],
@@ -166,7 +166,7 @@ def test_each_xrange_is_told_with_its_line():
 @pytest.mark.parametrize(
     ("source", "text"),
     [
-        ("x = (\n", "no Python 3"),
+        ("x = (\n", "not Python 3"),
         ("\nprint 'a'", "line 2"),
         ("\nunicode(3)", "line 2: unicode"),
         ("xrange(3)\nunicode(3)", "line 2: unicode"),

@@ -61,12 +61,12 @@ def test_curves_of_a_url_are_drawn_under_its_name(bucket, tmp_path, capsys):
     assert main(["watch", "memory://bucket/one", "memory://bucket/none"]) == 0
     printed = capsys.readouterr().out
     assert "cost 0.25" in printed
-    assert "none: nothing there yet" in printed
+    assert "none: nothing yet" in printed
 
 
 def test_a_url_without_a_run_is_an_error_that_names_it(bucket, capsys):
     assert main(["plot", "memory://bucket/none"]) == 2
-    assert "with statistics in stats.json: memory://bucket/none has none" in capsys.readouterr().err
+    assert "memory://bucket/none has no stats.json with statistics" in capsys.readouterr().err
 
 
 def test_what_is_new_is_fetched_while_it_is_watched_and_a_failure_is_told(bucket, monkeypatch):

@@ -27,7 +27,7 @@ def test_a_run_is_told_in_as_many_lines_as_there_are(tmp_path):
 
 
 def test_a_run_that_is_not_there_or_is_damaged_is_told(tmp_path):
-    assert "nothing there yet" in run_lines("later", str(tmp_path / "later"), 200, 9)[0]
+    assert "nothing yet" in run_lines("later", str(tmp_path / "later"), 200, 9)[0]
     (tmp_path / "stats.json").write_text('[{"epoch_num": 1')
     assert "is not valid JSON" in run_lines("half", str(tmp_path), 200, 9)[0]
 

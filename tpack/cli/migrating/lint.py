@@ -1,4 +1,4 @@
-"""What a person must look at in a source, found without knowing what it imports."""
+"""Notes on lines of a source that a person must look at, found without knowing its imports."""
 
 import ast
 import re
@@ -14,22 +14,22 @@ _MODULES = {
     "imp": "use importlib",
     "distutils": "use setuptools, shutil or packaging.version",
     "asyncore": "use asyncio",
-    "tensorflow.python": "it is inside of TensorFlow, and may have moved: use the public name",
+    "tensorflow.python": "it is inside of TensorFlow and may have moved; use the public name",
 }
 
 
 @dataclass(frozen=True, order=True)
 class Note:
-    """A line of the source, as it was before, and what is said of it."""
+    """A line of the original source, and a note on it."""
 
     line: int
     text: str
 
 
 def python_2(tree: ast.AST) -> list[Note]:
-    """Return the places that show that a source is Python 2, but for calls of ``xrange`` that can be ``range``.
+    """Return the names that show that a source is Python 2.
 
-    Names that it binds itself are its own.
+    Its own names do not count, nor calls of ``xrange`` that can be ``range``.
     """
     older = _PYTHON_2 - _bound(tree)
     calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)] if is_xrange_older(tree) else []
@@ -44,7 +44,7 @@ def is_xrange_older(tree: ast.AST) -> bool:
 
 
 def _bound(tree: ast.AST) -> set[str]:
-    """Return the names that a source binds anywhere; the ``range`` of six is Python's."""
+    """Return the names that a source binds anywhere; ``range`` of six is Python's."""
     bound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
     bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
     for node in ast.walk(tree):
@@ -58,7 +58,7 @@ def _bound(tree: ast.AST) -> set[str]:
 
 
 def looks(tree: ast.AST) -> list[Note]:
-    """Return what a person must look at, in the order of lines."""
+    """Return the notes on a source, in the order of lines."""
     tried = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.Try) for inner in ast.walk(node)}
     has_dimensions = _has_dimensions(tree)
     found: set[Note] = set()
@@ -71,7 +71,7 @@ def looks(tree: ast.AST) -> list[Note]:
 
 
 def _has_dimensions(tree: ast.AST) -> bool:
-    """Tell whether a source says at its top that sizes of shapes are dimensions, as in TensorFlow 1."""
+    """Tell whether the top level of a source makes sizes of shapes dimensions, as in TensorFlow 1."""
     statements = [node.value for node in getattr(tree, "body", []) if isinstance(node, ast.Expr)]
     called = [node.func for node in statements if isinstance(node, ast.Call)]
     return any(getattr(node, "attr", getattr(node, "id", None)) in _TO_DIMENSIONS for node in called)
@@ -83,7 +83,7 @@ def _imports(node: ast.Import | ast.ImportFrom, *, is_tried: bool) -> Iterator[N
         return
     for name in names:
         if name in _PYTHON_2_MODULES and not is_tried:
-            yield Note(node.lineno, f"the module {name} is Python 2's: run 2to3")
+            yield Note(node.lineno, f"the module {name} is Python 2's; use 2to3")
         for module, instead in _MODULES.items():
             if f"{name}.".startswith(f"{module}."):
                 yield Note(node.lineno, f"import of {name}: {instead}")
@@ -98,11 +98,11 @@ def _expressions(node: ast.expr, *, has_dimensions: bool) -> Iterator[Note]:
         if node.func.attr == "tostring" and not node.args and not node.keywords and not _makes_array(node.func.value):
             yield Note(node.lineno, "numpy has no tostring(): use tobytes() if this is an array")
         elif node.func.attr in _PYTHON_2_METHODS:
-            yield Note(node.lineno, f"dicts of Python 3 have no {node.func.attr}(): run 2to3")
+            yield Note(node.lineno, f"dicts of Python 3 have no {node.func.attr}(); use 2to3")
 
 
 def _is_size(node: ast.expr) -> bool:
-    """Tell whether this is one size of a shape, such as ``x.shape[1]`` and ``x.get_shape()[1]``."""
+    """Tell whether this is one size of a shape, such as ``x.shape[1]`` or ``x.get_shape()[1]``."""
     if not isinstance(node, ast.Subscript):
         return False
     shape = node.value.func if isinstance(node.value, ast.Call) else node.value
@@ -110,5 +110,5 @@ def _is_size(node: ast.expr) -> bool:
 
 
 def _makes_array(node: ast.expr) -> bool:
-    """Tell whether this is surely an array: the result of ``astype``, whose tostring() is rewritten."""
+    """Tell whether this is certainly an array: the result of ``astype``, whose tostring() is rewritten."""
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "astype"

@@ -1,7 +1,7 @@
-"""What older scripts import and call, and where it is today: tables that are read without importing what they name."""
+"""Tables of names in older scripts and their present places, read without importing what they name."""
 
-import importlib.util
 import re
+import runpy
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
@@ -10,35 +10,19 @@ from tpack.legacy.table import MODULES, knows
 
 _TPACK = Path(__file__).parents[2]
 
-NUMPY = {
-    **{name: name for name in ("bool", "int", "float", "complex", "object", "str")},
+NUMPY = {name: name for name in ("bool", "int", "float", "complex", "object", "str")} | {
     "long": "int",
     "unicode": "str",
 }
-"""Names of numpy that were those of Python itself."""
+"""Names of numpy that were Python's."""
 
-NUMPY_RENAMED = {
-    "float_": "float64",
-    "complex_": "complex128",
-    "cfloat": "complex128",
-    "string_": "bytes_",
-    "unicode_": "str_",
-    "Inf": "inf",
-    "Infinity": "inf",
-    "infty": "inf",
-    "PINF": "inf",
-    "NaN": "nan",
-    "NAN": "nan",
-    "product": "prod",
-    "cumproduct": "cumprod",
-    "sometrue": "any",
-    "alltrue": "all",
-    "row_stack": "vstack",
-    "in1d": "isin",
-    "round_": "round",
-    "mat": "asmatrix",
-}
-"""Names of numpy that have another name there, and had it already."""
+_NUMPY_RENAMED = (
+    "float_=float64 complex_=complex128 cfloat=complex128 string_=bytes_ unicode_=str_ Inf=inf Infinity=inf infty=inf "
+    "PINF=inf NaN=nan NAN=nan product=prod cumproduct=cumprod sometrue=any alltrue=all row_stack=vstack in1d=isin "
+    "round_=round mat=asmatrix"
+)
+NUMPY_RENAMED: dict[str, str] = dict(pair.split("=") for pair in _NUMPY_RENAMED.split())
+"""Removed names of numpy, and names that all versions have."""
 
 GONE = {
     "numpy.sctypes": "name the types, such as numpy.float32",
@@ -60,24 +44,24 @@ GONE = {
     "tensorflow.function": "this is code of TensorFlow 2, and builds no graph of tpack's",
     "tensorflow.examples": "use tpack.tf1.input_data for the digits, or tpack.dataflow.dataset",
 }
-"""Whole names that are nowhere, and what to use."""
+"""Full names that are gone, and their replacements."""
 
 INPUT_DATA = "tpack.tf1.input_data"
 WAS_INPUT_DATA = (
     "tensorflow.examples.tutorials.mnist.input_data",
     "tensorflow.contrib.learn.python.learn.datasets.mnist",
 )
-"""The module that read the digits of the tutorials, and where it is today."""
+"""The module that read the digits of the tutorials, and its present place."""
 
 _ABSTRACT = (
     "Awaitable ByteString Callable Collection Container Coroutine Generator Hashable ItemsView Iterable Iterator "
     "KeysView Mapping MutableMapping MutableSequence MutableSet Reversible Sequence Set Sized ValuesView"
 )
 ABSTRACT = frozenset(_ABSTRACT.split())
-"""Names of ``collections`` that are in ``collections.abc`` alone."""
+"""Names of ``collections`` that moved to ``collections.abc``."""
 
 ONLY_IN_TF1 = ("contrib", "estimator", "layers", "nn.rnn_cell", "leave_default_graph")
-"""Names of TensorFlow 1 that `tpack.tf1` has and TensorFlow has not."""
+"""Names of TensorFlow 1 that only `tpack.tf1` has."""
 
 _BUILDS_NOTHING = (
     "app compat flags gfile logging python_io test errors sysconfig version VERSION __version__ keras dtypes io.gfile "
@@ -94,19 +78,19 @@ _SESSIONS = ("Session", "InteractiveSession", "train.MonitoredTrainingSession", 
 
 
 def is_in(name: str, namespaces: Iterable[str]) -> bool:
-    """Tell whether a dotted name is one of some, or below one."""
+    """Tell whether a dotted name is in or below one of some namespaces."""
     return any(name == other or name.startswith(f"{other}.") for other in namespaces)
 
 
 def home_of_tensorflow(used: set[str], used_outside: set[str], *, has_trainer: bool) -> str:
-    """Return the module that a file's ``tf`` is: TensorFlow's own where that is enough.
+    """Return the module of a file's ``tf``: TensorFlow's own where that is enough.
 
-    It is where the file uses no name that only `tpack.tf1` has, and needs no default graph: because nothing that it
-    uses builds, or because a trainer enters the graph.
+    It is enough if the file uses no name that only `tpack.tf1` has, and needs no default graph: it builds nothing, or a
+    trainer enters the graph.
 
     Args:
         used: the names after ``tf.`` in the file.
-        used_outside: those of them that are used outside of functions.
+        used_outside: those used outside of functions.
         has_trainer: whether the file imports tensorpack or tpack.
     """
     builds = {name for name in (used_outside if has_trainer else used) if not is_in(name, _BUILDS_NOTHING.split())}
@@ -116,7 +100,7 @@ def home_of_tensorflow(used: set[str], used_outside: set[str], *, has_trainer: b
 
 
 def has_module(module: str) -> bool:
-    """Tell whether tpack has a module that tensorpack had, by its path after ``tensorpack.``."""
+    """Tell whether tpack has a module of tensorpack, by its path after ``tensorpack.``."""
     path = _TPACK.joinpath(*module.split(".")) if module else _TPACK
     return path.with_suffix(".py").is_file() or path.joinpath("__init__.py").is_file() or module in MODULES
 
@@ -128,13 +112,13 @@ def has_contrib(module: str) -> bool:
 
 
 def module_of(module: str, name: str) -> str:
-    """Return the module of tpack that has what a script imports from one of tensorpack's.
+    """Return the module of tpack for a name that a script imports from a module of tensorpack.
 
-    Names that only older scripts use stay with the older module, which is there for them.
+    Names that only older scripts use stay with the older module.
 
     Args:
         module: the path after ``tensorpack.``; empty for tensorpack itself.
-        name: what is imported from it.
+        name: the imported name.
     """
     today, names = MODULES.get(module, ("", ""))
     if name in names.split() and not knows(name) and not today.startswith("legacy"):
@@ -143,16 +127,12 @@ def module_of(module: str, name: str) -> str:
 
 
 def reason_for_missing(name: str) -> str | None:
-    """Return why a name of TensorFlow 1 is not there and what to use; None if it is there.
-
-    Args:
-        name: the name after ``tf.``.
-    """
+    """Return the reason and the replacement for a missing name after ``tf.``; None if it exists."""
     reason = _table()(name)
     if reason is None or has_contrib(name):
         return None
     parts = name.split(".")
-    # The table says of a package that is there what is said of those of its names that are not.
+    # For an existing package the table has the reason for its missing names.
     for size in range(len(parts) - 1, 1, -1):
         package = ".".join(parts[:size])
         if has_contrib(package):
@@ -162,13 +142,8 @@ def reason_for_missing(name: str) -> str | None:
 
 @cache
 def _table() -> Callable[[str], str | None]:
-    """Return what looks a name up; it is run apart from its package, which would load TensorFlow."""
-    spec = importlib.util.spec_from_file_location("_missing_names", _TPACK / "tf1" / "removed_names.py")
-    if spec is None or spec.loader is None:
-        raise ImportError(f"cannot read {_TPACK / 'tf1' / 'missing.py'}")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    reason: Callable[[str], str | None] = module.reason_for
+    """Return the lookup function of a module that runs apart from its package, which would load TensorFlow."""
+    reason: Callable[[str], str | None] = runpy.run_path(str(_TPACK / "tf1" / "removed_names.py"))["reason_for"]
     return reason
 
 

@@ -1,4 +1,4 @@
-"""The rewriting of one source with LibCST, which keeps formatting and comments."""
+"""Rewriting of one source with LibCST, which keeps formatting and comments."""
 
 import ast
 from collections.abc import Iterable, Sequence
@@ -14,19 +14,19 @@ from tpack.errors import ConfigError
 from tpack.public_names import ONLY_BY_NAME
 
 _TF_ROOTS = ("tpack.tf1", "tensorflow.compat.v1", "tensorflow")
-# Import statements of these are left: TensorFlow has them under the same names.
+# Imports of these stay: TensorFlow has them under the same names.
 _STAYS = ("tensorflow.python", "tensorflow.examples", "tensorflow.keras", "tensorflow.compat", "tensorflow.core")
 _ONLY = tuple(f"tensorflow.{name}" for name in names.ONLY_IN_TF1)
 
 
 @dataclass(frozen=True)
 class Migrated:
-    """What became of a source.
+    """The result for a source.
 
     Attributes:
-        source: The new source.
-        changes: What was changed.
-        looks: What a person must look at.
+        source: the new source.
+        changes: notes on changes.
+        looks: notes on lines that a person must look at.
     """
 
     source: str
@@ -35,24 +35,21 @@ class Migrated:
 
 
 def migrate_source(source: str) -> Migrated:
-    """Rewrite a source for tpack, Python 3.12 and numpy 2.
-
-    Args:
-        source: that of a file. A second time it changes nothing.
+    """Rewrite a source for tpack, Python 3.12 and numpy 2; a second time changes nothing.
 
     Returns:
-        The new source, and what is said of it with the lines of the old one.
+        The new source, and notes with the lines of the old one.
 
     Raises:
-        ConfigError: It is Python 2, or no Python.
+        ConfigError: It is Python 2, or not Python.
     """
     try:
         tree, module = ast.parse(source), cst.parse_module(source)
     except (SyntaxError, ValueError, cst.ParserSyntaxError) as error:
         line = getattr(error, "lineno", None) or getattr(error, "raw_line", 1)
-        raise ConfigError(f"line {line}: this is no Python 3. If it is Python 2, run 2to3 first") from error
+        raise ConfigError(f"line {line} is not Python 3; use 2to3 first if it is Python 2") from error
     if older := lint.python_2(tree):
-        raise ConfigError(f"line {older[0].line}: {older[0].text}: run 2to3 first")
+        raise ConfigError(f"line {older[0].line}: {older[0].text}; use 2to3 first")
     wrapper = MetadataWrapper(module)
     usage = _Usage(_bound_by_imports(tree))
     wrapper.visit(usage)
@@ -62,7 +59,7 @@ def migrate_source(source: str) -> Migrated:
 
 
 class _Usage(cst.CSTVisitor):
-    """Finds what a source imports and uses, by whole names."""
+    """Finds the imports and uses of a source, by full names."""
 
     METADATA_DEPENDENCIES = (QualifiedNameProvider,)
 
@@ -120,7 +117,7 @@ class _Usage(cst.CSTVisitor):
                     self.used_outside.add(found.name)
 
     def home_of_tensorflow(self) -> str:
-        """Return the module that ``tf`` is to be."""
+        """Return the new module of ``tf``."""
         with_trainers = (name for name in self.imported if names.is_in(name, ["tensorpack", "tpack"]))
         has_trainer = any(not names.is_in(name, ["tpack.tf1"]) for name in with_trainers)
         used, outside = _after_tf(self.used), _after_tf(self.used_outside)
@@ -128,18 +125,18 @@ class _Usage(cst.CSTVisitor):
 
     @property
     def modules_of_a_star(self) -> list[str]:
-        """The modules that a star import of tensorpack gave, that of tpack does not, and that are used."""
+        """The used modules that a star import of tensorpack gave and that of tpack does not."""
         bound = self.bound | {name.partition(".")[0] for name in self.imported}
         return sorted((self.dotted & set(ONLY_BY_NAME)) - bound)
 
     @property
     def uses_older_collections(self) -> bool:
-        """Whether names of ``collections`` are used that are in ``collections.abc``."""
+        """Whether names of ``collections.abc`` are used as those of ``collections``."""
         return any(f"collections.{name}" in self.used for name in names.ABSTRACT)
 
 
 class _Rewriter(cst.CSTTransformer):
-    """Rewrites a source, and notes what it changed and what it could not."""
+    """Rewrites a source, and notes changes and lines to look at."""
 
     METADATA_DEPENDENCIES = (PositionProvider, QualifiedNameProvider)
 
@@ -154,7 +151,7 @@ class _Rewriter(cst.CSTTransformer):
     def leave_SimpleStatementLine(
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> cst.SimpleStatementLine | cst.FlattenSentinel[cst.SimpleStatementLine]:
-        """Rewrite the imports of a line; one that becomes several gets several lines."""
+        """Rewrite the imports of a line, which may become several lines."""
         body = self._statements(original_node.body, updated_node.body)
         if len(body) == len(updated_node.body) or len(updated_node.body) > 1:
             return updated_node.with_changes(body=body)
@@ -201,7 +198,7 @@ class _Rewriter(cst.CSTTransformer):
         return [group if isinstance(group, cst.ImportFrom) else cst.Import(_closed(group)) for group in groups]
 
     def _alias(self, alias: cst.ImportAlias) -> cst.ImportAlias | cst.ImportFrom:
-        """Return what ``import x`` or ``import x as y`` becomes."""
+        """Return the new form of ``import x`` or ``import x as y``."""
         name = get_full_name_for_node(alias.name) or ""
         if name == "collections" and alias.asname is None and self._usage.uses_older_collections:
             return alias.with_changes(name=_dotted("collections.abc"))
@@ -232,15 +229,14 @@ class _Rewriter(cst.CSTTransformer):
         return cst.ImportFrom(_dotted(package), _closed([_renamed_to(alias, last, given)]))
 
     def _tensorflow_module(self, module: str, whole: str) -> str:
-        """Return where a module of TensorFlow is today."""
+        """Return the present module of a module of TensorFlow."""
         if names.is_in(whole, _ONLY):
             return module.replace("tensorflow", "tpack.tf1", 1)
         return module.replace("tensorflow", self._tf if module == "tensorflow" else "tensorflow.compat.v1", 1)
 
     def _import_from(self, node: cst.ImportFrom) -> list[cst.BaseSmallStatement]:
         module = _module_of(node)
-        is_ours = names.is_in(module, ["tensorflow", "tensorpack"]) or module == "collections"
-        if not is_ours:
+        if not names.is_in(module, ["tensorflow", "tensorpack"]) and module != "collections":
             return [node]
         if module in names.WAS_INPUT_DATA:
             return [node.with_changes(module=_dotted(names.INPUT_DATA))]
@@ -252,10 +248,8 @@ class _Rewriter(cst.CSTTransformer):
             more = self._usage.modules_of_a_star if module == "tensorpack" else []
             if not more:
                 return [moved]
-            return [
-                moved,
-                cst.ImportFrom(_dotted("tpack"), _closed([cst.ImportAlias(cst.Name(name)) for name in more])),
-            ]
+            aliases = _closed([cst.ImportAlias(cst.Name(name)) for name in more])
+            return [moved, cst.ImportFrom(_dotted("tpack"), aliases)]
         by_home: dict[str, list[cst.ImportAlias]] = {}
         for alias in node.names:
             home, today = self._home_of_alias(node, module, alias)
@@ -273,14 +267,14 @@ class _Rewriter(cst.CSTTransformer):
         return node if _module_of(node) == home else node.with_changes(module=_dotted(home))
 
     def _home_of_alias(self, node: cst.ImportFrom, module: str, alias: cst.ImportAlias) -> tuple[str, cst.ImportAlias]:
-        """Return the module that a name is imported from today, and the name."""
+        """Return the present module of an imported name, and the name."""
         if f"{module}.{alias.evaluated_name}" not in names.WAS_INPUT_DATA:
             return self._home(node, module, str(alias.evaluated_name)), alias
         home, _, name = names.INPUT_DATA.rpartition(".")
         return home, _renamed_to(alias, name, str(alias.evaluated_alias or alias.evaluated_name))
 
     def _home(self, node: cst.ImportFrom, module: str, name: str) -> str:
-        """Return the module that a name is imported from today."""
+        """Return the present module of an imported name."""
         if names.is_in(module, _STAYS):
             self._look_at_examples(node, module)
             return module
@@ -310,7 +304,7 @@ class _Rewriter(cst.CSTTransformer):
         return updated_node.with_changes(value="tpack") if is_it else updated_node
 
     def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
-        """Rename what moved, and note what is nowhere."""
+        """Rename what moved, and note what is gone."""
         for whole in self._whole_names(original_node):
             self._note_gone(original_node, whole)
             made = self._renamed(whole, updated_node)
@@ -337,14 +331,15 @@ class _Rewriter(cst.CSTTransformer):
             self._look(node, f"{whole} is not there: {names.GONE[whole]}")
         for name in _after_tf([whole]):
             reason = names.reason_for_missing(name)
-            # The namespace is said alone, and not each name of it again.
+            # A missing namespace is noted, but not each name in it.
             if reason and names.reason_for_missing(name.rpartition(".")[0]) is None:
                 self._look(node, f"tf.{name} is not there: {reason}")
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
-        """Rename ``xrange``, ``astype(...).tostring()``, which is that of an array, and an argument of ``reshape``."""
+        """Rename ``xrange``, ``astype(...).tostring()``, which is an array's, and an argument of ``reshape``."""
         if self._is_xrange_older and get_full_name_for_node(original_node.func) == "xrange":
-            return self._with_range(original_node, updated_node)
+            self._changed(original_node, "xrange to range")
+            return updated_node.with_changes(func=updated_node.func.with_changes(value="range"))
         if "numpy.reshape" in self._whole_names(original_node.func):
             return self._with_shape_by_its_place(original_node, updated_node)
         function, inner = updated_node.func, getattr(updated_node.func, "value", None)
@@ -357,17 +352,12 @@ class _Rewriter(cst.CSTTransformer):
         self._changed(original_node, "tostring() to tobytes()")
         return updated_node.with_changes(func=function.with_changes(attr=cst.Name("tobytes")))
 
-    def _with_range(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
-        self._changed(original_node, "xrange to range")
-        return updated_node.with_changes(func=updated_node.func.with_changes(value="range"))
-
     def _with_shape_by_its_place(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
-        """Give ``newshape`` without its name: older numpy knows no other, and newer numpy not this one."""
-        at = next(
-            (at for at, one in enumerate(updated_node.args) if one.keyword and one.keyword.value == "newshape"), None
-        )
-        if at is None:
+        """Pass ``newshape`` by position: older numpy has no other name for it, and newer numpy not this one."""
+        keywords = [one.keyword.value if one.keyword else "" for one in updated_node.args]
+        if "newshape" not in keywords:
             return updated_node
+        at = keywords.index("newshape")
         first = updated_node.args[0]
         if at != 1 or first.keyword or first.star:
             self._look(original_node, "numpy.reshape has no newshape: give the array and the shape by their places")
@@ -377,7 +367,7 @@ class _Rewriter(cst.CSTTransformer):
         return updated_node.with_changes(args=(first, plain, *updated_node.args[2:]))
 
     def _whole_names(self, node: cst.CSTNode) -> list[str]:
-        # Asking for every name of a source takes most of the time.
+        # Looking up every name of a source would take most of the time.
         if _root(node) not in self._usage.roots:
             return []
         found = self.get_metadata(QualifiedNameProvider, node, set())
@@ -391,20 +381,20 @@ class _Rewriter(cst.CSTTransformer):
 
 
 def _bound_by_imports(tree: ast.AST) -> set[str]:
-    """Return the names that import statements bind anywhere in a source."""
+    """Return the names that imports bind anywhere in a source."""
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
     return {alias.asname or alias.name.partition(".")[0] for node in imports for alias in node.names}
 
 
 def _root(node: cst.CSTNode) -> str | None:
-    """Return the name that a chain of attributes begins with."""
+    """Return the first name of a chain of attributes."""
     while isinstance(node, cst.Attribute):
         node = node.value
     return node.value if isinstance(node, cst.Name) else None
 
 
 def _module_of(node: cst.ImportFrom) -> str:
-    """Return the module that is imported from; what is relative to the file is none of ours."""
+    """Return the imported module; empty for a relative import."""
     return "" if node.relative else get_absolute_module_for_import(None, node) or ""
 
 
@@ -415,12 +405,12 @@ def _reads_digits(node: cst.ImportFrom, module: str) -> bool:
 
 
 def _renamed_to(alias: cst.ImportAlias, name: str, given: str) -> cst.ImportAlias:
-    """Return what imports another name, and gives it to the source as before."""
+    """Return the import of another name under the source's name."""
     return alias.with_changes(name=cst.Name(name), asname=None if given == name else cst.AsName(cst.Name(given)))
 
 
 def _after_tf(used: Iterable[str]) -> set[str]:
-    """Return the parts after ``tf.`` of those names that are TensorFlow's."""
+    """Return the parts after ``tf.`` of TensorFlow's names."""
     found = set()
     for name in used:
         root = next((root for root in _TF_ROOTS if name.startswith(f"{root}.")), None)
@@ -435,7 +425,7 @@ def _dotted(name: str) -> cst.Attribute | cst.Name:
 
 
 def _closed(aliases: list[cst.ImportAlias]) -> list[cst.ImportAlias]:
-    """Return imported names without the comma behind the last."""
-    return [
-        alias.with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))) for alias in aliases[:-1]
-    ] + [aliases[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)]
+    """Return imported names without a comma after the last."""
+    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    first = [alias.with_changes(comma=comma) for alias in aliases[:-1]]
+    return [*first, aliases[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)]

@@ -1,6 +1,6 @@
-"""One page of HTML about one or several runs: curves that can be zoomed, how they were set up, warnings, images.
+"""One page of HTML about runs: zoomable curves, settings, warnings and images.
 
-All is in the one file, which asks nobody for anything: it can be sent, and opened without a network.
+It is a single file without references, which can be sent, and opened without a network.
 """
 
 import base64
@@ -28,28 +28,25 @@ def page_of(runs: Mapping[str, tuple[str, Sequence[Mapping[str, Any]]]], stats: 
     Args:
         runs: {label: (directory, entries of stats.json)}.
         stats: the names of the statistics, a panel for each.
-        axis: what is drawn over at first, ``"epoch"`` or ``"step"``.
+        axis: the initial axis, ``"epoch"`` or ``"step"``.
     """
-    told = [_told(label, directory, entries, stats) for label, (directory, entries) in runs.items()]
-    content = {"version": __version__, "axis": axis, "stats": list(stats), "runs": told}
+    shown = [_content(label, directory, entries, stats) for label, (directory, entries) in runs.items()]
+    content = {"version": __version__, "axis": axis, "stats": list(stats), "runs": shown}
     with open(_TEMPLATE, encoding="utf-8") as file:
         template = file.read()
-    # What a run has logged must not end the script that it stands in.
+    # Logged text must not end the script that contains it.
     return template.replace("@CONTENT@", json.dumps(content, allow_nan=False).replace("<", "\\u003c"))
 
 
-def _told(label: str, directory: str, entries: Sequence[Mapping[str, Any]], stats: Sequence[str]) -> dict[str, Any]:
-    curves = {name: _points(entries, name) for name in stats}
-    images = [
-        {"name": name, "step": step, "src": _source(image)}
-        for name, (step, image) in latest_images(directory, _MOST_IMAGES).items()
-    ]
+def _content(label: str, directory: str, entries: Sequence[Mapping[str, Any]], stats: Sequence[str]) -> dict[str, Any]:
+    found = latest_images(directory, _MOST_IMAGES)
+    images = [{"name": name, "step": step, "src": _source(image)} for name, (step, image) in found.items()]
     log, told = read_log(directory), read_run(directory)
     progress = told.get("progress", {})
     return {
         "label": label,
         "directory": directory,
-        "curves": curves,
+        "curves": {name: _points(entries, name) for name in stats},
         "images": images,
         "warnings": log.warnings,
         "last": log.last,
@@ -64,13 +61,11 @@ def _told(label: str, directory: str, entries: Sequence[Mapping[str, Any]], stat
 
 
 def _as_texts(values: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        name: ", ".join(map(str, value)) if isinstance(value, list) else str(value) for name, value in values.items()
-    }
+    return {key: ", ".join(map(str, each)) if isinstance(each, list) else str(each) for key, each in values.items()}
 
 
 def _points(entries: Sequence[Mapping[str, Any]], name: str) -> list[list[Any]]:
-    """Return the epoch, step and value of each entry; None for what is not finite."""
+    """Return the epoch, step and value of each entry; None for values that are not finite."""
     return [
         [entry.get("epoch_num"), entry.get("global_step"), entry[name] if math.isfinite(entry[name]) else None]
         for entry in entries

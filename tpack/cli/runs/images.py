@@ -1,8 +1,7 @@
-"""Images out of TensorFlow's event files, read without TensorFlow.
+"""Images in TensorFlow's event files, read without TensorFlow.
 
-A file is a row of records: the length, its checksum, the content, its checksum. The content is an ``Event`` of protocol
-buffers, of which only the way to ``summary.value.image`` is looked at. A record that is not there as a whole, because
-it is being written, ends the file.
+A file is a sequence of records: length, checksum, content, checksum. The content is an ``Event`` of protocol buffers,
+of which only ``summary.value.image`` is read. An incomplete record, which is being written, ends the file.
 """
 
 import glob
@@ -16,12 +15,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 def latest_images(directory: str, at_most: int) -> dict[str, tuple[int, bytes]]:
-    """Return the last images that a run has written: {name: (step, encoded image)}, in the order of their names.
-
-    Args:
-        directory: of the run.
-        at_most: how many names.
-    """
+    """Return the last images of a run, for at most ``at_most`` names: {name: (step, encoded image)}, sorted by name."""
     found: dict[str, tuple[int, bytes]] = {}
     for path in sorted(glob.glob(os.path.join(glob.escape(directory), "events.out.tfevents.*"))):
         for name, step, image in _images_in(path):
@@ -77,7 +71,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """Return a number, and where what follows it begins."""
+    """Return a number, and the position after it."""
     number = shift = 0
     while at < len(message):
         byte = message[at]

@@ -2,6 +2,7 @@
 
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 LOG_FILE = "log.log"
@@ -12,10 +13,10 @@ _MOST_LINES = 200
 
 @dataclass
 class RunLog:
-    """Contents of a log; a run that resumes appends to it.
+    """The contents of a log, to which a resumed run appends.
 
     Attributes:
-        warnings: warnings and errors with their times, the last 200 of them.
+        warnings: the last 200 warnings and errors, with their times.
         last: the time of the last line.
     """
 
@@ -24,17 +25,15 @@ class RunLog:
 
 
 def read_log(directory: str) -> RunLog:
-    """Return the contents of the log in a directory; empty where there is none."""
+    """Return the contents of the log in a directory; empty without a log."""
     log = RunLog()
-    try:
-        with open(os.path.join(directory, LOG_FILE), encoding="utf-8", errors="replace") as file:
-            for line in file:
-                # The last line may be incomplete.
-                found = _LINE.match(line.rstrip("\n")) if line.endswith("\n") else None
-                if found is not None:
-                    log.last, mark, text = found.groups()
-                    if mark in ("WRN", "ERR"):
-                        log.warnings = [*log.warnings, f"{log.last} {text}"][-_MOST_LINES:]
-    except FileNotFoundError:
-        return log
+    path = os.path.join(directory, LOG_FILE)
+    with suppress(FileNotFoundError), open(path, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            # The last line may be incomplete.
+            found = _LINE.match(line.rstrip("\n")) if line.endswith("\n") else None
+            if found is not None:
+                log.last, mark, text = found.groups()
+                if mark in ("WRN", "ERR"):
+                    log.warnings = [*log.warnings, f"{log.last} {text}"][-_MOST_LINES:]
     return log

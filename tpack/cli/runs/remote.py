@@ -1,4 +1,4 @@
-"""Runs on remote storage: what the commands that look at runs show of them is fetched to this machine first."""
+"""Local copies of runs on remote storage, for the commands that show runs."""
 
 import os
 import shutil
@@ -14,30 +14,30 @@ from tpack.utils.remote.store import Store
 from tpack.utils.validation import is_remote
 
 TEXTS = frozenset({stats_file.FILENAME, stats_file.FORMER_FILENAME, run_status.FILENAME, LOG_FILE})
-"""What tells of a run, besides its event files."""
+"""The files of a run that are shown, besides its event files."""
 _END_SECS = 1.0
 
 
 def is_text(name: str) -> bool:
-    """Tell whether a file of a run is one of those that tell of it in words and numbers."""
+    """Tell whether a file of a run has texts or statistics."""
     return name in TEXTS
 
 
 def is_shown(name: str) -> bool:
-    """Tell whether a page shows something of a file of a run: images are in its event files."""
+    """Tell whether a page shows a file of a run; images are in its event files."""
     return is_text(name) or name.startswith("events.out.tfevents.")
 
 
 @dataclass
 class _Copy:
-    """Files of a remote run, as they are on this machine."""
+    """The local copies of the files of a remote run."""
 
     store: Store
     path: str
     fetched: dict[str, int] = field(default_factory=dict)
 
     def refresh(self, is_wanted: Callable[[str], bool]) -> None:
-        """Fetch what has another size than it had; a file that grows is fetched anew."""
+        """Fetch files whose size has changed, as a whole."""
         sizes = self.store.sizes(max_depth=1)
         for name, size in sizes.items():
             if is_wanted(name) and self.fetched.get(name) != size:
@@ -46,19 +46,19 @@ class _Copy:
 
 
 class RunDirectories:
-    """Directories of runs, some of which may be URLs, each as a directory of this machine.
+    """Directories of runs, which may be URLs, each as a local directory.
 
     Args:
         given: directories, URLs of them, or files in them.
-        folder: where to put what is fetched.
-        is_wanted: which files are fetched, by name.
+        folder: the place of fetched files.
+        is_wanted: selects the files to fetch, by name.
 
     Attributes:
-        paths: of the directories, absolute, in the order of ``given``; their ends are those of the URLs.
+        paths: the directories, absolute, in the order of ``given``; they end like the URLs.
 
     Raises:
-        ConfigError: A URL cannot be used.
-        DependencyError: fsspec, or the package that serves such URLs, is not installed.
+        ConfigError: A URL is invalid.
+        DependencyError: fsspec, or the package for such URLs, is not installed.
     """
 
     def __init__(self, given: Sequence[str], folder: str, is_wanted: Callable[[str], bool]) -> None:
@@ -88,18 +88,23 @@ class RunDirectories:
             copy.refresh(self._is_wanted)
 
     def errors(self) -> list[str]:
-        """Return why what is remote may be out of date, for each run of which something could not be fetched."""
+        """Return the reasons why remote runs may be out of date, one for each run that could not be fetched."""
         return list(self._errors.values())
 
     @contextmanager
     def followed(self, every_secs: float) -> Iterator[None]:
-        """Fetch what is new again and again while a block runs, in a thread: storage may take long to answer."""
+        """Fetch what is new repeatedly while a block runs, in a thread, since storage may be slow."""
         ended = threading.Event()
 
         def work() -> None:
             while self._copies and not ended.wait(every_secs):
                 for copy in self._copies:
-                    self._try_to_refresh(copy)
+                    try:
+                        copy.refresh(self._is_wanted)
+                        self._errors.pop(copy.store.url, None)
+                    except OSError as error:
+                        # A `RemoteError`, or that of a full disk.
+                        self._errors[copy.store.url] = str(error)
 
         thread = threading.Thread(target=work, name="remote runs", daemon=True)
         thread.start()
@@ -107,29 +112,17 @@ class RunDirectories:
             yield
         finally:
             ended.set()
-            # No longer: an operation that hangs has a limit of minutes.
+            # Not longer, since a hanging operation has a timeout of minutes.
             thread.join(_END_SECS)
-
-    def _try_to_refresh(self, copy: _Copy) -> None:
-        try:
-            copy.refresh(self._is_wanted)
-            self._errors.pop(copy.store.url, None)
-        except OSError as error:
-            # A `RemoteError`, or that of a full disk.
-            self._errors[copy.store.url] = str(error)
 
 
 @contextmanager
 def run_directories(given: Sequence[str], is_wanted: Callable[[str], bool] = is_text) -> Iterator[RunDirectories]:
-    """Have runs on this machine for a block, with what is there when it begins.
-
-    Args:
-        given: directories, URLs of them, or files in them.
-        is_wanted: which files are fetched of those that are elsewhere.
+    """Provide runs as local directories for a block, as `RunDirectories` with their present content.
 
     Raises:
-        ConfigError: A URL cannot be used.
-        DependencyError: fsspec, or the package that serves such URLs, is not installed.
+        ConfigError: A URL is invalid.
+        DependencyError: fsspec, or the package for such URLs, is not installed.
         RemoteError: Something cannot be fetched.
     """
     folder = tempfile.mkdtemp(prefix="tpack-runs-")

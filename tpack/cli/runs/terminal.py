@@ -1,7 +1,4 @@
-"""What is shown of runs on a terminal, as lines of text.
-
-Curves are drawn in the dots of braille letters: each letter has two columns of four dots.
-"""
+"""The terminal view of runs as lines of text, with curves in braille letters of two columns of four dots each."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,13 +19,13 @@ _COLUMNS, _ROWS = 2, 4
 
 
 def run_lines(label: str, directory: str, width: int, height: int) -> list[str]:
-    """Return what is known of one run.
+    """Return the lines about one run.
 
     Args:
-        label: what it is called.
-        directory: where it is; it may not be there yet.
-        width: of a line.
-        height: how many lines at most.
+        label: its name.
+        directory: its directory, which may not exist yet.
+        width: the width of a line.
+        height: the most lines.
     """
     log = read_log(directory)
     try:
@@ -36,7 +33,7 @@ def run_lines(label: str, directory: str, width: int, height: int) -> list[str]:
     except (CallbackError, OSError) as error:
         return _cut([f"{label}: {error}"], width, height)
     if not entries and not log.last and not told:
-        return _cut([f"{label}: nothing there yet, in {directory}"], width, height)
+        return _cut([f"{label}: nothing yet, in {directory}"], width, height)
     latest = {name: value for entry in entries for name, value in entry.items()}
     lines = [f"{label}: {state_of(told)}, {_position(told, latest)}, last line {log.last or '-'}"]
     if progress := told.get("progress"):
@@ -48,11 +45,7 @@ def run_lines(label: str, directory: str, width: int, height: int) -> list[str]:
 
 
 def state_of(told: Mapping[str, Any]) -> str:
-    """Return the state of a run in words, with the reason of its end where that is known.
-
-    Args:
-        told: the contents of ``run.json``; empty for runs that wrote none.
-    """
+    """Return the state of a run, or the reason of its end, from its ``run.json``, which may be empty."""
     return str(told.get("reason") or told.get("state", "unknown"))
 
 
@@ -65,14 +58,14 @@ def _position(told: Mapping[str, Any], latest: Mapping[str, Any]) -> str:
 
 
 def _bar(progress: Mapping[str, Any]) -> str:
-    """Return how far the epoch is."""
+    """Return the progress within the epoch."""
     step, steps = progress.get("step", 0), max(1, progress.get("steps_per_epoch", 1))
     filled = min(_BAR_WIDTH, _BAR_WIDTH * step // steps)
     return f"{'█' * filled}{'░' * (_BAR_WIDTH - filled)} {step}/{steps} steps of the epoch"
 
 
 def _speed(told: Mapping[str, Any]) -> list[str]:
-    """Return the speed of a run that goes on, and the time of its last epoch."""
+    """Return the time of the last epoch, and the speed of a running training."""
     progress = told.get("progress", {})
     facts = [f"an epoch takes {humanize_time_delta(progress['epoch_secs'])}"] if "epoch_secs" in progress else []
     if told.get("state") == "running" and "steps_per_sec" in progress:
@@ -95,9 +88,9 @@ def _facts(latest: Mapping[str, Any]) -> list[str]:
 
 
 def _curves(entries: Sequence[Mapping[str, Any]], width: int, height: int) -> list[str]:
-    """Return the curves of statistics, side by side, as many as there is room for."""
+    """Return curves of statistics side by side, as far as there is room."""
     names = dict.fromkeys(name for entry in entries for name in entry if name not in _POSITION)
-    # What belongs to a part, such as an input source's queue, comes after what belongs to the model.
+    # Statistics of parts, such as an input source's queue, come after those of the model.
     ordered = sorted(names, key=lambda name: ("/" in name, name.lower()))
     beside = max(1, width // (_CURVE_WIDTH + 2))
     lines: list[str] = []
@@ -125,7 +118,7 @@ def curve_lines(values: Sequence[float], width: int, height: int) -> list[str]:
     """Return a curve as lines of letters, the highest first.
 
     Args:
-        values: at equal distances; what is not finite is a gap.
+        values: at equal distances; those that are not finite are gaps.
         width: letters in a line.
         height: lines.
     """
@@ -140,15 +133,14 @@ def curve_lines(values: Sequence[float], width: int, height: int) -> list[str]:
             value = values[round(column * (len(values) - 1) / max(1, columns - 1))]
             row = round((value - low) * scale) if math.isfinite(value) else None
             for dot in _dots_between(before, row):
-                cells[height - 1 - dot // _ROWS][column // _COLUMNS] |= _DOTS[column % _COLUMNS][
-                    _ROWS - 1 - dot % _ROWS
-                ]
+                bit = _DOTS[column % _COLUMNS][_ROWS - 1 - dot % _ROWS]
+                cells[height - 1 - dot // _ROWS][column // _COLUMNS] |= bit
             before = row
     return ["".join(map(chr, line)) for line in cells]
 
 
 def _dots_between(before: int | None, row: int | None) -> range:
-    """Return the dots of a column that join the value of the column before to that of this one."""
+    """Return the dots of a column that join the value of the previous column to its own."""
     if row is None:
         return range(0)
     if before is None or before == row:
