@@ -1,13 +1,13 @@
-"""tensorpack's names of 2017 to 2019, for scripts that were written then; all of them, and nothing else, is here.
+"""tensorpack's names of 2017 to 2019, for older scripts, and nothing else.
 
 The core does not import this package: `tpack.utils.renames` loads its modules when an older name is used. Each such
 name is logged once, with its present spelling.
 
-- ``table``: the names and modules that were renamed or removed, and where to find what they stand for;
-- ``arguments``: arguments that have other names;
-- ``methods``: methods that users' classes define under older names, such as ``_build_graph`` and ``get_data``;
+- ``table``: renamed and removed names and modules, and their present places;
+- ``arguments``: renamed arguments;
+- ``methods``: older names of methods of users' classes, such as ``_build_graph`` and ``get_data``;
 - ``trainers``: ``Trainer(config).train()``;
-- ``code``: what tpack has for such scripts alone.
+- ``code``: code for such scripts alone.
 """
 
 from tpack.legacy.table import NAMES

@@ -1,7 +1,7 @@
-"""Scripts that say ``import tensorpack`` run unedited: each module of tensorpack is the one of tpack with its path.
+"""``import tensorpack`` for unedited scripts: each module of tensorpack is the module of tpack with its path.
 
-They are the same modules, not copies: what a script sets in ``tensorpack.utils.logger`` tpack sees. Modules that
-tensorpack had and tpack has not are those of `tpack.legacy`.
+They are the same modules, not copies: tpack sees the changes of a script to ``tensorpack.utils.logger``. Modules of
+tensorpack that tpack does not have are those of `tpack.legacy`.
 """
 
 import importlib
@@ -17,11 +17,11 @@ _THEIRS, _OURS = "tensorpack", "tpack"
 
 
 def install_as_tensorpack() -> None:
-    """Let ``import tensorpack`` and imports of its modules give tpack's, from now on and in workers of this process.
+    """Make ``import tensorpack`` and imports of its modules give tpack's, in this process and its workers.
 
-    Call it before the first import of ``tensorpack``; or run a script by ``python -m tpack.as_tensorpack train.py``,
-    which then needs no change. A tensorpack that is installed is left aside. ``from tensorpack import *`` gives all the
-    modules that it gave, such as ``summary``, and so does that of tpack from then on. To call it again changes nothing.
+    Call it before the first import of ``tensorpack``; or run an unchanged script by ``python -m tpack.as_tensorpack
+    train.py``. An installed tensorpack is ignored. ``from tensorpack import *`` gives all modules that it gave, such as
+    ``summary``, and so does that of tpack from then on. Calling it again changes nothing.
 
     Raises:
         ImportError: Another ``tensorpack`` was imported already.
@@ -38,9 +38,9 @@ def install_as_tensorpack() -> None:
             f"tensorpack was imported already, from {getattr(loaded, '__file__', None) or 'somewhere'}: call "
             "tpack.install_as_tensorpack() before the first import of tensorpack"
         )
-    # Before all others, so that it also comes before a tensorpack that is installed.
+    # Before all others, also before an installed tensorpack.
     sys.meta_path.insert(0, _Finder())
-    # What `from tpack import *` leaves out, scripts of tensorpack's use after a star.
+    # Scripts for tensorpack use more names after a star than `from tpack import *` gives.
     ours: Any = importlib.import_module(_OURS)
     ours.__all__ = [*ours.__all__, *ours.ONLY_BY_NAME]
 
@@ -56,7 +56,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return how to load a module of tensorpack; None for other modules, and for those that tpack does not have."""
+        """Return the spec of a module of tensorpack; None for other modules, and for those that tpack does not have."""
         if fullname != _THEIRS and not fullname.startswith(f"{_THEIRS}."):
             return None
         ours = _ours(fullname)
@@ -71,7 +71,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Leave the module as it is, but for what Python has written into it: it stays a module of tpack."""
+        """Keep the module of tpack unchanged: undo the changes of Python's import system."""
         module.__spec__ = getattr(module.__spec__, "loader_state", None)
 
 

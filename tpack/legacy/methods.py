@@ -1,4 +1,4 @@
-"""Methods that users' classes define under older names, and the present methods made out of them."""
+"""Older names of methods of users' classes, and the present methods made of them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -8,15 +8,15 @@ from tpack.utils.renames import Renamed, add_method, is_written
 
 
 def take_older_method(cls: type, method: Renamed, function: Any) -> None:
-    """Add a method that a class has under its older name under the present name as well.
+    """Add the present name of a method that a class has under its older name.
 
-    Where a user's base class has the present method and calls the other as a helper of its own, the class is left as it
-    is, and so where the older name is not a method.
+    The class stays unchanged if a user's base class has the present method, so that the other one is a helper of its
+    own, or if the older name is not a method.
 
     Args:
         cls: the class.
         method: the two names.
-        function: what the class, or the first of its bases that has either name, has under the older one.
+        function: the attribute of the older name, of the class or the first of its bases that has either name.
     """
     older, today, _ = method
     if callable(function) and not _is_helper(cls, today):
@@ -25,7 +25,7 @@ def take_older_method(cls: type, method: Renamed, function: Any) -> None:
 
 
 def _is_helper(cls: type, today: str) -> bool:
-    """Tell whether a user's class has the present method, so that the other name means something else."""
+    """Tell whether a user's class has the present method, so that the other name has another meaning."""
     return any(not _is_of_tpack(vars(base)[today]) for base in cls.__mro__ if is_written(base, today))
 
 
@@ -66,4 +66,4 @@ _AS_TODAY: dict[str, Callable[[Any], Callable[..., Any]]] = {
     "_get_optimizer": _without_arguments,
     "get_inputs_desc": _without_arguments,
 }
-"""For each older name the function that makes the present method out of the older one."""
+"""For each older name the function that makes the present method of the older one."""

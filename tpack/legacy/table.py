@@ -1,8 +1,7 @@
-"""Where tensorpack's names of 2017 to 2019 are: its modules, and the names that it has no more.
+"""The present places of tensorpack's modules and names of 2017 to 2019.
 
-Nothing here imports what a name stands for until it is used. A module of tensorpack that has another name in tpack is
-an `OlderModule`, which the last finder of `tpack.utils.renames` gives; a name that tensorpack renamed or removed is
-looked up by `load`, to which packages turn for names that they do not have.
+Nothing is imported before its first use. A module of tensorpack with another name in tpack is an `OlderModule`, from
+the last finder of `tpack.utils.renames`; packages look up renamed and removed names by `load`.
 """
 
 import importlib
@@ -10,68 +9,29 @@ import sys
 from types import ModuleType
 from typing import Any
 
-NAMES: dict[str, tuple[str, ...]] = {
+_NAMES = {
     "dataflow": (
-        "LMDBDataPoint",
-        "MultiProcessPrefetchData",
-        "MultiThreadPrefetchData",
-        "PrefetchData",
-        "PrefetchDataZMQ",
-        "ThreadedMapData",
-        "dump_dataflow_to_lmdb",
-        "dump_dataflow_to_process_queue",
-        "dump_dataflow_to_tfrecord",
-        "get_tqdm_kwargs",
-        "serve_data",
+        "LMDBDataPoint MultiProcessPrefetchData MultiThreadPrefetchData PrefetchData PrefetchDataZMQ ThreadedMapData "
+        "dump_dataflow_to_lmdb dump_dataflow_to_process_queue dump_dataflow_to_tfrecord get_tqdm_kwargs serve_data"
     ),
-    "imgaug": ("TransformAugmentorBase",),
+    "imgaug": "TransformAugmentorBase",
     "models": (
-        "BilinearUpSample",
-        "ImageSample",
-        "LeakyReLU",
-        "SoftMax",
-        "StaticDynamicAxis",
-        "StaticDynamicShape",
-        "convert_to_tflayer_args",
-        "parse_args",
-        "rename_get_variable",
+        "BilinearUpSample ImageSample LeakyReLU SoftMax StaticDynamicAxis StaticDynamicShape convert_to_tflayer_args "
+        "parse_args rename_get_variable"
     ),
     "training": (
-        "BytePSTrainer",
-        "EnqueueThread",
-        "FeedfreeInferenceRunner",
-        "HorovodTrainer",
-        "InputDesc",
-        "NewSession",
-        "ParamRestore",
-        "QueueInputTrainer",
-        "SimpleFeedfreeTrainer",
-        "StagingInputWrapper",
-        "StatPrinter",
-        "TFSummaryWriter",
-        "TrainingMonitor",
-        "Triggerable",
-        "TryResumeTraining",
-        "dump_chkpt_vars",
-        "get_all_checkpoints",
-        "get_global_step",
-        "get_op_tensor_name",
-        "get_tf_version",
-        "get_tf_version_number",
+        "BytePSTrainer EnqueueThread FeedfreeInferenceRunner HorovodTrainer InputDesc NewSession ParamRestore "
+        "QueueInputTrainer SimpleFeedfreeTrainer StagingInputWrapper StatPrinter TFSummaryWriter TrainingMonitor "
+        "Triggerable TryResumeTraining dump_chkpt_vars get_all_checkpoints get_global_step get_op_tensor_name "
+        "get_tf_version get_tf_version_number"
     ),
     "losses": (
-        "center_loss",
-        "class_balanced_cross_entropy",
-        "contrastive_loss",
-        "cosine_loss",
-        "huber_loss",
-        "shapeless_placeholder",
-        "siamese_cosine_loss",
-        "soft_triplet_loss",
-        "triplet_loss",
+        "center_loss class_balanced_cross_entropy contrastive_loss cosine_loss huber_loss shapeless_placeholder "
+        "siamese_cosine_loss soft_triplet_loss triplet_loss"
     ),
 }
-"""The names that only older scripts use, by the module of ``tpack.legacy.code`` that has them."""
+NAMES: dict[str, tuple[str, ...]] = {module: tuple(names.split()) for module, names in _NAMES.items()}
+"""The names for older scripts, by their module of ``tpack.legacy.code``."""
 
 _CALLBACKS_GRAPH = (
     "CheckNumerics DumpParamAsImage DumpTensor DumpTensorAsImage DumpTensors ProcessTensors RunOp RunUpdateOps"
@@ -189,11 +149,11 @@ MODULES: dict[str, tuple[str, str]] = {
         "change_env execute_only_once fix_rng_seed get_rng get_tqdm get_tqdm_kwargs humanize_time_delta",
     ),
 }
-"""For each of tensorpack's modules that has another name here: the module that has its names, and the names."""
+"""For each of tensorpack's modules with another name here: the module with its names, and the names."""
 
 # tpack's own names of before 0.1, in modules that moved.
 _RENAMED = {"alike_in_towers": "replicate_by_copy", "call_in_alike_towers": "call_in_replicated_towers"}
-# Where names lie that are only in one module of a package, and not in what the package offers.
+# Names that only a module has, and not its package.
 _INSIDE = {
     "get_registered_layer": "models.registry",
     "get_current_tower_context": "tower.context",
@@ -203,28 +163,28 @@ _INSIDE = {
 
 _WHOLE_MODULES = {"dftools": "legacy.code.dataflow", "symbolic_functions": "tfutils.symbolic_functions"}
 _HOMES = {name: f"legacy.code.{module}" for module, names in NAMES.items() for name in names}
-# A module of a level above, which is there when a name is used.
+# A module of a higher level, loaded when a name is used.
 _LOGGER = "tpack.utils.logger"
 _said: set[str] = set()
 
 
 def say(older: str, today: str) -> None:
-    """Write a line to the log, once for each older name, that says how it is spelled today."""
+    """Log the present spelling of an older name, once for each."""
     if older not in _said:
         _said.add(older)
         importlib.import_module(_LOGGER).info(f"tensorpack's older name {older}: today it is {today}")
 
 
 def knows(name: str) -> bool:
-    """Tell whether there is an older name."""
+    """Tell whether an older name exists."""
     return name in _HOMES or name in _WHOLE_MODULES
 
 
 def load(name: str) -> Any:
-    """Return what an older name stands for.
+    """Return the object of an older name.
 
     Raises:
-        AttributeError: There is no such name.
+        AttributeError: The name is unknown.
     """
     if name in _WHOLE_MODULES:
         return importlib.import_module(f"tpack.{_WHOLE_MODULES[name]}")
@@ -234,11 +194,7 @@ def load(name: str) -> Any:
 
 
 def find_in(module: str, name: str) -> Any:
-    """Look up a name that a module of today lacks: among the older names, and in its package.
-
-    Args:
-        module: its ``__name__``.
-        name: the name.
+    """Look up a name that a present module lacks among the older names and in its package.
 
     Raises:
         AttributeError: Neither has it.
@@ -253,7 +209,7 @@ def find_in(module: str, name: str) -> Any:
 
 
 class OlderModule(ModuleType):
-    """A module of tensorpack whose names are elsewhere; the first one that is taken from it is said in the log.
+    """A module of tensorpack whose names are elsewhere; the first use of one is logged.
 
     Args:
         path: its name below ``tpack``.

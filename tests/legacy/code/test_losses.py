@@ -65,5 +65,5 @@ def test_a_placeholder_has_unknown_sizes(session8):
     tensor = losses.shapeless_placeholder(tf.constant([[1.0, 2.0]]), [0], "free")
     assert tensor.shape.as_list() == [None, 2]
     assert session8.run(tensor, {tensor: np.ones((4, 2))}).shape == (4, 2)
-    with pytest.raises(ConfigError, match="the size of dimension 0 of free:0 is unknown already"):
+    with pytest.raises(ConfigError, match="got axis=0, unknown already in free:0"):
         losses.shapeless_placeholder(tensor, 0, "again")

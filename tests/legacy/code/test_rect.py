@@ -32,6 +32,6 @@ def test_what_is_outside_is_cut_off():
 def test_bad_rectangles_are_refused():
     with pytest.raises(ConfigError, match="has no area"):
         BoxBase(3, 0, 1, 1).validate()
-    with pytest.raises(ConfigError, match="wants whole numbers"):
+    with pytest.raises(ConfigError, match="expected whole numbers"):
         IntBox(0.5, 0, 1, 1)
     BoxBase(0, 0, 1, 1).validate()

@@ -1,4 +1,4 @@
-"""Data flows under their older names, and the functions that wrote flows to files before there were serializers."""
+"""Older names of data flows, and functions that wrote flows to files before serializers existed."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -19,10 +19,10 @@ PrefetchDataZMQ = older_class("PrefetchDataZMQ", MultiProcessRunnerZMQ, module=_
 
 
 class _SelfStarter(MultiProcessRunner):
-    """A `MultiProcessRunner` that need not be reset: tensorpack's had its workers since it was made."""
+    """A `MultiProcessRunner` that needs no reset: tensorpack's started its workers in the constructor."""
 
     def __iter__(self) -> Iterator[Any]:
-        """Begin a pass, and reset the flow before the first one, if nobody did."""
+        """Begin a pass; reset the flow before the first one if necessary."""
         if self._stream is None:
             self.reset_state()
         return super().__iter__()
@@ -37,11 +37,11 @@ class MultiProcessPrefetchData(_SelfStarter):
 
 
 class PrefetchData(_SelfStarter):
-    """The older name of `MultiProcessRunner`, with one process unless it is told otherwise.
+    """The older name of `MultiProcessRunner`, by default with one process.
 
     Args:
         ds: the flow.
-        nr_prefetch: how many data points may wait.
+        nr_prefetch: the most data points that wait.
         nr_proc: the number of processes.
     """
 
@@ -51,15 +51,7 @@ class PrefetchData(_SelfStarter):
 
 
 class ThreadedMapData(MultiThreadMapData):
-    """The older name of `MultiThreadMapData`.
-
-    Args:
-        ds: the flow.
-        nr_thread: the number of threads.
-        map_func: gets a data point and returns one, or None to drop it.
-        buffer_size: how many points are with the threads.
-        strict: whether the order and the passes of ``ds`` are kept.
-    """
+    """The older name of `MultiThreadMapData`, with the flow before the number of threads and the function."""
 
     def __init__(
         self, ds: DataFlow, nr_thread: int, map_func: Callable[[Any], Any], buffer_size: int = 200, strict: bool = False
@@ -88,12 +80,12 @@ def dump_dataflow_to_tfrecord(df: DataFlow, path: str | os.PathLike[str]) -> Non
 
 @older_function("dump_dataflow_to_process_queue(df, size, n)", "MultiProcessRunner(df, size, 1), which is a flow")
 def dump_dataflow_to_process_queue(df: DataFlow, size: int, nr_consumer: int) -> tuple[Any, Process]:
-    """Return a queue and a process that is to put the numbered data points of a flow into it.
+    """Return a queue, and a process that puts the numbered data points of a flow into it.
 
     Args:
         df: the flow.
-        size: how many points may wait.
-        nr_consumer: as many marks of the end follow the last point, ``(None, None)`` each.
+        size: the most points that wait.
+        nr_consumer: the number of end marks ``(None, None)`` after the last point.
     """
     queue: Any = Queue(size)
     return queue, Process(target=_put_points, args=(df, queue, nr_consumer))
@@ -109,11 +101,11 @@ def _put_points(df: DataFlow, queue: Any, num_consumers: int) -> None:
 
 @older_function("serve_data(ds, addr)", "send_dataflow_zmq(ds, addr)")
 def serve_data(ds: DataFlow, addr: str) -> None:
-    """Send the data points of a flow to another process or machine, without end."""
+    """Send the data points of a flow to another process or machine forever."""
     send_dataflow_zmq(ds, addr)
 
 
 @older_function("tqdm(**get_tqdm_kwargs())", "get_tqdm()")
 def get_tqdm_kwargs(**kwargs: Any) -> dict[str, Any]:
-    """Return arguments for ``tqdm.tqdm``: those that are given, and for the others what suits a log."""
+    """Return arguments for ``tqdm.tqdm``: those given, and defaults that suit a log."""
     return {"smoothing": 0.5, "dynamic_ncols": True, "ascii": True, "mininterval": 0.5, **kwargs}

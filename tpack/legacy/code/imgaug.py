@@ -10,7 +10,7 @@ class TransformAugmentorBase(ImageAugmentor):
     """An augmentor whose ``_get_augment_params(img)`` returns a `Transform`: older than ``get_transform``."""
 
     def get_transform(self, img: np.ndarray) -> Transform:
-        """Return what ``_get_augment_params`` returns."""
+        """Return the result of ``_get_augment_params``."""
         say("TransformAugmentorBase._get_augment_params", "ImageAugmentor.get_transform")
         transform: Transform = self._get_augment_params(img)
         return transform

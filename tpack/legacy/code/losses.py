@@ -1,4 +1,4 @@
-"""Losses of tensorpack's symbolic functions that were left to other libraries later on; each is its formula."""
+"""Losses of tensorpack's symbolic functions that later versions left to other libraries, by their formulas."""
 
 from typing import Any
 
@@ -10,12 +10,7 @@ from tpack.legacy.code.renamed import older_function
 
 @older_function("shapeless_placeholder", "tf.TensorSpec")
 def shapeless_placeholder(x: tf.Tensor, axis: int | list[int], name: str) -> tf.Tensor:
-    """Return a placeholder of the shape of a tensor, with unknown sizes of some dimensions and the tensor as default.
-
-    Args:
-        x: the tensor.
-        axis: the dimension, or several.
-        name: of the placeholder.
+    """Return a placeholder with a tensor as default, whose dimensions ``axis``, one or several, are unknown.
 
     Raises:
         ConfigError: The size of such a dimension is unknown already.
@@ -23,14 +18,14 @@ def shapeless_placeholder(x: tf.Tensor, axis: int | list[int], name: str) -> tf.
     shape = x.shape.as_list()
     for each in axis if isinstance(axis, list | tuple) else [axis]:
         if shape[each] is None:
-            raise ConfigError(f"the size of dimension {each} of {x.name} is unknown already: {shape}")
+            raise ConfigError(f"shapeless_placeholder got axis={each}, unknown already in {x.name}: {shape}")
         shape[each] = None
     return tf.placeholder_with_default(x, shape, name=name)
 
 
 @older_function("huber_loss", "tf.losses.huber_loss")
 def huber_loss(x: tf.Tensor, delta: float = 1, name: str = "huber_loss") -> tf.Tensor:
-    """Return ``x^2 / 2`` where x is at most ``delta``, and ``delta (|x| - delta / 2)`` beyond, for each number."""
+    """Return ``x^2 / 2`` where x is at most ``delta``, and ``delta (|x| - delta / 2)`` beyond, elementwise."""
     size = tf.abs(x)
     is_small = size < delta
     return tf.where(is_small, 0.5 * tf.square(x), delta * (size - 0.5 * delta), name=name)
@@ -38,13 +33,7 @@ def huber_loss(x: tf.Tensor, delta: float = 1, name: str = "huber_loss") -> tf.T
 
 @older_function("class_balanced_cross_entropy", "class_balanced_sigmoid_cross_entropy, which takes logits")
 def class_balanced_cross_entropy(pred: tf.Tensor, label: tf.Tensor, name: str = "cross_entropy_loss") -> tf.Tensor:
-    """Return the cross entropy of probabilities, in which either class has a weight by how rare it is.
-
-    Args:
-        pred: probabilities of one.
-        label: zeros and ones, of the same shape.
-        name: of the result.
-    """
+    """Return the cross entropy of probabilities ``pred`` and labels of 0 and 1, with classes weighted by rarity."""
     smallest = 1e-12
     truth = tf.cast(label, tf.float32)
     share_of_ones = tf.reduce_mean(truth)
@@ -62,13 +51,13 @@ def contrastive_loss(
     extra: bool = False,
     scope: str = "constrastive_loss",
 ) -> Any:
-    """Return a loss by which pairs of ``y == 0`` come near to each other, and others go ``margin`` apart.
+    """Return a loss that pulls pairs with ``y == 0`` together, and pushes others ``margin`` apart.
 
     Args:
         left: features [batch, N].
-        right: those to compare with.
-        y: 0 for pairs that are alike, 1 for others.
-        margin: how far apart is far enough.
+        right: the features to compare with.
+        y: 0 for equal pairs, 1 for others.
+        margin: the sufficient distance.
         extra: also return the mean distances of the two kinds.
         scope: a name scope.
 
@@ -95,7 +84,7 @@ def _cosine(left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
 
 @older_function("siamese_cosine_loss", "its formula")
 def siamese_cosine_loss(left: tf.Tensor, right: tf.Tensor, y: tf.Tensor, scope: str = "cosine_loss") -> tf.Tensor:
-    """Return the mean squared difference of cosines and labels, which are 1 for pairs that are alike, else -1."""
+    """Return the mean squared difference of cosines and labels, which are 1 for equal pairs, else -1."""
     with tf.name_scope(scope):
         return tf.reduce_mean(tf.square(tf.cast(y, tf.float32) - _cosine(left, right)), name="loss") / 2
 
@@ -112,7 +101,7 @@ def triplet_loss(
     extra: bool = False,
     scope: str = "triplet_loss",
 ) -> Any:
-    """Return a loss by which what is like the anchor comes nearer to it than what is not, by ``margin``.
+    """Return a loss by which positives come nearer to the anchor than negatives, by ``margin``.
 
     Source:
         Schroff et al., "FaceNet", https://arxiv.org/abs/1503.03832
@@ -130,7 +119,7 @@ def triplet_loss(
 def soft_triplet_loss(
     anchor: tf.Tensor, positive: tf.Tensor, negative: tf.Tensor, extra: bool = True, scope: str = "soft_triplet_loss"
 ) -> Any:
-    """Return a loss by which what is like the anchor has the greater share of ``exp(distance)``, without a margin.
+    """Return a triplet loss on shares of ``exp(distance)``, without a margin.
 
     Source:
         Hoffer and Ailon, "Deep metric learning using Triplet network", https://arxiv.org/abs/1412.6622
@@ -147,14 +136,7 @@ def soft_triplet_loss(
 def center_loss(
     embedding: tf.Tensor, label: tf.Tensor, num_classes: int, alpha: float = 0.1, scope: str = "center_loss"
 ) -> tf.Tensor:
-    """Return the mean squared distance to the centre of the class, which follows its members by ``alpha``.
-
-    Args:
-        embedding: features [batch, N].
-        label: the numbers of classes.
-        num_classes: how many there are.
-        alpha: how far a centre moves with a step.
-        scope: a variable scope.
+    """Return the mean squared distance to the centre of the class, which follows its members by ``alpha`` a step.
 
     Source:
         Wen et al., "A Discriminative Feature Learning Approach for Deep Face Recognition", ECCV 2016

@@ -20,14 +20,14 @@ from tpack.tower.getters import custom_getter_scope
 @layer_register(use_scope=None)
 @older_function("LeakyReLU", "tf.nn.leaky_relu")
 def LeakyReLU(x: tf.Tensor, alpha: float, name: str = "output") -> tf.Tensor:  # noqa: N802
-    """Multiply what is negative by ``alpha``."""
+    """Multiply negative elements by ``alpha``."""
     return tf.nn.leaky_relu(x, alpha, name=name)
 
 
 @layer_register(use_scope=None)
 @older_function("SoftMax", "tf.nn.softmax")
 def SoftMax(x: tf.Tensor, use_temperature: bool = False, temperature_init: float = 1.0) -> tf.Tensor:  # noqa: N802
-    """Return probabilities of logits, which are divided by a temperature that is learned if that is asked for."""
+    """Return probabilities of logits, which are divided by a learned temperature if requested."""
     if use_temperature:
         x = x * tf.get_variable("invtemp", [], initializer=tf.constant_initializer(1 / temperature_init))
     return tf.nn.softmax(x, name="output")
@@ -36,7 +36,7 @@ def SoftMax(x: tf.Tensor, use_temperature: bool = False, temperature_init: float
 @layer_register(log_shape=True, use_scope=None)
 @older_function("BilinearUpSample", "tf.image.resize")
 def BilinearUpSample(x: tf.Tensor, shape: int) -> tf.Tensor:  # noqa: N802
-    """Enlarge a feature map ``shape`` times by bilinear interpolation; beyond the border its last pixels go on."""
+    """Enlarge a feature map ``shape`` times by bilinear interpolation, extending its border pixels."""
     check_rank("BilinearUpSample", x, 4)
     _, height, width, channels = sizes_of(x)
     enlarged = tf.image.resize_bilinear(x, tf.stack([height * shape, width * shape]), half_pixel_centers=True)
@@ -47,17 +47,17 @@ def BilinearUpSample(x: tf.Tensor, shape: int) -> tf.Tensor:  # noqa: N802
 
 @layer_register(log_shape=True, use_scope=None)
 def ImageSample(inputs: Sequence[tf.Tensor], borderMode: str = "repeat") -> tf.Tensor:  # noqa: N802, N803
-    """Take pixels of images at places between them, by bilinear interpolation.
+    """Take pixels of images at fractional places, by bilinear interpolation.
 
     Args:
         inputs: images [batch, height, width, channels], and places [batch, new height, new width, 2], (y, x) in pixels.
-        borderMode: ``"repeat"`` takes the nearest pixel for places outside, ``"constant"`` takes zero.
+        borderMode: for places outside: ``"repeat"`` takes the nearest pixel, ``"constant"`` zero.
 
     Raises:
-        ConfigError: It is another mode.
+        ConfigError: The mode is unknown.
     """
     if borderMode not in ("repeat", "constant"):
-        raise ConfigError(f"ImageSample wants borderMode 'repeat' or 'constant', got {borderMode!r}")
+        raise ConfigError(f"ImageSample got borderMode={borderMode!r}: expected 'repeat' or 'constant'")
     images, places = inputs
     low = tf.floor(places)
     weight_y, weight_x = tf.split(places - low, 2, axis=3)
@@ -72,7 +72,7 @@ def ImageSample(inputs: Sequence[tf.Tensor], borderMode: str = "repeat") -> tf.T
 
 
 def _pixels(images: tf.Tensor, y: tf.Tensor, x: tf.Tensor, border_mode: str) -> tf.Tensor:
-    """Return the pixels at whole places, [batch, new height, new width, channels]."""
+    """Return the pixels at integer places, [batch, new height, new width, channels]."""
     height, width = tf.shape(images)[1], tf.shape(images)[2]
     inside_y, inside_x = tf.clip_by_value(y, 0, height - 1), tf.clip_by_value(x, 0, width - 1)
     pixels = tf.gather_nd(images, tf.concat([inside_y, inside_x], axis=3), batch_dims=1)
@@ -83,19 +83,14 @@ def _pixels(images: tf.Tensor, y: tf.Tensor, x: tf.Tensor, border_mode: str) -> 
 
 
 class StaticDynamicAxis:
-    """The size of a dimension: a number if it is known while the graph is built, and a tensor in any case.
-
-    Args:
-        static: the number, or None.
-        dynamic: the tensor.
-    """
+    """The size of a dimension: a number or None, and a tensor."""
 
     def __init__(self, static: int | None, dynamic: Any) -> None:
         self.static = static
         self.dynamic = dynamic
 
     def apply(self, f: Callable[[Any], Any]) -> "StaticDynamicAxis":
-        """Return the size after a function, such as one that halves it."""
+        """Return the size after a function, such as halving."""
         if self.static is None:
             return StaticDynamicAxis(None, f(self.dynamic))
         size = f(self.static)
@@ -106,11 +101,7 @@ class StaticDynamicAxis:
 
 
 class StaticDynamicShape:
-    """The sizes of all dimensions of a tensor, known or not.
-
-    Args:
-        tensor: of known rank.
-    """
+    """The sizes of all dimensions of a tensor of known rank."""
 
     def __init__(self, tensor: tf.Tensor) -> None:
         say("StaticDynamicShape", "tensor.shape and tf.shape(tensor)")
@@ -119,7 +110,7 @@ class StaticDynamicShape:
         self.dynamic = [dynamic[axis] for axis in range(len(self.static))]
 
     def apply(self, axis: int, f: Callable[[Any], Any]) -> None:
-        """Let a dimension have the size after a function."""
+        """Apply a function to the size of a dimension."""
         changed = StaticDynamicAxis(self.static[axis], self.dynamic[axis]).apply(f)
         self.static[axis], self.dynamic[axis] = changed.static, changed.dynamic
 
@@ -135,19 +126,19 @@ class StaticDynamicShape:
 def parse_args(
     args: Sequence[Any], kwargs: Mapping[str, Any], args_names: Sequence[str], name_mapping: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the arguments of a layer by the names that ``tf.layers`` has for them.
+    """Return the arguments of a layer by their names in ``tf.layers``.
 
     Args:
-        args: those without names.
-        kwargs: those with names.
-        args_names: how those without names are called, in their order.
+        args: the positional arguments.
+        kwargs: the named arguments.
+        args_names: the names of the positional ones, in order.
         name_mapping: from older names to those of ``tf.layers``.
 
     Raises:
-        ConfigError: There are too many without names.
+        ConfigError: There are too many positional arguments.
     """
     if len(args) > len(args_names):
-        raise ConfigError(f"got {len(args)} arguments without names, expected at most {len(args_names)}: {args_names}")
+        raise ConfigError(f"got {len(args)} positional arguments: expected at most {len(args_names)}, {args_names}")
     named = {**dict(zip(args_names, args, strict=False)), **kwargs}
     return {name_mapping.get(name, name): value for name, value in named.items()}
 
@@ -155,10 +146,10 @@ def parse_args(
 def convert_to_tflayer_args(
     args_names: Sequence[str], name_mapping: Mapping[str, str]
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorate a layer so that it is called with named arguments only, by the names of ``tf.layers``.
+    """Decorate a layer so that it gets named arguments only, by their names in ``tf.layers``.
 
     Args:
-        args_names: how arguments that come without names are called, in their order after the input.
+        args_names: the names of positional arguments, in order after the input.
         name_mapping: from older names to those of ``tf.layers``. ``nl``, ``W_init`` and ``b_init`` are translated too.
     """
 
@@ -175,11 +166,7 @@ def convert_to_tflayer_args(
 
 @contextmanager
 def rename_get_variable(mapping: Mapping[str, str]) -> Iterator[None]:
-    """Rename the variables that are asked for in this block, by the last part of their names.
-
-    Args:
-        mapping: from what is asked for to what is made, such as ``{"kernel": "W"}``.
-    """
+    """Rename the variables of this block by a mapping of the last parts of their names, such as ``{"kernel": "W"}``."""
     say("rename_get_variable", "remap_variables, or rename_tflayer_get_variable")
 
     def renaming(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:

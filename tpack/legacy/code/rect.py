@@ -1,4 +1,4 @@
-"""Rectangles in images, by their corners: of whole pixels, and of numbers."""
+"""Rectangles in images by their corners, in whole pixels or real numbers."""
 
 from collections.abc import Sequence
 
@@ -8,14 +8,7 @@ from tpack.errors import ConfigError
 
 
 class BoxBase:
-    """A rectangle from (x1, y1) to (x2, y2), which are attributes.
-
-    Args:
-        x1: the left side.
-        y1: the upper side.
-        x2: the right side.
-        y2: the lower side.
-    """
+    """A rectangle from (x1, y1), the upper left corner, to (x2, y2), all attributes."""
 
     def __init__(self, x1: float, y1: float, x2: float, y2: float) -> None:
         self.x1, self.y1, self.x2, self.y2 = x1, y1, x2, y2
@@ -28,7 +21,7 @@ class BoxBase:
         return np.array([self.x1, self.y1, self.x2, self.y2])
 
     def copy(self) -> "BoxBase":
-        """Return another one of the same corners."""
+        """Return a copy."""
         return type(self)(self.x1, self.y1, self.x2, self.y2)
 
     def is_box(self) -> bool:
@@ -50,7 +43,7 @@ class BoxBase:
         return self.w * self.h
 
     def validate(self) -> None:
-        """Refuse one without an area.
+        """Raise an error without an area.
 
         Raises:
             ConfigError: It has none.
@@ -60,7 +53,7 @@ class BoxBase:
 
 
 class IntBox(BoxBase):
-    """A rectangle of whole pixels, of which (x2, y2) is the last.
+    """A rectangle of whole pixels, including (x2, y2).
 
     Raises:
         ConfigError: A number is not whole.
@@ -68,7 +61,7 @@ class IntBox(BoxBase):
 
     def __init__(self, x1: float, y1: float, x2: float, y2: float) -> None:
         if any(value != int(value) for value in (x1, y1, x2, y2)):
-            raise ConfigError(f"IntBox wants whole numbers, got {(x1, y1, x2, y2)}")
+            raise ConfigError(f"IntBox got {(x1, y1, x2, y2)}: expected whole numbers")
         super().__init__(int(x1), int(y1), int(x2), int(y2))
 
     @property
@@ -86,7 +79,7 @@ class IntBox(BoxBase):
         return 0 <= self.x1 <= self.x2 < shape[1] and 0 <= self.y1 <= self.y2 < shape[0]
 
     def clip_by_shape(self, shape: Sequence[int]) -> None:
-        """Cut off what is outside an image of this (height, width)."""
+        """Clip it to an image of this (height, width)."""
         self.x1, self.x2 = (int(np.clip(x, 0, shape[1] - 1)) for x in (self.x1, self.x2))
         self.y1, self.y2 = (int(np.clip(y, 0, shape[0] - 1)) for y in (self.y1, self.y2))
 
@@ -102,10 +95,10 @@ class IntBox(BoxBase):
 
 
 class FloatBox(BoxBase):
-    """A rectangle whose corners are between pixels, or shares of an image."""
+    """A rectangle whose corners are between pixels, or fractions of an image."""
 
     def clip_by_shape(self, shape: Sequence[int]) -> None:
-        """Cut off what is outside an image of this (height, width)."""
+        """Clip it to an image of this (height, width)."""
         self.x1, self.x2 = (float(np.clip(x, 0, shape[1])) for x in (self.x1, self.x2))
         self.y1, self.y2 = (float(np.clip(y, 0, shape[0])) for y in (self.y1, self.y2))
 

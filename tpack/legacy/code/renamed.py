@@ -1,4 +1,4 @@
-"""Make a class or function that is one of today under an older name, and says so when it is used."""
+"""Older names of present classes and functions, which log their first use."""
 
 import functools
 from collections.abc import Callable
@@ -10,12 +10,12 @@ Made = TypeVar("Made", bound=Callable[..., Any])
 
 
 def older_class(name: str, today: type[Any], *, module: str) -> type[Any]:
-    """Return a subclass that is as the class of today.
+    """Return a subclass that equals a present class.
 
     Args:
         name: the older name.
         today: the class.
-        module: the ``__name__`` of the module that the subclass is in.
+        module: the ``__name__`` of the subclass's module.
     """
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 (it is that of the class below)
@@ -28,12 +28,7 @@ def older_class(name: str, today: type[Any], *, module: str) -> type[Any]:
 
 
 def older_function(name: str, today: str) -> Callable[[Made], Made]:
-    """Decorate a function that does by its older name what something of today does.
-
-    Args:
-        name: the older name.
-        today: what the log names.
-    """
+    """Decorate a function with an older name; the log names its replacement ``today``."""
 
     def decorate(function: Made) -> Made:
         @functools.wraps(function)

@@ -1,4 +1,4 @@
-"""Names of models, trainers, inputs, callbacks and checkpoints that were renamed, or whose matter is gone."""
+"""Renamed or removed names of models, trainers, inputs, callbacks and checkpoints."""
 
 import os
 import re
@@ -43,8 +43,8 @@ class InputDesc(tf.TensorSpec):
 
     Args:
         type: the dtype.
-        shape: its sizes, None where they are unknown.
-        name: of the input.
+        shape: its sizes, None where unknown.
+        name: the name of the input.
     """
 
     __slots__ = ()
@@ -67,7 +67,7 @@ class InputDesc(tf.TensorSpec):
             return tf.placeholder(self.dtype, self.shape, self.name)
 
     def build_placeholder_reuse(self) -> tf.Tensor:
-        """Return the placeholder for it in the current graph, which is made at the first call."""
+        """Return the placeholder for it in the current graph, made at the first call."""
         key = f"tpack_placeholder_{self.name}"
         if not tf.get_collection_ref(key):
             tf.add_to_collection(key, self.build_placeholder())
@@ -81,46 +81,46 @@ class InputDesc(tf.TensorSpec):
 
 
 def EnqueueThread(queue: tf.QueueBase, ds: Any, placehdrs: Any) -> NoReturn:  # noqa: N802
-    """Refuse: a `QueueInput` makes its thread itself.
+    """Raise an error: a `QueueInput` makes its thread itself.
 
     Raises:
-        ConfigError: Always; it says how to have another queue.
+        ConfigError: Always; it names another way to choose the queue.
     """
     raise ConfigError(
-        "EnqueueThread is not in tpack, where QueueInput makes its thread itself: for a queue of another kind or "
-        "capacity use QueueInput(ds, queue=tf.FIFOQueue(capacity, dtypes))"
+        "EnqueueThread is not in tpack, where QueueInput makes its thread itself; use QueueInput(ds, "
+        "queue=tf.FIFOQueue(capacity, dtypes)) for a queue of another kind or capacity"
+    )
+
+
+def _gone(trainer: str, library: str) -> DependencyError:
+    return DependencyError(
+        f"{trainer} is not in tpack, since no release of {library} builds on TensorFlow 2.16 or newer; use "
+        "SyncMultiGPUTrainerReplicated(num_gpus) on one machine; on several, MultiWorkerTrainerReplicated(num_gpus) in "
+        "a script that tpack launch starts: tpack launch --hosts a,b train.py"
     )
 
 
 def HorovodTrainer(average: bool = True, compression: Any = None) -> NoReturn:  # noqa: N802
-    """Refuse: no release of Horovod builds on this TensorFlow.
+    """Raise an error: no release of Horovod builds on this TensorFlow.
 
     Raises:
-        DependencyError: Always; it names what to use instead.
+        DependencyError: Always; it names the replacement.
     """
-    raise DependencyError(
-        "HorovodTrainer is not in tpack, since no release of Horovod builds on TensorFlow 2.16 or newer: use "
-        "SyncMultiGPUTrainerReplicated(num_gpus) on one machine; on several, MultiWorkerTrainerReplicated(num_gpus) in "
-        "a script that tpack launch starts: tpack launch --hosts a,b train.py"
-    )
+    raise _gone("HorovodTrainer", "Horovod")
 
 
 def BytePSTrainer(average: bool = True) -> NoReturn:  # noqa: N802
-    """Refuse: no release of BytePS builds on this TensorFlow.
+    """Raise an error: no release of BytePS builds on this TensorFlow.
 
     Raises:
-        DependencyError: Always; it names what to use instead.
+        DependencyError: Always; it names the replacement.
     """
-    raise DependencyError(
-        "BytePSTrainer is not in tpack, since no release of BytePS builds on TensorFlow 2.16 or newer: use "
-        "SyncMultiGPUTrainerReplicated(num_gpus) on one machine; on several, MultiWorkerTrainerReplicated(num_gpus) in "
-        "a script that tpack launch starts: tpack launch --hosts a,b train.py"
-    )
+    raise _gone("BytePSTrainer", "BytePS")
 
 
 @older_function("TryResumeTraining()", "AutoResumeTrainConfig, which resumes epochs and data too")
 def TryResumeTraining() -> SessionInit:  # noqa: N802
-    """Return what restores the newest checkpoint of the log directory; without one, what leaves variables alone."""
+    """Return a restorer of the newest checkpoint of the log directory, or one that changes nothing."""
     directory = logger.get_logger_dir()
     newest = None if directory is None else tf.train.latest_checkpoint(directory)
     return JustCurrentSession() if newest is None else SaverRestore(newest)
@@ -152,12 +152,7 @@ def get_tf_version_number() -> float:
 
 @older_function("get_all_checkpoints", "tf.train.get_checkpoint_state")
 def get_all_checkpoints(dir: str | os.PathLike[str], prefix: str = "model") -> list[tuple[str, int]]:
-    """Return the path and the step of each checkpoint of a directory, in the order of steps.
-
-    Args:
-        dir: the directory.
-        prefix: what the names of checkpoints begin with.
-    """
+    """Return the path and the step of each checkpoint of a directory and prefix, sorted by step."""
     pattern = re.compile(rf"({re.escape(prefix)}.*-(\d+))\.index")
     found = [match for match in map(pattern.fullmatch, os.listdir(dir)) if match]
     return sorted(((os.path.join(dir, match[1]), int(match[2])) for match in found), key=lambda pair: pair[1])

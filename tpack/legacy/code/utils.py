@@ -1,4 +1,4 @@
-"""Small tools that tensorpack had beside its own matter, for scripts that use them."""
+"""Small tools of tensorpack, for scripts that use them."""
 
 import argparse
 import functools
@@ -10,10 +10,10 @@ from tpack.errors import DependencyError
 from tpack.utils import logger
 
 building_rtfd = False
-"""Whether the documentation of tensorpack is being made; here it never is."""
+"""Whether tensorpack's documentation is being built; never here."""
 
 globalns = SimpleNamespace()
-"""A place for what a whole script uses."""
+"""Global values of a script."""
 
 
 def use_global_argument(args: argparse.Namespace) -> None:
@@ -22,25 +22,25 @@ def use_global_argument(args: argparse.Namespace) -> None:
 
 
 def log_deprecated(name: str = "", text: str = "", eos: str = "", max_num_warnings: int | None = None) -> None:
-    """Warn of something that is about to go.
+    """Warn that something will be removed.
 
     Args:
-        name: what it is.
-        text: what to use instead.
-        eos: when it goes.
-        max_num_warnings: not used: each warning is written as often as it is asked for.
+        name: its name.
+        text: the replacement.
+        eos: the time of removal.
+        max_num_warnings: not used.
     """
     when = f" after {eos}" if eos else " soon"
     logger.warning(f"{name} will go{when}. {text}" if name else text)
 
 
 def deprecated(text: str = "", eos: str = "", max_num_warnings: int | None = None) -> Callable[[Any], Any]:
-    """Decorate a function that is about to go: the first call warns.
+    """Decorate a function that will be removed: the first call warns.
 
     Args:
-        text: what to use instead.
-        eos: when it goes.
-        max_num_warnings: not used: there is one.
+        text: the replacement.
+        eos: the time of removal.
+        max_num_warnings: not used.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -59,12 +59,7 @@ def deprecated(text: str = "", eos: str = "", max_num_warnings: int | None = Non
 
 
 def create_dummy_func(func: str, dependency: str | list[str]) -> Callable[..., NoReturn]:
-    """Return a function that raises a `DependencyError` for a package that is missing.
-
-    Args:
-        func: its name.
-        dependency: the package, or several.
-    """
+    """Return a function of a name that raises a `DependencyError` for one or several missing packages."""
     missing = dependency if isinstance(dependency, str) else ", ".join(dependency)
 
     def dummy(*args: Any, **kwargs: Any) -> NoReturn:
@@ -74,11 +69,6 @@ def create_dummy_func(func: str, dependency: str | list[str]) -> Callable[..., N
 
 
 def create_dummy_class(klass: str, dependency: str | list[str]) -> type[Any]:
-    """Return a class that raises a `DependencyError` for a package that is missing, when an object is made.
-
-    Args:
-        klass: its name.
-        dependency: the package, or several.
-    """
+    """Return a class of a name whose constructor raises a `DependencyError` for one or several missing packages."""
     fail = create_dummy_func(klass, dependency)
     return type(klass, (), {"__init__": fail})
