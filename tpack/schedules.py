@@ -1,8 +1,8 @@
-"""Schedules as values: numbers that go with the progress of training, such as a learning rate.
+"""Schedules as values: numbers that follow the progress of training, such as a learning rate.
 
-A schedule says what holds at a point, in epochs or in steps, whichever its user counts in: at 0 training begins. Those
-of this module are put together: ``WarmUp(Cosine(0.1, 0, length=85), length=5)``. `ScheduledHyperParamSetter` follows
-one, and ``tpack plot --schedule`` draws it.
+A schedule maps a point to a value, in epochs or in steps, as its user counts; training begins at 0. Schedules compose:
+``WarmUp(Cosine(0.1, 0, length=85), length=5)``. `ScheduledHyperParamSetter` follows one, and ``tpack plot --schedule``
+draws it.
 """
 
 import ast
@@ -14,49 +14,49 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpack.errors import ConfigError
-from tpack.utils.validation import check_arguments, check_instance, check_number, shown
+from tpack.utils.validation import check_arguments, check_instance, check_number, mismatch
 
 
 class Schedule(ABC):
     """A number at each point of training. After its length, the last value stays.
 
     Attributes:
-        length: from which point on nothing changes, in epochs or steps.
+        length: the point after which nothing changes, in epochs or steps.
     """
 
     length: float
 
     @abstractmethod
     def _value(self, point: float) -> float:
-        """Return what holds at a point between 0 and the length."""
+        """Return the value at a point between 0 and the length."""
 
     def value_at(self, point: float) -> float:
-        """Return what holds after ``point`` epochs or steps."""
+        """Return the value after ``point`` epochs or steps."""
         return float(self._value(min(max(float(point), 0.0), self.length)))
 
     def change_at(self, point: int) -> float | None:
-        """Return the value that is to be set after ``point`` epochs or steps; None where nothing changes."""
+        """Return the value to set after ``point`` epochs or steps; None where nothing changes."""
         value = self.value_at(point)
         return value if point <= 0 or value != self.value_at(point - 1) else None
 
     def steps_left_at(self, point: int) -> int:
-        """Return after how many more epochs or steps there may be something to be set again."""
+        """Return the number of epochs or steps until the value may change again."""
         return 1 if point < self.length else sys.maxsize
 
     def then(self, other: "Schedule") -> "Schedule":
-        """Return this schedule, and after its length the other one.
+        """Return this schedule followed by another one.
 
         Raises:
-            WrongTypeError: ``other`` is no schedule.
+            WrongTypeError: ``other`` is not a schedule.
             ConfigError: This one has no end.
         """
         return Chain(self, other)
 
     def scaled(self, factor: float) -> "Schedule":
-        """Return the same with all values multiplied by a number.
+        """Return the schedule with all values multiplied by a number.
 
         Raises:
-            ConfigError: It is none, or not finite.
+            ConfigError: The factor is not a finite number.
         """
         return Scaled(self, factor)
 
@@ -64,11 +64,11 @@ class Schedule(ABC):
 @check_arguments
 @dataclass(frozen=True)
 class Constant(Schedule):
-    """One value, always or as long as it is not the turn of what comes then.
+    """One value, forever or until the next schedule.
 
     Args:
         value: the value.
-        length: how long until what comes then.
+        length: the time until the next schedule.
 
     Raises:
         ConfigError: A number is not finite, or the length is negative.
@@ -85,15 +85,29 @@ class Constant(Schedule):
         return self.value
 
 
+@dataclass(frozen=True)
+class _BetweenEnds(Schedule):
+    """A schedule from one value to another."""
+
+    start: float
+    end: float
+    length: float
+
+    def __post_init__(self) -> None:
+        check_number(self, "start", self.start)
+        check_number(self, "end", self.end)
+        check_number(self, "length", self.length, 0, is_low_allowed=False)
+
+
 @check_arguments
 @dataclass(frozen=True)
-class Polynomial(Schedule):
+class Polynomial(_BetweenEnds):
     """``end + (start - end) * (1 - point / length) ** power``.
 
     Args:
         start: the first value.
-        end: the last one.
-        length: how long it takes.
+        end: the last value.
+        length: the duration.
         power: 1 is a straight line, 2 is fast at first and slow in the end.
 
     Raises:
@@ -103,13 +117,10 @@ class Polynomial(Schedule):
         ``tf.train.polynomial_decay``.
     """
 
-    start: float
-    end: float
-    length: float
     power: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_ends(self)
+        super().__post_init__()
         check_number(self, "power", self.power, 0, is_low_allowed=False)
 
     def _value(self, point: float) -> float:
@@ -118,24 +129,8 @@ class Polynomial(Schedule):
 
 @check_arguments
 @dataclass(frozen=True)
-class Linear(Schedule):
-    """A straight line.
-
-    Args:
-        start: the first value.
-        end: the last one.
-        length: how long it takes.
-
-    Raises:
-        ConfigError: A number is not finite, or the length is not positive.
-    """
-
-    start: float
-    end: float
-    length: float
-
-    def __post_init__(self) -> None:
-        _check_ends(self)
+class Linear(_BetweenEnds):
+    """A straight line, with the arguments and errors of `Polynomial` without ``power``."""
 
     def _value(self, point: float) -> float:
         return self.start + (self.end - self.start) * (point / self.length)
@@ -143,27 +138,12 @@ class Linear(Schedule):
 
 @check_arguments
 @dataclass(frozen=True)
-class Cosine(Schedule):
-    """Half a period of a cosine: slow at both ends.
-
-    Args:
-        start: the first value.
-        end: the last one.
-        length: how long it takes.
-
-    Raises:
-        ConfigError: A number is not finite, or the length is not positive.
+class Cosine(_BetweenEnds):
+    """Half a period of a cosine, slow at both ends, with the arguments and errors of `Polynomial` without ``power``.
 
     Source:
         Loshchilov and Hutter, "SGDR: Stochastic Gradient Descent with Warm Restarts", 2017, equation 5.
     """
-
-    start: float
-    end: float
-    length: float
-
-    def __post_init__(self) -> None:
-        _check_ends(self)
 
     def _value(self, point: float) -> float:
         return self.end + (self.start - self.end) * (1 + math.cos(math.pi * point / self.length)) / 2
@@ -191,11 +171,11 @@ class Step(Schedule):
     def __post_init__(self) -> None:
         check_number(self, "start", self.start)
         if not self.changes:
-            raise ConfigError("Step wants at least one change, such as {30: 0.01}, got none")
+            raise ConfigError("Step got no changes: expected at least one, such as {30: 0.01}")
         for point, value in self.changes.items():
             check_number(self, "a point of changes", point, 0, is_low_allowed=False)
             check_number(self, "a value of changes", value)
-        # Frozen, so that what was checked stays so.
+        # A copy, so that the checked values cannot change.
         object.__setattr__(self, "changes", dict(sorted(self.changes.items())))
         object.__setattr__(self, "length", float(max(self.changes)))
 
@@ -207,7 +187,7 @@ class Step(Schedule):
         return value
 
     def steps_left_at(self, point: int) -> int:
-        """Return after how many more epochs or steps the next change is."""
+        """Return the number of epochs or steps until the next change."""
         return next((math.ceil(at) - point for at in self.changes if math.ceil(at) > point), sys.maxsize)
 
 
@@ -223,15 +203,15 @@ class _OfParts(Schedule):
 @check_arguments
 @dataclass(frozen=True)
 class WarmUp(_OfParts):
-    """A straight line to the first value of a schedule, which begins when that is reached.
+    """A straight line to the first value of a schedule, followed by the schedule.
 
     Args:
-        schedule: what comes after it.
-        length: how long the line is; the schedule's own length is added.
-        start: where it begins.
+        schedule: the schedule.
+        length: the duration of the line, to which that of the schedule is added.
+        start: the first value.
 
     Raises:
-        WrongTypeError: ``schedule`` is none.
+        WrongTypeError: ``schedule`` is something else.
         ConfigError: The length is not positive, or a number is not finite.
 
     Source:
@@ -256,8 +236,8 @@ class OneCycle(_OfParts):
 
     Args:
         peak: the largest value.
-        length: how long both take.
-        rise: which part of it the rise takes.
+        length: the duration of both.
+        rise: the share of the rise in it.
         start: the first value; None is a 25th of the peak.
         end: the last one; None is a ten-thousandth of the first.
 
@@ -277,7 +257,7 @@ class OneCycle(_OfParts):
     def __post_init__(self) -> None:
         check_number(self, "rise", self.rise, 0, 1, is_low_allowed=False)
         if self.rise == 1:
-            raise ConfigError("OneCycle got rise=1: expected a part of the length that leaves something for the fall")
+            raise ConfigError("OneCycle got rise=1: expected less, so that there is time for the fall")
         start = self.peak / 25 if self.start is None else self.start
         end = start / 1e4 if self.end is None else self.end
         up = Cosine(start, self.peak, self.rise * self.length)
@@ -287,14 +267,14 @@ class OneCycle(_OfParts):
 @check_arguments
 @dataclass(frozen=True)
 class Chain(Schedule):
-    """One schedule after the other, as `Schedule.then` makes it.
+    """Two schedules in sequence, as `Schedule.then` makes it.
 
     Args:
         first: until its length.
-        second: what begins there, at its own beginning.
+        second: from there on, from its own beginning.
 
     Raises:
-        WrongTypeError: One of them is no schedule.
+        WrongTypeError: One of them is not a schedule.
         ConfigError: The first has no length.
     """
 
@@ -305,7 +285,7 @@ class Chain(Schedule):
         for name in ("first", "second"):
             check_instance(self, name, getattr(self, name), Schedule)
         if not self.first.length > 0:
-            raise ConfigError(f"{self.first} has no length, so that nothing can come then: give it one")
+            raise ConfigError(f"Chain got first={self.first}: expected a schedule with a length")
         object.__setattr__(self, "length", self.first.length + self.second.length)
 
     def _value(self, point: float) -> float:
@@ -323,7 +303,7 @@ class Scaled(Schedule):
         factor: the number.
 
     Raises:
-        WrongTypeError: ``schedule`` is none.
+        WrongTypeError: ``schedule`` is something else.
         ConfigError: The factor is not finite.
     """
 
@@ -344,23 +324,21 @@ _NAMES = {kind.__name__: kind for kind in (Constant, Linear, Cosine, Polynomial,
 
 @check_arguments
 def parse_schedule(text: str) -> Schedule:
-    """Read a schedule as it is written in Python, such as ``"WarmUp(Cosine(0.1, 0, 85), 5)"``; nothing is run.
+    """Parse a schedule in Python's notation, such as ``"WarmUp(Cosine(0.1, 0, 85), 5)"``, without running code.
 
     Args:
         text: calls of this module's schedules, of ``then`` and ``scaled``, with numbers and dicts of them.
 
     Raises:
-        ConfigError: It is something else, or the schedule cannot be.
+        ConfigError: The text is something else, or the schedule is invalid.
     """
     try:
         made = _evaluated(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, TypeError, ValueError) as error:
-        raise ConfigError(
-            f"expected a schedule of {', '.join(_NAMES)}, such as 'WarmUp(Cosine(0.1, 0, 85), 5)', got "
-            f"{text!r}: {error}"
-        ) from error
+        expected = f"a schedule of {', '.join(_NAMES)}, such as 'WarmUp(Cosine(0.1, 0, 85), 5)' ({error})"
+        raise ConfigError(mismatch("parse_schedule", "text", text, expected)) from error
     if not isinstance(made, Schedule):
-        raise ConfigError(f"expected a schedule of {', '.join(_NAMES)}, got {shown(made)}")
+        raise ConfigError(mismatch("parse_schedule", "text", text, f"a schedule of {', '.join(_NAMES)}"))
     return made
 
 
@@ -375,9 +353,3 @@ def _evaluated(node: ast.expr) -> Any:
     if isinstance(function, ast.Attribute) and function.attr in ("then", "scaled"):
         return getattr(_evaluated(function.value), function.attr)(*arguments, **named)
     raise ValueError(f"there is no {ast.unparse(function)}")
-
-
-def _check_ends(schedule: Any) -> None:
-    check_number(schedule, "start", schedule.start)
-    check_number(schedule, "end", schedule.end)
-    check_number(schedule, "length", schedule.length, 0, is_low_allowed=False)

@@ -1,6 +1,7 @@
 """Debug options that shorten a run: a smoke test, overfitting a few batches, or limits on all batches."""
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,6 +96,16 @@ class DebugOptions:
             f"fast_dev_run={self.fast_dev_run}: one epoch of {config.steps_per_epoch} step(s), evaluations of at most "
             f"{num_steps} batch(es), and nothing is saved{f': without {names}' if names else ''}."
         )
+
+
+def one_epoch(config: TrainConfig, num_steps: int, callbacks: Sequence[Callback] = ()) -> TrainConfig:
+    """Return a copy of a config for one epoch of a few steps, with other callbacks, that saves and reports nothing."""
+    shorter = copy.copy(config)
+    shorter.callbacks, shorter.extra_callbacks, shorter.monitors = list(callbacks), [], []
+    shorter.check_cost, shorter.steps_per_call = False, 1
+    shorter.max_epoch = shorter.starting_epoch
+    shorter.limit_steps(num_steps)
+    return shorter
 
 
 def _runners(config: TrainConfig) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""How many examples a step may have: short trainings with ever larger batches, until one finds no memory."""
+"""The largest batch that fits into memory, found by short trainings with growing batches."""
 
 import gc
 import math
@@ -9,25 +9,25 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.train.config import TrainConfig
+from tpack.train.debug_options import one_epoch
 from tpack.train.interface import launch_train_with_config
 from tpack.train.single_cost import SingleCostTrainer
-from tpack.tuning.short_training import only_with
 from tpack.utils import logger
 from tpack.utils.validation import check_arguments, check_count, check_number, shown
 
 _OWNER = "find_batch_size"
-# What libraries below TensorFlow say where it raises another error than ResourceExhaustedError.
+# Texts of libraries below TensorFlow, where it raises another error than ResourceExhaustedError.
 _NO_MEMORY = ("out of memory", "OUT_OF_MEMORY", "Failed to allocate", "failed to allocate", "ALLOC_FAILED")
 
 
 @dataclass(frozen=True)
 class LargestBatch:
-    """Which batches fit into memory.
+    """The batches that fit into memory.
 
     Attributes:
-        batch_size: the largest that did.
-        too_large: the smallest that did not; None where all did.
-        tried: all that were tried, in that order: "" for one that fits, or else what came of it.
+        batch_size: the largest that fits.
+        too_large: the smallest that does not; None where all fit.
+        tried: all tried sizes in order, each with "" or the reason why it does not fit.
     """
 
     batch_size: int
@@ -44,23 +44,23 @@ def find_batch_size(
     num_steps: int = 3,
     precision: float = 0.05,
 ) -> LargestBatch:
-    """Train for a few steps with batches that double until one does not fit into memory, then look in between.
+    """Train for a few steps with doubling batches until one does not fit into memory, then search in between.
 
-    Each training has a graph and a session of its own. No callback of the configs runs, and nothing is saved. What
-    later takes memory beside the steps, such as an evaluation with batches of its own, is not tried: leave some room.
+    Each training has its own graph and session. No callback of the configs runs, and nothing is saved. Later uses of
+    memory, such as an evaluation with its own batches, are not tried: leave some room.
 
     Args:
-        make: returns for a batch size a new config and a new trainer, on the devices that are to be trained on. It is
-            called inside of the graph.
-        smallest: the first to be tried; all others are multiples of it, such as of the number of towers.
-        largest: no larger one is tried. It is at most what the data have.
+        make: returns a new config and a new trainer for a batch size, on the devices of the real training. It is called
+            inside of the graph.
+        smallest: the first size; all others are multiples of it, such as of the number of towers.
+        largest: the limit, at most the size of the data.
         num_steps: the steps of each training; memory is taken in the first two.
-        precision: how much larger than what fits, as a part of it, may be what does not.
+        precision: the accepted distance of a size that does not fit from one that does, as a share of it.
 
     Raises:
         WrongTypeError: ``make`` returns something else.
         ConfigError: A number is too small, or not even ``smallest`` fits.
-        Exception: What else a training fails with; only a lack of memory is a result.
+        Exception: Any other failure of a training than a lack of memory.
 
     Example:
         def make(batch_size):
@@ -73,7 +73,7 @@ def find_batch_size(
     check_count(_OWNER, "num_steps", num_steps)
     check_number(_OWNER, "precision", precision, 0)
     search = _Search(make, num_steps)
-    # In units of the smallest: what fits, and what does not or is not to be tried.
+    # In units of the smallest: a size that fits, and one that does not or exceeds the limit.
     fits, fails, has_failed = 0, largest // smallest + 1, False
     while fails - fits > max(1, math.floor(fits * precision)):
         size = (fits + fails) // 2 if has_failed else min(max(1, 2 * fits), fails - 1)
@@ -87,7 +87,7 @@ def find_batch_size(
 
 
 class _Search:
-    """Tries batches and remembers what came of them."""
+    """The trained batch sizes and their results."""
 
     def __init__(self, make: Callable[[int], tuple[TrainConfig, SingleCostTrainer]], num_steps: int) -> None:
         self._make = make
@@ -105,8 +105,8 @@ class _Search:
     def _train(self, batch_size: int) -> str:
         try:
             with tf.Graph().as_default():
-                made = self._make(batch_size)
-                launch_train_with_config(*_checked(made, self._num_steps))
+                config, trainer = _checked(self._make(batch_size))
+                launch_train_with_config(one_epoch(config, self._num_steps), trainer)
         except Exception as error:
             reason = _lack_of_memory(error)
             if reason is None:
@@ -115,31 +115,30 @@ class _Search:
         return ""
 
     def result(self) -> LargestBatch:
-        """Return what was found, and say it."""
+        """Return the result, and log it."""
         largest = max(size for size, why in self.tried.items() if not why)
         too_large = min((size for size, why in self.tried.items() if why), default=None)
-        end = "nothing larger was to be tried" if too_large is None else f"{too_large} does not"
+        end = "nothing larger was tried" if too_large is None else f"{too_large} does not"
         tried = ", ".join(f"{size}{' (too large)' if why else ''}" for size, why in self.tried.items())
         logger.info(f"Batches of up to {largest} fit, {end}; tried were {tried}.")
         return LargestBatch(largest, too_large, self.tried)
 
 
-def _checked(made: object, num_steps: int) -> tuple[TrainConfig, SingleCostTrainer]:
-    """Return what is trained in place of what ``make`` returned."""
+def _checked(made: object) -> tuple[TrainConfig, SingleCostTrainer]:
     if isinstance(made, tuple) and len(made) == 2:
         config, trainer = made
         if isinstance(config, TrainConfig) and isinstance(trainer, SingleCostTrainer):
-            return only_with(config, [], num_steps), trainer
+            return config, trainer
     raise WrongTypeError(f"{_OWNER} got {shown(made)} from make: expected a TrainConfig and a trainer")
 
 
 def _lack_of_memory(error: BaseException | None) -> str | None:
-    """Return in a line what says that memory was lacking, in an error or its causes; None if nothing does."""
+    """Return the line about a lack of memory in an error or its causes; None without one."""
     while error is not None:
         text = str(error)
         is_known = isinstance(error, (tf.errors.ResourceExhaustedError, MemoryError))
         if is_known or (isinstance(error, tf.errors.OpError) and any(words in text for words in _NO_MEMORY)):
-            # Several towers that fail are counted first.
+            # With several failing towers the first line counts them.
             lines = [line.strip() for line in text.splitlines() if "root error(s) found" not in line]
             return next(filter(None, lines), type(error).__name__)
         error = error.__cause__ or error.__context__

@@ -1,4 +1,4 @@
-"""How large a learning rate may be: a short training in which it grows from step to step."""
+"""The range of usable learning rates, found by a short training in which the rate grows with each step."""
 
 import os
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from tpack.callbacks.base import Callback
 from tpack.callbacks.hyper_param import GraphVarParam
 from tpack.errors import ConfigError, StopTraining
 from tpack.train.config import TrainConfig
+from tpack.train.debug_options import one_epoch
 from tpack.train.interface import launch_train_with_config
 from tpack.train.single_cost import SingleCostTrainer
-from tpack.tuning.short_training import only_with
 from tpack.utils import logger
 from tpack.utils.fs import atomic_path
 from tpack.utils.lazy import import_optional
@@ -27,15 +27,15 @@ _LEAST_FALL = 1e-6
 
 @dataclass(frozen=True)
 class LearningRateRange:
-    """What the cost did while the learning rate grew.
+    """The cost during a training with growing learning rate.
 
     Attributes:
         rates: the learning rates, one for each step.
-        costs: the cost of each step, before its update, averaged over the steps before it with weights that decay.
-        suggestion: the rate at which the cost fell fastest, over the logarithm of the rate; None where it never fell.
+        costs: the cost of each step before its update, as an exponential moving average.
+        suggestion: the rate at which the cost fell fastest, over the logarithm of the rate; None if it never fell.
 
     Shapes:
-        rates, costs: [number of steps that were made].
+        rates, costs: [number of completed steps].
     """
 
     rates: np.ndarray
@@ -43,10 +43,7 @@ class LearningRateRange:
     suggestion: float | None
 
     def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw the cost over the learning rate, with the suggestion.
-
-        Args:
-            path: the picture; its ending says the format.
+        """Draw the cost over the learning rate, with the suggestion, into a picture whose suffix is its format.
 
         Raises:
             DependencyError: matplotlib is missing.
@@ -74,22 +71,22 @@ def find_learning_rate(
 ) -> LearningRateRange:
     """Train with a learning rate that grows by the same factor in each step, until the cost has grown fourfold.
 
-    No callback of the config runs, nothing is saved, and the weights are thrown away with the trainer: train with a
-    new config and a new trainer, in a graph of its own.
+    No callback of the config runs, nothing is saved, and the weights are discarded: train with a new config and a new
+    trainer, in another graph.
 
     Args:
-        config: what is trained; its data and model cannot be used again.
+        config: the training; its data and model cannot be used again.
         trainer: a trainer that has not trained.
-        name: the variable that the optimizer reads its rate from.
+        name: the variable of the optimizer's rate.
         smallest: the rate of the first step.
         largest: the rate of the last step.
-        num_steps: how many steps at most, at least 10.
+        num_steps: the most steps, at least 10.
 
     Returns:
-        The rates and costs, and a suggestion, which the log has, too. A rate some times smaller is on the safe side.
+        The rates, the costs and a suggestion, which is logged too. A rate a few times smaller is on the safe side.
 
     Raises:
-        WrongTypeError: An argument is of another kind.
+        WrongTypeError: An argument has another type.
         ConfigError: A number is too small, or ``largest`` is not larger than ``smallest``.
         CallbackError: The model has no such variable.
 
@@ -105,7 +102,7 @@ def find_learning_rate(
     if not smallest < largest < np.inf:
         raise ConfigError(f"find_learning_rate got smallest={smallest}, largest={largest}: expected a larger largest")
     growth = _GrowingRate(name, np.geomspace(smallest, largest, num_steps))
-    launch_train_with_config(only_with(config, [growth], num_steps), trainer)
+    launch_train_with_config(one_epoch(config, num_steps, [growth]), trainer)
     found = LearningRateRange(growth.rates[: len(growth.costs)], np.array(growth.costs), growth.suggestion())
     logger.info(
         f"Learning rates from {smallest:.2g} to {found.rates[-1]:.2g}: the cost "

@@ -5,7 +5,7 @@ from tpack.callbacks.run_op import RunOp
 from tpack.callbacks.saver import ModelSaver
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.train.config import TrainConfig
-from tpack.tuning.short_training import only_with
+from tpack.train.debug_options import one_epoch
 
 
 class Model(ModelDesc):
@@ -18,7 +18,7 @@ def test_nothing_of_the_config_happens_but_so_many_steps_and_it_stays_as_it_was(
     config = TrainConfig(
         model=Model(), dataflow=(np.ones([64, 2], np.float32),), batch_size=8, callbacks=[own], max_epoch=7
     )
-    short = only_with(config, [other], 3)
+    short = one_epoch(config, 3, [other])
 
     assert short.callbacks == [other]
     assert (short.extra_callbacks, short.monitors, short.check_cost) == ([], [], False)
