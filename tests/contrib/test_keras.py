@@ -159,13 +159,16 @@ def test_what_a_model_does_not_tell_is_asked_for():
         inside = sequential()
         inside(tf.zeros([1, 4]))
     for model, message in [
-        (made_before("subclassed")[0], "needs input_signature, since .* does not know its inputs"),
-        (functional, "needs input_signature and target_signature for"),
+        (made_before("subclassed")[0], "does not know its inputs: expected .* input_signature"),
+        (functional, "takes the inputs: expected input_signature and target_signature"),
         (3, "a Keras model, or a function that returns one"),
     ]:
         with pytest.raises(ConfigError, match=message):
             described_by(model)
-    for model, message in [(Subclassed(), "has no weights yet"), (inside, "whose weights are in a graph")]:
+    for model, message in [
+        (Subclassed(), "without weights: expected a model"),
+        (inside, "whose weights are in a graph"),
+    ]:
         with pytest.raises(ConfigError, match=message):
             described_by(model, *SPECS)
 
@@ -251,7 +254,7 @@ def test_a_description_is_for_any_trainer_and_setup_keeps_its_name():
     [
         ({"optimizer": "adagrad"}, "the optimizer Adagrad, which Keras runs only eagerly"),
         ({"optimizer": keras.optimizers.Adam(use_ema=True)}, "the optimizer Adam with use_ema"),
-        ({"metrics": ["no such"]}, "metrics with 'no such', which Keras does not know"),
+        ({"metrics": ["no such"]}, "got the metric 'no such', unknown to Keras"),
         ({"loss": "no such"}, "the loss 'no such', which Keras does not know"),
         ({"loss": keras.losses.MeanSquaredError(reduction="sum")}, "a sum over the examples"),
         ({"loss": [CROSS_ENTROPY, "mse"]}, r"got 2 loss\(es\) for 1 target"),
@@ -272,10 +275,10 @@ def test_an_optimizer_that_was_made_in_a_graph_is_refused():
 @pytest.mark.parametrize(
     ("get_model", "message"),
     [
-        (lambda: 3, "must return a keras.Model, got 3"),
+        (lambda: 3, "returned 3: expected a keras.Model"),
         (
             lambda x: keras.Model(x, [keras.layers.ReLU()(x), keras.layers.ReLU()(x)]),
-            r"has 2 output\(s\) for 1 target\(s\)",
+            r"has 2 output\(s\): expected 1",
         ),
     ],
 )
@@ -290,11 +293,11 @@ def test_what_comes_too_early_or_is_foreign_is_refused():
         with pytest.raises(ConfigError, match="is not compiled"):
             model.fit()
         model.compile("sgd", CROSS_ENTROPY)
-        with pytest.raises(ConfigError, match="was not trained yet"):
+        with pytest.raises(ConfigError, match="was not trained"):
             model.save("model.keras")
-        with pytest.raises(ConfigError, match="there is none yet"):
+        with pytest.raises(ConfigError, match="expected a training tower"):
             model.desc.weights(tf.Session())
-        with pytest.raises(WrongTypeError, match="only in eager training"):
+        with pytest.raises(WrongTypeError, match="only eagerly"):
             model.fit(callbacks=[keras.callbacks.Callback()])
-        with pytest.raises(ConfigError, match="needs input_signature"):
+        with pytest.raises(ConfigError, match="expected input_signature"):
             KerasModel(functional, *SPECS)

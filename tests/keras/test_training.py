@@ -65,7 +65,7 @@ def test_what_cannot_be_fit_is_refused():
             fit(*arguments)
     for wrong in [lambda: fit(compiled, X, Y, epochs=2), lambda: fit(compiled, x=X, y=Y)]:
         with pytest.raises(
-            WrongTypeError, match=r"several arguments: expected one, .* tpack\.fit\(model, \(x, y\), \.\.\.\)"
+            WrongTypeError, match=r"several arguments: expected one; use tpack\.fit\(model, \(x, y\), \.\.\.\)"
         ):
             wrong()
 
@@ -77,7 +77,7 @@ class OwnPlateau(keras.callbacks.ReduceLROnPlateau):
 @pytest.mark.parametrize(
     ("callback", "message"),
     [
-        (keras.callbacks.Callback(), "only in eager training: expected a class that derives from tpack.Callback"),
+        (keras.callbacks.Callback(), "only eagerly: expected a class that derives from tpack.Callback"),
         (keras.callbacks.EarlyStopping(), r'expected EarlyStopping\("validation_total_loss"'),
         (OwnPlateau(), "such as an OwnPlateau, .* expected StatMonitorParamSetter"),
     ],

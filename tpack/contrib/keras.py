@@ -1,8 +1,7 @@
 """tensorpack's ``contrib.keras``, for its scripts: a Keras model, its data and a trainer in one object.
 
-`tpack.KerasModel` is what to use for anything new: a model description like any other, which is trained by
-`launch_train_with_config` or `tpack.fit`. What is here has the name and the methods that tensorpack had, and is made of
-it.
+New code uses `tpack.KerasModel`, an ordinary model description for `launch_train_with_config` or `tpack.fit`. This
+module has tensorpack's names and methods, on top of it.
 """
 
 import os
@@ -29,18 +28,19 @@ __all__ = ["KerasModel", "KerasPhaseCallback", "setup_keras_trainer"]
 
 
 class KerasModel:
-    """A Keras model, its data and a trainer, with the methods that tensorpack had for them.
+    """A Keras model, its data and a trainer, with tensorpack's methods.
 
     Args:
         get_model: returns the model, see `tpack.KerasModel`.
-        input_signature: what the inputs are.
-        target_signature: what the targets are.
+        input_signature: the specs of the inputs.
+        target_signature: the specs of the targets.
         input: the data: inputs, then targets.
         trainer: None for one tower.
-        inputs_desc: the older name of ``input_signature``; ``get_model`` is then given one list of all inputs.
+        inputs_desc: the older name of ``input_signature``; ``get_model`` then gets one list of all inputs.
         targets_desc: the older name of ``target_signature``.
 
     Raises:
+        ConfigError: A signature or the data are missing.
         WrongTypeError: The data or the trainer are something else.
 
     Example:
@@ -68,7 +68,7 @@ class KerasModel:
             target_signature if targets_desc is None else targets_desc,
         )
         if input is None or any(spec is None for spec in self._specs):
-            raise ConfigError("KerasModel needs input_signature, target_signature and input, the data")
+            raise ConfigError("KerasModel got None: expected input_signature, target_signature and input, the data")
         self.input = QueueInput(input) if isinstance(input, DataFlow) else input
         self.trainer = SimpleTrainer() if trainer is None else trainer
         self._desc: described.KerasModel | None = None
@@ -76,10 +76,10 @@ class KerasModel:
     def compile(
         self, optimizer: Any, loss: Loss | Sequence[Loss], metrics: Metric | Sequence[Metric] | None = None
     ) -> None:
-        """Say how the model is trained; the arguments are those of `tpack.KerasModel`.
+        """Set the optimizer, loss and metrics; the arguments are those of `tpack.KerasModel`.
 
         Raises:
-            ConfigError: Keras cannot do it in a graph.
+            ConfigError: Keras cannot use them in a graph.
         """
         self._desc = _described(self._get_model, self._specs, optimizer, loss, metrics)
 
@@ -91,18 +91,18 @@ class KerasModel:
             ConfigError: `compile` was not called.
         """
         if self._desc is None:
-            raise ConfigError("KerasModel is not compiled: call compile(optimizer, loss, metrics) first")
+            raise ConfigError("KerasModel is not compiled; use compile(optimizer, loss, metrics) first")
         return self._desc
 
     def fit(self, validation_data: DataFlow | InputSource | None = None, **kwargs: Any) -> None:
         """Train the model.
 
         Args:
-            validation_data: on which the cost and the metrics are computed after each epoch, too.
+            validation_data: data for the cost and the metrics after each epoch.
             **kwargs: as for `TrainConfig`, such as ``max_epoch``, ``steps_per_epoch`` and ``callbacks``.
 
         Raises:
-            ConfigError: `compile` was not called, an argument is none of `TrainConfig`, or the model was trained.
+            ConfigError: `compile` was not called, an argument is unknown to `TrainConfig`, or the model was trained.
         """
         desc, callbacks = self.desc, list(kwargs.pop("callbacks", None) or [])
         check_callbacks(callbacks)
@@ -130,10 +130,7 @@ def setup_keras_trainer(
     loss: Loss | Sequence[Loss],
     metrics: Metric | Sequence[Metric] | None = None,
 ) -> described.KerasModel:
-    """Build the graph of a Keras model with a trainer, which is then trained by ``trainer.train_with_defaults(...)``.
-
-    Returns:
-        The description of the model.
+    """Build the graph of a Keras model for ``trainer.train_with_defaults(...)``, and return the model's description.
 
     Raises:
         ConfigError: As for `tpack.KerasModel`.
@@ -146,7 +143,7 @@ def setup_keras_trainer(
 
 
 class KerasPhaseCallback(Callback):
-    """A name that scripts know: whether a tower trains is in the graph today, and nothing is left to do.
+    """A name for scripts, without effect: the graph itself knows whether a tower trains.
 
     Args:
         is_train: not used.
@@ -163,6 +160,6 @@ def _described(get_model: Any, specs: tuple[Any, Any], optimizer: Any, loss: Any
 
 
 def _with_list(get_model: Callable[[list[Any]], Any]) -> Callable[..., Any]:
-    """Return a function that gives another one all inputs as a list."""
+    """Return a function that passes all inputs to another one as a list."""
     say("KerasModel(inputs_desc=)", "input_signature=, with a get_model whose arguments are the inputs")
     return lambda *inputs: get_model(list(inputs))

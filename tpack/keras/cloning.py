@@ -1,10 +1,10 @@
-"""Keras models made anew for each tower, from a function or from a model that is there, and what they take.
+"""Keras models for each tower, made by a function or cloned from a model, and the specs of their inputs.
 
-A Keras model belongs to where its variables were made. Each tower makes one of its own, so that each trainer's rules
-for variables hold; a model that was made before is cloned, and its weights are the first values of each clone.
+A Keras model belongs to the graph of its variables. Each tower makes its own, so that each trainer's rules for
+variables hold; an existing model is cloned with its weights as initial values.
 
-A layer with ``synchronized=True`` asks TensorFlow for the tower that it is in and has it add up numbers over all of
-them. Under a strategy of tpack TensorFlow knows it; elsewhere `meeting_tower` tells it.
+A layer with ``synchronized=True`` asks TensorFlow for its tower and for sums over all towers. Under a strategy of tpack
+TensorFlow knows the tower; elsewhere `meeting_tower` provides it.
 """
 
 import inspect
@@ -23,11 +23,11 @@ from tpack.utils.validation import check_function, shown
 
 
 class ModelMaker:
-    """Makes Keras models that are all alike.
+    """Makes equal Keras models.
 
     Args:
         source: a function that returns a model, and gets Keras tensors of the inputs if it takes arguments; or a model,
-            made or loaded in eager mode, which is cloned with the weights that it has now.
+            made or loaded in eager mode, which is cloned with its present weights.
 
     Raises:
         ConfigError: It is something else, or a model without weights or in a graph.
@@ -41,18 +41,18 @@ class ModelMaker:
             return
         if not self.model.built:
             raise ConfigError(
-                f"KerasModel got {shown(source)}, which has no weights yet, since it was never called or built: call "
-                "it with some data, or give a function that makes it"
+                f"KerasModel got {shown(source)} without weights: expected a model that was called or built, or a "
+                "function that makes it"
             )
         self._weights = _weights_of(self.model)
-        # Of a subclassed model Keras would also copy with what it was compiled, which it can only read eagerly.
+        # Keras would also copy the compilation of a subclassed model, which it can only read eagerly.
         self._config = None if getattr(self.model, "inputs", None) else self.model.get_config()
 
     def make(self, specs: Sequence[tf.TensorSpec]) -> Any:
         """Return a new model, in the current graph or in eager mode.
 
         Args:
-            specs: what its inputs are.
+            specs: the specs of its inputs.
 
         Raises:
             GraphBuildError: The function returns something else.
@@ -61,21 +61,21 @@ class ModelMaker:
             return self._clone(self.model)
         made = self._function(*map(_symbol, specs)) if _takes_inputs(self._function) else self._function()
         if not isinstance(made, keras.Model):
-            raise GraphBuildError(f"the function of a KerasModel must return a keras.Model, got {shown(made)}")
+            raise GraphBuildError(f"the function of a KerasModel returned {shown(made)}: expected a keras.Model")
         return made
 
     def sample(self) -> Any:
-        """Return a model to ask what it takes and gives: the one that is there, or one made once more.
+        """Return a model for the specs of its inputs and outputs: the given one or a new one.
 
         Raises:
-            ConfigError: The function wants to be told what its inputs are.
+            ConfigError: The function takes the inputs.
         """
         if self.model is not None:
             return self.model
         if _takes_inputs(self._function):
             raise ConfigError(
-                f"KerasModel needs input_signature and target_signature for {shown(self._function)}, which takes the "
-                "inputs and so cannot tell what they are"
+                f"KerasModel got {shown(self._function)}, which takes the inputs: expected input_signature and "
+                "target_signature with it"
             )
         with eager_mode():
             return self.make(())
@@ -96,7 +96,7 @@ class ModelMaker:
 
 @contextmanager
 def _uncompiled(model: Any) -> Iterator[None]:
-    """Let a model be one that was not compiled in a block: Keras compiles clones too, which it can only do eagerly."""
+    """Make a model an uncompiled one for a block: Keras also compiles clones, which needs eager mode."""
     compiled, model.compiled = model.compiled, False
     try:
         yield
@@ -110,8 +110,8 @@ def _weights_of(model: Any) -> list[Any]:
             return list(model.get_weights())
     except (AttributeError, NotImplementedError, TypeError) as error:
         raise ConfigError(
-            f"KerasModel got {shown(model)}, whose weights are in a graph: make it in eager mode, outside of any "
-            "tf.Graph, or give a function that makes it"
+            f"KerasModel got {shown(model)} with weights in a graph: expected a model made in eager mode, outside of "
+            "any tf.Graph, or a function that makes it"
         ) from error
 
 
@@ -120,36 +120,36 @@ def _symbol(spec: tf.TensorSpec) -> Any:
 
 
 def _takes_inputs(function: Callable[..., Any]) -> bool:
-    """Tell whether a function that makes a model wants the inputs."""
+    """Tell whether a function that makes a model takes the inputs."""
     parameters = inspect.signature(function).parameters.values()
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL)]
     return any(p.default is p.empty for p in positional)
 
 
 def inputs_of(model: Any) -> list[tf.TensorSpec]:
-    """Return what a model takes, as far as it knows.
+    """Return the specs of a model's inputs.
 
     Raises:
-        ConfigError: It does not know.
+        ConfigError: They are unknown.
     """
     inputs = getattr(model, "inputs", None)
     if not inputs:
         raise ConfigError(
-            f"KerasModel needs input_signature, since {shown(model)} does not know its inputs: only functional and "
-            "sequential models do"
+            f"KerasModel got {shown(model)}, which does not know its inputs: expected a functional or sequential "
+            "model, or input_signature"
         )
     return [tf.TensorSpec(each.shape, each.dtype, each.name) for each in inputs]
 
 
 def targets_of(model: Any, losses: Sequence[KerasLoss]) -> list[tf.TensorSpec]:
-    """Return what the targets of a model's outputs are, by its losses.
+    """Return the specs of the targets of a model's outputs, by its losses.
 
     Raises:
-        ConfigError: It does not know its outputs.
+        ConfigError: The outputs are unknown.
     """
     outputs = getattr(model, "outputs", None)
     if not outputs:
-        raise ConfigError(f"KerasModel needs target_signature, since {shown(model)} does not know its outputs")
+        raise ConfigError(f"KerasModel got {shown(model)}, which does not know its outputs: expected target_signature")
     names = ["target"] if len(outputs) == 1 else [f"target_{k}" for k in range(len(outputs))]
     specs = []
     for output, loss, name in zip(outputs, losses, names, strict=False):
@@ -159,7 +159,7 @@ def targets_of(model: Any, losses: Sequence[KerasLoss]) -> list[tf.TensorSpec]:
 
 
 def as_list(value: Any) -> list[Any]:
-    """Return several things as a list, and one as a list of it."""
+    """Return several values as a list, and a single one as a list of it."""
     return list(value) if isinstance(value, (list, tuple)) and not isinstance(value, tf.TensorSpec) else [value]
 
 
@@ -169,10 +169,10 @@ def call(model: Any, inputs: Sequence[Any], *, training: bool) -> list[Any]:
 
 
 class _Towers:
-    """The towers of a trainer, as TensorFlow sees a strategy, with what is asked of one while a model is built.
+    """The towers of a trainer as TensorFlow's strategy, with the attributes used while a model is built.
 
     Attributes:
-        num_replicas_in_sync: by how many losses are divided: one, since trainers take the mean of gradients.
+        num_replicas_in_sync: the divisor of losses: one, since trainers take the mean of gradients.
     """
 
     num_replicas_in_sync = 1
@@ -181,11 +181,11 @@ class _Towers:
 
     @property
     def extended(self) -> "_Towers":
-        """The same: TensorFlow divides what a strategy can do among two objects."""
+        """The same object: TensorFlow splits the methods of a strategy between two."""
         return self
 
     def value_container(self, value: Any) -> Any:
-        """Return what holds a value: each tower's variables are its own."""
+        """Return the container of a value: the value, since each tower's variables are its own."""
         return value
 
     def variable_created_in_scope(self, variable: Any) -> bool:
@@ -194,7 +194,7 @@ class _Towers:
 
 
 class _Tower:
-    """The current tower, as TensorFlow sees that of a strategy."""
+    """The current tower as TensorFlow's replica context."""
 
     num_replicas_in_sync = 1
     strategy = _Towers()
@@ -206,11 +206,11 @@ class _Tower:
 
 
 def has_synchronised(model: Any) -> bool:
-    """Tell whether a Keras model has a layer that is to be synchronised over the towers."""
+    """Tell whether a Keras model has a layer that is synchronised over the towers."""
     return any(getattr(layer, "synchronized", False) for layer in model._flatten_layers())
 
 
 def meeting_tower() -> AbstractContextManager[None]:
-    """Let TensorFlow see the current tower in a block, unless it sees that of a strategy already."""
+    """Show the current tower to TensorFlow in a block, unless a strategy's is visible."""
     tower = _Tower()
     return nullcontext() if tf.distribute.has_strategy() else shown_strategy(tower.strategy, tower)

@@ -1,4 +1,4 @@
-"""What a Keras model is evaluated by: means over all examples, and metrics that Keras keeps in variables."""
+"""Inferencers of Keras models: means over all examples, and metrics that Keras keeps in variables."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, SupportsFloat
@@ -11,12 +11,12 @@ from tpack.compat import eager_mode
 
 
 class WeightedStats(Inferencer):
-    """Average scalars that are means over a batch over all examples, so that a smaller last batch weighs less.
+    """Average scalars, which are means over a batch, over all examples, so that a smaller last batch weighs less.
 
     Args:
         names: names of the scalars.
-        shape_name: the name of a tensor that says of how many examples a batch is, by its first number.
-        prefix: stands before the names of the statistics.
+        shape_name: the name of a tensor whose first number is the size of the batch.
+        prefix: precedes the names of the statistics.
     """
 
     def __init__(self, names: Sequence[str], shape_name: str, prefix: str) -> None:
@@ -52,7 +52,7 @@ class KeeperStats(Inferencer):
 
     Args:
         metric: the metric.
-        name: what the statistic is called.
+        name: the name of the statistic.
         pair: the names of the targets and of the outputs.
     """
 

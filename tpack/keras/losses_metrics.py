@@ -1,7 +1,7 @@
-"""Keras's losses and metrics, by name or as objects, as functions of targets and outputs that a graph can run.
+"""Keras's losses and metrics, by name or as objects, as functions of targets and outputs for a graph.
 
-A metric that is a mean over examples is such a function. One with another state, such as an area under a curve, Keras
-updates only eagerly: it is computed where models are evaluated, of all examples together.
+A metric that is a mean over examples is such a function. Keras updates one with another state, such as an area under a
+curve, only eagerly: it is computed at evaluation, over all examples.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,13 +19,13 @@ Metric: TypeAlias = str | Callable[..., Any]
 
 
 class KerasLoss:
-    """A loss: its mean over the examples of a tower, which makes the mean over the towers that of all examples.
+    """A loss: its mean over the examples of a tower, whose mean over the towers is that of all examples.
 
     Args:
         loss: its name, an object of Keras, or a function of targets and outputs.
 
     Raises:
-        ConfigError: Keras knows no such loss, or it is a sum over examples.
+        ConfigError: Keras does not know the loss, or it is a sum over examples.
     """
 
     def __init__(self, loss: Loss) -> None:
@@ -37,8 +37,8 @@ class KerasLoss:
             raise ConfigError(f"KerasModel got the loss {shown(loss)}: expected the name of one, or a function")
         if getattr(self._function, "reduction", None) == "sum":
             raise ConfigError(
-                f"KerasModel got the loss {shown(loss)}, a sum over the examples, and gradients are averaged over "
-                "towers: expected a mean, which is Keras's default reduction"
+                f"KerasModel got the loss {shown(loss)}, a sum over the examples: expected a mean, Keras's default "
+                "reduction, since gradients are averaged over towers"
             )
         self.is_sparse = "sparse" in getattr(self._function, "__name__", type(self._function).__name__).lower()
 
@@ -49,17 +49,17 @@ class KerasLoss:
 
 
 class KerasMetric:
-    """A metric: its name, and its function of targets and outputs; or, where it has a state, what keeps that.
+    """A metric: its name, and a function of targets and outputs, or an object with its state.
 
     Args:
         metric: its name, an object of Keras, or a function of targets and outputs.
 
     Attributes:
-        name: what it is called.
-        keeper: the metric of Keras that is updated when a model is evaluated; None where a function is enough.
+        name: its name.
+        keeper: the metric of Keras that evaluation updates; None where a function is enough.
 
     Raises:
-        ConfigError: Keras knows no such metric.
+        ConfigError: Keras does not know the metric.
     """
 
     def __init__(self, metric: Metric) -> None:
@@ -72,14 +72,12 @@ class KerasMetric:
             with eager_mode():
                 found: Any = keras.metrics.get(metric)
         except (TypeError, ValueError) as error:
-            raise ConfigError(
-                f"KerasModel got metrics with {shown(metric)}, which Keras does not know: {error}"
-            ) from error
+            raise ConfigError(f"KerasModel got the metric {shown(metric)}, unknown to Keras: {error}") from error
         self.name = metric if isinstance(metric, str) else getattr(found, "name", None) or found.__name__
         if isinstance(found, keras.metrics.MeanMetricWrapper):
             self._function = lambda target, output: found._fn(target, output, **found._fn_kwargs)
         elif isinstance(found, keras.metrics.Metric):
-            # Each output has one of its own.
+            # Each output has its own.
             with eager_mode():
                 self.keeper = type(found).from_config(found.get_config())
         else:
@@ -92,7 +90,7 @@ class KerasMetric:
 
 
 def of_one_rank(target: tf.Tensor, output: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return targets and outputs with as many dimensions, where they differ by a last one of length 1, as in Keras."""
+    """Return targets and outputs of one rank, if they differ by a last dimension of length 1, as in Keras."""
     if target.shape.rank is None or output.shape.rank is None:
         return target, output
     if target.shape.rank == output.shape.rank + 1 and target.shape[-1] == 1:
@@ -103,7 +101,7 @@ def of_one_rank(target: tf.Tensor, output: tf.Tensor) -> tuple[tf.Tensor, tf.Ten
 
 
 def _accuracy_for(target: tf.Tensor, output: tf.Tensor) -> Callable[[Any, Any], Any]:
-    """Return what "accuracy" means for these shapes, as Keras has it."""
+    """Return Keras's meaning of "accuracy" for these shapes."""
     if output.shape[-1] == 1:
         return keras.metrics.binary_accuracy
     if target.shape.rank < output.shape.rank or target.shape[-1] == 1:
@@ -112,10 +110,10 @@ def _accuracy_for(target: tf.Tensor, output: tf.Tensor) -> Callable[[Any, Any], 
 
 
 def for_each_output(value: Any, outputs: Sequence[str]) -> list[Any]:
-    """Return what is meant for each output: of a dict by its name, of a list by position, and else the same for all.
+    """Return the value of each output: from a dict by name, from a list by position, or else the same for all.
 
     Args:
-        value: one thing, a list with one entry for each output, or a dict.
+        value: one value, a list with one for each output, or a dict.
         outputs: the names of the outputs.
 
     Raises:

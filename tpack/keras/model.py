@@ -1,12 +1,11 @@
 """`KerasModel`: a Keras 3 model with its loss, optimizer and metrics, for every trainer.
 
-It is a model description like any other: every trainer, builder, predictor and inference callback can use it. In each
-tower the Keras model is made anew and called with the tower's inputs, so that each trainer's rules for variables hold
-for those of the model too. Updates of layers, such as moving averages, run with each step, and the losses of
-regularizers are a part of the cost.
+It is an ordinary model description for all trainers, builders, predictors and inference callbacks. Each tower makes its
+own Keras model and calls it with its inputs, so that each trainer's rules for variables hold for the model's too.
+Updates of layers, such as moving averages, run with each step, and losses of regularizers are part of the cost.
 
-A Keras model is trained in a graph here. What Keras can only do eagerly, such as ``fit`` callbacks, is an error that
-says what to use.
+Training happens in a graph. Features of Keras that need eager mode, such as ``fit`` callbacks, are errors that name the
+replacement.
 """
 
 import os
@@ -30,7 +29,7 @@ from tpack.keras.losses_metrics import KerasLoss, KerasMetric, Loss, for_each_ou
 from tpack.keras.optimizers import as_optimizer_function
 from tpack.tower.collections import STATISTICS_KEY
 from tpack.tower.context import current_tower_context
-from tpack.utils.validation import check_arguments, shown
+from tpack.utils.validation import check_arguments, mismatch
 
 Specs: TypeAlias = Sequence[tf.TensorSpec | tf.Tensor] | tf.TensorSpec
 OUTPUT, NUM_ROWS = "keras_output", "num_examples"
@@ -40,34 +39,33 @@ OUTPUT, NUM_ROWS = "keras_output", "num_examples"
 class KerasModel(ModelDesc):
     """A Keras model with its loss, optimizer and metrics, as a model description.
 
-    The cost, ``total_loss``, is the sum of the losses of all outputs and of those that the layers have, such as
-    regularizers. It and the metrics, means over a batch, are statistics of training, averaged over the towers, and
-    tensors of these names. Metrics that Keras keeps in variables, such as an AUC, are statistics of validation alone.
+    The cost, ``total_loss``, is the sum of the losses of all outputs and of the layers, such as regularizers. It and
+    the metrics, means over a batch, are statistics of training, averaged over the towers, and tensors of these names.
+    Metrics that Keras keeps in variables, such as an AUC, are statistics of validation alone.
 
-    Batch normalisation uses the batch of each tower, as it is usual, and what is saved are the first tower's moving
-    averages. Layers made with ``synchronized=True`` use the batches of all towers: then K towers train as one with the
-    whole batch.
+    Batch normalisation uses the batch of each tower, as usual, and the first tower's moving averages are saved. Layers
+    made with ``synchronized=True`` use the batches of all towers: then K towers train as one with the whole batch.
 
     Args:
-        model: a Keras model, made or loaded outside of any graph, which is where training begins and stays as it is: or
-            a function that returns one: functional, sequential or subclassed. That is called in each tower, with Keras
+        model: a Keras model, made or loaded outside of any graph, as the initial state, which does not change; or a
+            function that returns a functional, sequential or subclassed one. It is called in each tower, with Keras
             tensors of the inputs if it takes arguments.
         optimizer: one of ``tf.train`` or `tpack.optimizers`, a function that returns one, or a name or object of Keras:
-            Adam, AdamW, Lion, RMSprop or SGD, with a number or a schedule as its learning rate. Those become their
-            equals in graph mode. None, as for loss and metrics, takes what the model was compiled with.
+            Adam, AdamW, Lion, RMSprop or SGD, with a number or a schedule as learning rate, of which the equivalent in
+            graph mode is made. None, as for loss and metrics, takes what the model was compiled with.
         loss: one for each output: its name, a Keras loss, or a function of targets and outputs.
-        metrics: likewise; several in a list, each for each output, or a list or dict of such lists by output.
-        input_signature: what the inputs are, each with a name; the first dimension is the batch. None takes them from a
-            model that knows its inputs.
-        target_signature: what the targets are, one for each output of the model. None takes the shapes of the outputs,
-            without the last dimension where the loss is a sparse one.
+        metrics: likewise; a list applies to each output; or a list or dict of such lists by output.
+        input_signature: specs of the inputs with names; the first dimension is the batch. None takes them from a model
+            that knows its inputs.
+        target_signature: specs of the targets, one for each output of the model. None takes the shapes of the outputs,
+            without the last dimension for sparse losses.
 
     Attributes:
-        keras_model: the model of the main tower that trains; None before it is built.
+        keras_model: the model of the main training tower; None before it is built.
 
     Raises:
-        ConfigError: Keras cannot do in a graph what is asked for, there are not as many losses as targets, or something
-            is not given and not known.
+        ConfigError: Keras cannot do this in a graph, the numbers of losses and targets differ, or something is neither
+            given nor known.
 
     Example:
         model = KerasModel(keras.applications.MobileNetV2(), optimizer="adam", loss="categorical_crossentropy")
@@ -88,13 +86,14 @@ class KerasModel(ModelDesc):
         if optimizer is None and loss is None:
             optimizer, loss, metrics = _compiled(model)
         if optimizer is None or loss is None:
-            raise ConfigError("KerasModel needs an optimizer and a loss, since the model was not compiled with them")
+            raise ConfigError("KerasModel got optimizer=None or loss=None: expected both, or a compiled model")
         names = list(getattr(model, "output_names", None) or [])
         losses = for_each_output(loss, names) if isinstance(loss, dict) else as_list(loss)
         self._losses = [KerasLoss(each) for each in losses]
         self._specs = self._signatures(input_signature, target_signature)
         if len(self._losses) != len(self._specs[1]):
-            raise ConfigError(f"KerasModel got {len(self._losses)} loss(es) for {len(self._specs[1])} target(s)")
+            losses_got, targets = len(self._losses), len(self._specs[1])
+            raise ConfigError(f"KerasModel got {losses_got} loss(es) for {targets} target(s): expected one for each")
         self._make_optimizer = as_optimizer_function(optimizer)
         self._metrics = _metrics_by_output(metrics, names, len(self._losses))
         self._session: tf.Session | None = None
@@ -114,13 +113,13 @@ class KerasModel(ModelDesc):
         """Build the model in the current tower, and return its cost.
 
         Raises:
-            GraphBuildError: The function returns no Keras model, or the model has another number of outputs.
+            GraphBuildError: The function returns something else than a Keras model, or one with other outputs.
         """
         tower, num_inputs = current_tower_context(), len(self._specs[0])
         model, targets = self.make_model(), inputs[num_inputs:]
         outputs = _outputs_of(model, inputs[:num_inputs], training=tower.is_training)
         if len(outputs) != len(targets):
-            raise GraphBuildError(f"the Keras model has {len(outputs)} output(s) for {len(targets)} target(s)")
+            raise GraphBuildError(f"the Keras model has {len(outputs)} output(s): expected {len(targets)}, the targets")
         if tower.is_main_tower and tower.is_training:
             self.keras_model = model
         tf.shape(inputs[0], name=NUM_ROWS)
@@ -152,11 +151,7 @@ class KerasModel(ModelDesc):
         return ["total_loss", *losses, *metrics]
 
     def inferencers(self, prefix: str = "validation") -> list[Inferencer]:
-        """Return what computes the cost and all metrics over a validation set, for an inference runner.
-
-        Args:
-            prefix: what stands before the names of the statistics.
-        """
+        """Return the inferencers of the cost and all metrics over a validation set, whose statistics have a prefix."""
         names, num_inputs = self.input_names, len(self._specs[0])
         keepers = [
             KeeperStats(metric.keeper, f"{prefix}_{start}{metric.name}", (names[num_inputs + k], f"{OUTPUT}_{k}"))
@@ -167,7 +162,7 @@ class KerasModel(ModelDesc):
         return [WeightedStats(self.stat_names, NUM_ROWS, prefix), *keepers]
 
     def callbacks_for_training(self) -> list[Callback]:
-        """Return what keeps the trained weights."""
+        """Return the callback that keeps the trained weights."""
         return [_KeepWeights(self)]
 
     def make_model(self) -> Any:
@@ -179,39 +174,36 @@ class KerasModel(ModelDesc):
         return self._maker.make(self.get_input_signature()[: len(self._specs[0])])
 
     def weights(self, session: tf.Session) -> list[np.ndarray]:
-        """Return what the weights of the main tower's model are in a session, in Keras's order.
-
-        Args:
-            session: in which the model is trained.
+        """Return the weights of the main tower's model in a session, in Keras's order.
 
         Raises:
-            ConfigError: The model was not built for training yet.
+            ConfigError: The model is not built for training.
         """
         if self.keras_model is None:
-            raise ConfigError("the weights of a Keras model are those of a tower that trains, and there is none yet")
+            raise ConfigError("this KerasModel has no weights: expected a training tower")
         values: list[np.ndarray] = session.run([weight.value for weight in self.keras_model.weights])
         return values
 
     def trained_weights(self) -> list[np.ndarray]:
-        """Return the weights as they are now, while it is trained, or were when training ended, in Keras's order.
+        """Return the weights in Keras's order: the present ones during training, and the last ones after it.
 
         Raises:
-            ConfigError: The model was not trained by a trainer.
+            ConfigError: No trainer has trained the model.
         """
         if self._session is not None:
             return self.weights(self._session)
         if self._weights is None:
-            raise ConfigError("this KerasModel was not trained yet, by launch_train_with_config or fit")
+            raise ConfigError("this KerasModel was not trained; use launch_train_with_config or fit")
         return self._weights
 
     def export_keras(self, path: str | os.PathLike[str], weights: Sequence[np.ndarray] | None = None) -> None:
         """Write the model to a ``.keras`` file, which Keras can load anywhere.
 
-        It is compiled as the model that was given; of what its optimizer knows nothing is kept.
+        It is compiled like the given model, without the state of its optimizer.
 
         Args:
             path: the file.
-            weights: in Keras's order; None for those that were trained.
+            weights: in Keras's order; None for the trained ones.
 
         Raises:
             ConfigError: The model was not trained, and there are no weights.
@@ -237,13 +229,13 @@ class KerasModel(ModelDesc):
         )
 
     def _prefixes(self) -> list[str]:
-        """Return what stands before the statistics of each output: nothing if there is one."""
+        """Return the prefixes of the statistics of each output: empty for a single one."""
         targets = [spec.name for spec in self.get_input_signature()[len(self._specs[0]) :]]
         return [""] if len(targets) == 1 else [f"{target}_" for target in targets]
 
 
 class _KeepWeights(Callback):
-    """Tells a model in which session it is trained, and what its weights were in the end."""
+    """Gives a model its session during training, and keeps its last weights."""
 
     def __init__(self, model: KerasModel) -> None:
         self._model = model
@@ -264,22 +256,22 @@ def _checked(name: str, specs: Specs) -> list[Any]:
     """
     for spec in as_list(specs):
         if not isinstance(spec, tf.TensorSpec | tf.Tensor):
-            raise WrongTypeError(f"KerasModel got {name}={shown(specs)}: expected tf.TensorSpec objects with names")
+            raise WrongTypeError(mismatch("KerasModel", name, specs, "tf.TensorSpec objects with names"))
     return as_list(specs)
 
 
 def _outputs_of(model: Any, inputs: Sequence[tf.Tensor], *, training: bool) -> list[tf.Tensor]:
-    """Return the outputs of a model in the current tower, by names that inferencers know.
+    """Return the outputs of a model in the current tower, by names for inferencers.
 
     Raises:
-        GraphBuildError: A layer that is to be synchronised comes too late.
+        GraphBuildError: A synchronised layer was made during the call.
     """
     meets = training and has_synchronised(model)
     with meeting_tower() if meets else nullcontext():
         outputs = call(model, inputs, training=training)
     if training and not meets and has_synchronised(model):
         raise GraphBuildError(
-            "a layer with synchronized=True was made while the Keras model was called: make it in the model's __init__"
+            "the call of a Keras model made a layer with synchronized=True: expected all of them in its __init__"
         )
     return [tf.identity(output, f"{OUTPUT}_{k}") for k, output in enumerate(outputs)]
 
@@ -288,9 +280,10 @@ def _metrics_by_output(metrics: Any, names: Sequence[str], num_outputs: int) -> 
     """Return the metrics of each output.
 
     Raises:
-        ConfigError: There are metrics for another number of outputs, or one that Keras does not know.
+        ConfigError: There are metrics for another number of outputs, or unknown ones.
     """
-    if isinstance(metrics, dict) or (isinstance(metrics, list | tuple) and any(map(_is_several, metrics))):
+    is_list = isinstance(metrics, list | tuple)
+    if isinstance(metrics, dict) or (is_list and any(isinstance(each, list | tuple) for each in metrics)):
         by_output = for_each_output(metrics, names)
     else:
         by_output = [metrics] * num_outputs
@@ -299,24 +292,20 @@ def _metrics_by_output(metrics: Any, names: Sequence[str], num_outputs: int) -> 
     return [[] if each is None else [KerasMetric(metric) for metric in as_list(each)] for each in by_output]
 
 
-def _is_several(metrics: Any) -> bool:
-    return isinstance(metrics, list | tuple)
-
-
 def _compiled(model: Any) -> tuple[Any, Any, Any]:
-    """Return the optimizer, loss and metrics with which a Keras model was compiled; None each if it was not."""
+    """Return the optimizer, loss and metrics of a compiled Keras model; else None each."""
     if _compile_config(model) is None:
         return None, None, None
     return model.optimizer, model.loss, _given_metrics(model)
 
 
 def _given_metrics(model: Any) -> Any:
-    """Return the metrics as they were given to ``compile``; None without any."""
+    """Return the metrics given to ``compile``; None without any."""
     return getattr(getattr(model, "_compile_metrics", None), "_user_metrics", None)
 
 
 def _own_objects(model: Any) -> dict[str, Any]:
-    """Return functions and classes of losses and metrics that are not Keras's, by the names that it looks for."""
+    """Return functions and classes of losses and metrics that are not Keras's, by their names."""
     given = tf.nest.flatten([model.loss, _given_metrics(model)])
     wrapped = [getattr(each, name, None) for each in given for name in ("fn", "_fn")]
     parts = [each if isinstance(each, FunctionType | type) else type(each) for each in [*given, *wrapped]]
@@ -324,7 +313,7 @@ def _own_objects(model: Any) -> dict[str, Any]:
 
 
 def _compile_config(model: Any) -> dict[str, Any] | None:
-    """Return what a Keras model was compiled with, as Keras describes it; None if it was not."""
+    """Return Keras's description of how a model was compiled; None if it was not."""
     if not isinstance(model, keras.Model) or not getattr(model, "compiled", False):
         return None
     with eager_mode():

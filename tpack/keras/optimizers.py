@@ -1,8 +1,7 @@
-"""Keras's optimizers as those of graph mode that make the same steps: by name or as objects, with their schedules.
+"""Equivalents in graph mode of Keras's optimizers, given by name or as objects, with their schedules.
 
-Keras runs its own eagerly only. Where graph mode has the same formula, the optimizer is made anew for the graph: its
-numbers are Keras's, its learning rate is a variable, which `HyperParamSetter` finds as ``learning_rate``, or what a
-schedule of Keras makes of the global step.
+Keras runs its own eagerly only. Where graph mode has the same formula, its optimizer gets Keras's numbers. Its learning
+rate is a variable, ``learning_rate`` for `HyperParamSetter`, or a schedule of Keras applied to the global step.
 """
 
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tfutils.optimizer import apply_grad_processors
 from tpack.utils.validation import shown
 
-# The arguments of Keras's optimizers that change what a step does, with what they are when they do nothing.
+# The arguments of Keras's optimizers that change a step, with their values without effect.
 _NEUTRAL = {
     "weight_decay": (None, False, 0, 0.0),
     "use_ema": (False,),
@@ -38,7 +37,7 @@ def as_optimizer_function(optimizer: Any) -> Callable[[], tf.train.Optimizer]:
         optimizer: one of ``tf.train``, a function that returns one, or the name or object of one of Keras.
 
     Raises:
-        ConfigError: It is one of Keras that graph mode has no equal of, or has options that this has not.
+        ConfigError: Graph mode has no equivalent of Keras's optimizer, or not with its options.
     """
     if isinstance(optimizer, tf.train.Optimizer):
         return lambda: optimizer
@@ -48,11 +47,8 @@ def as_optimizer_function(optimizer: Any) -> Callable[[], tf.train.Optimizer]:
     found, options = _options_of(optimizer)
     kind = type(found)
     has_decay = kind in (keras.optimizers.AdamW, keras.optimizers.Lion)
-    used = [
-        name
-        for name, neutral in _NEUTRAL.items()
-        if options.get(name) not in neutral and name in options and not (has_decay and name == "weight_decay")
-    ]
+    known = [name for name in _NEUTRAL if name in options and not (has_decay and name == "weight_decay")]
+    used = [name for name in known if options[name] not in _NEUTRAL[name]]
     if kind not in _MAKERS or used:
         raise ConfigError(
             f"KerasModel got the optimizer {kind.__name__}{' with ' + ', '.join(used) if used else ''}, which Keras "
@@ -62,14 +58,15 @@ def as_optimizer_function(optimizer: Any) -> Callable[[], tf.train.Optimizer]:
     make = _MAKERS[kind]
     clips = _clips_of(options)
     rate = _rate_of(found, options)
-    return lambda: _with_processors(make(rate(), options), [*clips, *_densifying(kind, options)])
+    processors = [*clips, *_densifying(kind, options)]
+    return lambda: apply_grad_processors(make(rate(), options), processors) if processors else make(rate(), options)
 
 
 def _options_of(optimizer: Any) -> tuple[Any, _Options]:
     """Return one of Keras's optimizers and its options.
 
     Raises:
-        ConfigError: It was made in a graph, where its numbers cannot be read, or is none.
+        ConfigError: It was made in a graph, where its numbers cannot be read, or is something else.
     """
     try:
         with eager_mode():
@@ -77,15 +74,15 @@ def _options_of(optimizer: Any) -> tuple[Any, _Options]:
             options = found.get_config()
     except (NotImplementedError, TypeError, ValueError) as error:
         raise ConfigError(
-            f"KerasModel cannot read the optimizer {shown(optimizer)} ({error}): give the name or an object of one of "
-            "Keras, made outside of any graph, or one of tf.train"
+            f"KerasModel cannot read the optimizer {shown(optimizer)} ({error}): expected the name or an object of one "
+            "of Keras, made outside of any graph, or one of tf.train"
         ) from error
     excluded = getattr(found, "_exclude_from_weight_decay_pattern", None)
     options["no_decay"] = () if excluded is None else getattr(excluded, "pattern", excluded)
     if getattr(found, "_exclude_from_weight_decay", None):
         raise ConfigError(
-            "KerasModel got an optimizer that leaves variables out of weight decay by var_list, and towers have "
-            "variables of their own: use exclude_from_weight_decay(var_names=[...])"
+            "KerasModel got an optimizer that excludes variables from weight decay by var_list: expected names, since "
+            "towers have their own variables; use exclude_from_weight_decay(var_names=[...])"
         )
     return found, options
 
@@ -106,42 +103,30 @@ def _rate_of(found: Any, options: _Options) -> Callable[[], tf.Variable | tf.Ten
 
 
 def _at_step(schedule: Any) -> tf.Tensor:
-    """Return what a schedule is at the step that is being made; Keras counts them from 0, as the global step does."""
+    """Return the value of a schedule at the current step; Keras counts from 0, like the global step."""
     step = get_global_step_var()
     with tf.device(step.device), tf.name_scope("schedule"):
         return tf.cast(schedule(step.read_value()), tf.float32)
 
 
 def _clips_of(options: _Options) -> list[GradientProcessor]:
-    """Return what clips gradients as the options say."""
+    """Return the gradient clipping of the options."""
     value, norm, whole = (options.get(name) for name in ("clipvalue", "clipnorm", "global_clipnorm"))
     if value is not None:
-        return [MapGradient(lambda grad: _on_values(grad, lambda each: tf.clip_by_value(each, -value, value)))]
+        return [MapGradient(lambda grad: tf.clip_by_value(tf.convert_to_tensor(grad), -value, value))]
     if norm is not None:
-        return [MapGradient(lambda grad: tf.clip_by_norm(_dense(grad), norm))]
+        return [MapGradient(lambda grad: tf.clip_by_norm(tf.convert_to_tensor(grad), norm))]
     return [] if whole is None else [GlobalNormClip(whole)]
 
 
 def _densifying(kind: type[Any], options: _Options) -> list[GradientProcessor]:
-    """Return what makes gradients dense, where graph mode would leave alone the rows that a sparse one has not."""
+    """Return a processor that makes gradients dense, where graph mode would skip the missing rows of sparse ones."""
     keeps_state = kind is keras.optimizers.RMSprop or (kind is keras.optimizers.SGD and options["momentum"])
-    return [MapGradient(_dense)] if keeps_state else []
-
-
-def _dense(grad: Any) -> tf.Tensor:
-    return tf.convert_to_tensor(grad)
-
-
-def _on_values(grad: Any, function: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
-    return function(_dense(grad))
-
-
-def _with_processors(optimizer: tf.train.Optimizer, processors: list[GradientProcessor]) -> tf.train.Optimizer:
-    return apply_grad_processors(optimizer, processors) if processors else optimizer
+    return [MapGradient(lambda grad: tf.convert_to_tensor(grad))] if keeps_state else []
 
 
 class _Momentum(tf.train.MomentumOptimizer):
-    """Keeps steps and not gradients, as Keras's does: they differ where the learning rate changes."""
+    """Momentum of steps and not of gradients, as in Keras: they differ where the learning rate changes."""
 
     def _resource_apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
         return tf.raw_ops.ResourceApplyKerasMomentum(
@@ -155,7 +140,7 @@ class _Momentum(tf.train.MomentumOptimizer):
 
 
 class _RMSProp(tf.train.RMSPropOptimizer):
-    """TensorFlow's, whose averages of squares begin at zero as Keras's do; its own begin at one."""
+    """TensorFlow's optimizer with averages of squares that begin at zero, as in Keras, instead of one."""
 
     def _create_slots(self, var_list: list[tf.Variable]) -> None:
         for variable in var_list:
@@ -168,14 +153,8 @@ def _adam(rate: Any, options: _Options) -> tf.train.Optimizer:
 
 
 def _adamw(rate: Any, options: _Options) -> tf.train.Optimizer:
-    return AdamW(
-        rate,
-        options["weight_decay"],
-        beta1=options["beta_1"],
-        beta2=options["beta_2"],
-        epsilon=options["epsilon"],
-        no_decay=options["no_decay"],
-    )
+    beta1, beta2, decay = options["beta_1"], options["beta_2"], options["weight_decay"]
+    return AdamW(rate, decay, beta1=beta1, beta2=beta2, epsilon=options["epsilon"], no_decay=options["no_decay"])
 
 
 def _lion(rate: Any, options: _Options) -> tf.train.Optimizer:

@@ -1,4 +1,4 @@
-"""`fit`: a Keras model, or any other description of one, trained on several towers by one call."""
+"""`fit`: train a Keras model, or any model description, on several towers by one call."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -19,10 +19,10 @@ from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config
 from tpack.train.single_cost import SingleCostTrainer
 from tpack.train.trainers import SimpleTrainer, SyncMultiGPUTrainerReplicated
-from tpack.utils.validation import check_arguments, check_count, shown
+from tpack.utils.validation import check_arguments, check_count, mismatch, shown
 
 BATCH_SIZE = 32
-"""How many examples a step takes of arrays, if nobody says it: as in Keras."""
+"""The default batch size for arrays, as in Keras."""
 
 _COUNTERPARTS = {
     "BackupAndRestore": "AutoResumeTrainConfig in place of TrainConfig, with a ModelSaver and log_dir",
@@ -41,20 +41,20 @@ _COUNTERPARTS = {
     "TensorBoard": "log_dir=..., where events are written anyway",
     "TerminateOnNaN": "nothing: check_cost, which is on, ends training",
 }
-"""What there is in place of a callback of Keras."""
+"""The replacements of Keras's callbacks."""
 
 Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")
 
 
 def _with_data_in_one(function: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
-    """Refuse data that are given as Keras takes them, and say how they are given here."""
+    """Refuse data in several arguments, as in Keras, with the form to use here."""
 
     @functools.wraps(function)
     def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
         if len(args) > 2 or not kwargs.keys().isdisjoint(("x", "y")):
             raise WrongTypeError(
-                f"{function.__name__} got the data in several arguments: expected one, such as a pair: "
+                f"{function.__name__} got the data in several arguments: expected one; use "
                 f"tpack.{function.__name__}(model, (x, y), ...), and everything else by name"
             )
         return function(*args, **kwargs)
@@ -76,25 +76,22 @@ def fit(
 ) -> SingleCostTrainer:
     """Train a model on several towers, as Keras's ``fit`` does on one device, and return the trainer.
 
-    A Keras model that was given has the trained weights afterwards. What was reported is in ``trainer.history``, and
+    A given Keras model has the trained weights afterwards. ``trainer.history`` has the statistics, and
     ``trainer.export_keras(path)`` writes the trained model to a file.
 
     Args:
-        model: a Keras model that was compiled, of any kind; a `KerasModel`; or any other `ModelDesc`.
-        data: what ``dataflow`` of `TrainConfig` can be: arrays such as ``(x, y)``, a ``tf.data.Dataset``, a DataFlow, a
-            loader of another library.
-        towers: how many, or the numbers of their GPUs; each has variables of its own, and they all learn the same.
-        epochs: how often all of the data are gone over.
-        batch_size: how many examples a step takes, over all towers, where the data are examples; for arrays None means
-            32. None where the data are batches, each of which is what one tower takes in a step.
-        validation_data: like ``data``, with an end: after each epoch the cost and the metrics are computed on it.
+        model: a compiled Keras model of any kind; a `KerasModel`; or any other `ModelDesc`.
+        data: as ``dataflow`` of `TrainConfig`: arrays such as ``(x, y)``, a ``tf.data.Dataset``, a DataFlow, a loader
+            of another library.
+        towers: their number, or the numbers of their GPUs; each has its own variables, and all learn the same.
+        epochs: the number of passes over the data.
+        batch_size: the examples of a step over all towers, where the data are examples; for arrays None means 32. None
+            for data in batches, each of which is one tower's in a step.
+        validation_data: like ``data``, but finite: the cost and the metrics are computed on it after each epoch.
         **kwargs: as for `TrainConfig`, such as ``callbacks``, ``steps_per_epoch`` and ``session_init``.
 
-    Returns:
-        The trainer that has trained.
-
     Raises:
-        ConfigError: The Keras model was not compiled, or the data or numbers cannot be.
+        ConfigError: The Keras model was not compiled, or the data or numbers are invalid.
         WrongTypeError: The model is something else; a callback is one of Keras; or the data are in several arguments.
 
     Example:
@@ -103,14 +100,14 @@ def fit(
     """
     check_count("fit", "epochs", epochs)
     check_callbacks(kwargs.get("callbacks") or [])
-    # It is made first, since it checks the towers.
+    # The trainer comes first, since it checks the towers.
     trainer = SimpleTrainer() if towers == 1 else SyncMultiGPUTrainerReplicated(towers)
     desc = _described(model, data)
     size = BATCH_SIZE if batch_size is None and _is_of_arrays(data) else batch_size
     callbacks = [*(kwargs.pop("callbacks", None) or [])]
     if validation_data is not None:
         if not isinstance(desc, KerasModel):
-            raise ConfigError("fit knows no statistics of a ModelDesc: give an InferenceRunner in callbacks")
+            raise ConfigError("fit got validation_data for a ModelDesc: expected an InferenceRunner in callbacks")
         is_batched = batch_size is None and not _is_of_arrays(validation_data)
         source = GivenData(validation_data, None if is_batched else size or BATCH_SIZE, is_once=True).source
         callbacks.append(InferenceRunner(source, desc.inferencers()))
@@ -123,44 +120,36 @@ def fit(
 
 
 def check_callbacks(callbacks: Sequence[Any]) -> None:
-    """Refuse callbacks of Keras, and say what there is in their place.
-
-    Args:
-        callbacks: all of them.
+    """Refuse callbacks of Keras, with their replacements.
 
     Raises:
-        WrongTypeError: One is of Keras.
+        WrongTypeError: A callback is of Keras.
     """
     for callback in callbacks:
         if isinstance(callback, keras.callbacks.Callback):
             of_keras = [cls.__name__ for cls in type(callback).__mro__ if cls.__module__.startswith("keras.")]
             own = "a class that derives from tpack.Callback, with _trigger_epoch or _trigger_step"
-            wanted = next((_COUNTERPARTS[name] for name in of_keras if name in _COUNTERPARTS), own)
-            raise WrongTypeError(
-                f"Keras calls its own callbacks, such as {shown(callback)}, only in eager training: expected {wanted}"
-            )
+            use = next((_COUNTERPARTS[name] for name in of_keras if name in _COUNTERPARTS), own)
+            raise WrongTypeError(f"Keras runs its callbacks, such as {shown(callback)}, only eagerly: expected {use}")
 
 
 def _described(model: Any, data: Any) -> ModelDesc:
-    """Return what is trained as a description."""
+    """Return the description of a model."""
     if isinstance(model, ModelDesc):
         return model
     if not isinstance(model, keras.Model):
-        raise WrongTypeError(
-            f"fit got model={shown(model)}: expected a compiled Keras model, a KerasModel or a ModelDesc"
-        )
+        raise WrongTypeError(mismatch("fit", "model", model, "a compiled Keras model, a KerasModel or a ModelDesc"))
     if not getattr(model, "compiled", False):
         raise ConfigError(
-            "fit got a Keras model that was not compiled: call model.compile(optimizer, loss, metrics) first, or give "
+            "fit got a Keras model that was not compiled; use model.compile(optimizer, loss, metrics) first, or "
             "KerasModel(model, optimizer=..., loss=...)"
         )
     if not _is_of_arrays(data) or isinstance(data, dict):
         return KerasModel(model)
-    columns, num_targets = list(data) if isinstance(data, tuple) else [data], _num_targets(model)
+    columns = list(data) if isinstance(data, tuple) else [data]
+    num_targets = len(model.loss) if isinstance(model.loss, list | tuple | dict) else 1
     if len(columns) <= num_targets:
-        raise ConfigError(
-            f"fit got {len(columns)} array(s): expected those of the inputs, then {num_targets} of targets"
-        )
+        raise ConfigError(f"fit got {len(columns)} array(s): expected the inputs, then {num_targets} of targets")
     inputs, targets = columns[:-num_targets], columns[-num_targets:]
     if not model.built:
         with eager_mode():
@@ -172,11 +161,6 @@ def _described(model: Any, data: Any) -> ModelDesc:
         input_signature=known or [_spec(column, "input", k) for k, column in enumerate(inputs)],
         target_signature=[_spec(column, "target", k) for k, column in enumerate(targets)],
     )
-
-
-def _num_targets(model: Any) -> int:
-    loss = model.loss
-    return len(loss) if isinstance(loss, list | tuple | dict) else 1
 
 
 def _is_of_arrays(data: Any) -> bool:
