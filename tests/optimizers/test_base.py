@@ -18,5 +18,5 @@ OPTIMIZERS = [
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_variable_that_is_no_resource_is_refused(graph, number, sparse):
     var = tf.get_variable("w", [2], use_resource=False)
-    with pytest.raises(GraphBuildError, match="got w, which is no resource variable"):
+    with pytest.raises(GraphBuildError, match="got w: expected a resource variable"):
         OPTIMIZERS[number]().minimize(tf.reduce_sum(tf.gather(var, [0]) if sparse else var))

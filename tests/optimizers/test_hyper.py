@@ -25,7 +25,7 @@ def test_hyper_parameters_that_cannot_be_are_refused(graph, kind):
         "weight_decay=-1": {"weight_decay": -1},
         r"no_decay='\(': expected a regular expression": {"no_decay": ["b$", "("]},
         "learning_rate=a Cosine: expected a number or a tensor": {"learning_rate": Cosine(0.1, 0, 10)},
-        "cannot be called without arguments.*ScheduledHyperParamSetter": {"learning_rate": lambda step: 0.1 * step},
+        "a function with arguments.*ScheduledHyperParamSetter": {"learning_rate": lambda step: 0.1 * step},
         ("momentum" if kind is LARS else "beta1") + "=1.5": {"momentum" if kind is LARS else "beta1": 1.5},
     }
     for message, wrong in cases.items():

@@ -8,7 +8,7 @@ from tpack.optimizers.lamb import LAMB
 def test_the_norm_of_a_part_is_refused(graph):
     with tf.variable_scope("", partitioner=tf.fixed_size_partitioner(2)):
         w = tf.get_variable("w", [2])
-    with pytest.raises(ConfigError, match="wants the norm of a whole variable, and w/part_0 is a part of one"):
+    with pytest.raises(ConfigError, match="got w/part_0, a part of a variable: expected a whole one"):
         LAMB(0.1).minimize(tf.reduce_sum(w))
 
 

@@ -1,9 +1,9 @@
-"""`AdamW`: Adam whose weight decay is no part of the gradient, so that it is not divided by the gradient's size."""
+"""`AdamW`: Adam with weight decay that is not part of the gradient, and so not divided by the gradient's size."""
 
 import tensorflow.compat.v1 as tf
 
 from tpack.optimizers.base import LeavesOut, refuse_coarse, shrink
-from tpack.optimizers.hyper import HyperValue, LeftOut, Patterns, check_hyper, check_hypers
+from tpack.optimizers.hyper import HyperValue, LeftOut, Patterns, check_hypers
 from tpack.utils.validation import check_arguments
 
 __all__ = ["AdamW"]
@@ -11,30 +11,29 @@ __all__ = ["AdamW"]
 
 @check_arguments
 class AdamW(LeavesOut, tf.train.AdamOptimizer):
-    """Take ``learning_rate * weight_decay`` times each variable off it, then make the step of Adam.
+    """Subtract ``learning_rate * weight_decay`` times each variable from it, then make the step of Adam.
 
-    The step is that of ``tf.train.AdamOptimizer``, and with ``weight_decay=0`` the two are the same. Both add epsilon
-    to the root of the second average before that is corrected for its zeros at first, as Keras does, and Kingma and Ba
-    at the end of their section 2; PyTorch adds it afterwards.
+    The step is that of ``tf.train.AdamOptimizer``; with ``weight_decay=0`` the two are equal. Both add epsilon to the
+    root of the second average before its bias correction, as do Keras, and Kingma and Ba at the end of their section 2;
+    PyTorch adds it afterwards.
 
-    With a sparse gradient the rows that it does not have decay and move, too.
+    With a sparse gradient the rows without an entry decay and move too.
 
     Args:
         learning_rate: a number; or a tensor, a variable such as one that `HyperParamSetter` sets, or a function that
             returns one.
-        weight_decay: times the learning rate, the share that is taken off; as the learning rate.
-        beta1: how much of the average of gradients stays at each step.
-        beta2: how much of the average of their squares does.
-        epsilon: what is added to the root of the latter.
-        no_decay: regular expressions; variables whose name one is found in do not decay. `BIASES_AND_NORMS` is one.
+        weight_decay: multiplied by the learning rate, the share that is subtracted; of the same types.
+        beta1: the share of the average of gradients that stays at each step.
+        beta2: the share of the average of their squares that stays.
+        epsilon: added to the root of the latter.
+        no_decay: regular expressions; variables whose name contains a match do not decay. `BIASES_AND_NORMS` is one.
 
     Creates:
         For each variable its slots ``VARIABLE/AdamW`` and ``VARIABLE/AdamW_1``; ``beta1_power`` and ``beta2_power``.
 
     Raises:
         WrongTypeError: An argument is of another type.
-        ConfigError: A number is out of range, or a pattern no regular expression; on use, a beta is 1 in the dtype of a
-            variable.
+        ConfigError: A number is out of range, or a pattern is invalid; on use, a beta is 1 in the dtype of a variable.
 
     Example:
         AdamW(learning_rate, weight_decay=0.05, no_decay=BIASES_AND_NORMS)
@@ -54,8 +53,7 @@ class AdamW(LeavesOut, tf.train.AdamOptimizer):
         no_decay: Patterns = (),
     ) -> None:
         check_hypers(self, learning_rate=learning_rate, weight_decay=weight_decay, epsilon=epsilon)
-        check_hyper(self, "beta1", beta1, high=1)
-        check_hyper(self, "beta2", beta2, high=1)
+        check_hypers(self, high=1, beta1=beta1, beta2=beta2)
         super().__init__(learning_rate, beta1, beta2, epsilon, name="AdamW")
         self._weight_decay = weight_decay
         self._left_out = LeftOut(self, "no_decay", no_decay, "weight decay")

@@ -1,7 +1,7 @@
-"""What optimizers have in common: they change resource variables, and some take a share off them before each step.
+"""Common parts of optimizers: they update resource variables, and some decay them before each step.
 
-TensorFlow asks an optimizer by other methods for the variables that it had before resource variables. Those of the
-optimizer that is derived from would answer, and do something else in silence.
+TensorFlow calls other methods for variables that are not resource variables. Those of the base optimizer would silently
+do something else.
 """
 
 from collections.abc import Iterable
@@ -19,26 +19,22 @@ __all__ = ["LeavesOut", "ResourceOptimizer", "norms", "refuse_coarse", "shrink"]
 
 
 class ResourceOptimizer:
-    """Mixed into an optimizer that has ``_resource_apply_dense`` and ``_resource_apply_sparse`` alone."""
+    """A mixin for optimizers that have ``_resource_apply_dense`` and ``_resource_apply_sparse`` alone."""
 
     def _apply_dense(self, grad: Any, var: Any) -> Any:
-        raise self._refuse(var)
-
-    def _apply_sparse(self, grad: Any, var: Any) -> Any:
-        raise self._refuse(var)
-
-    def _refuse(self, var: Any) -> GraphBuildError:
-        return GraphBuildError(
-            f"{type(self).__name__} got {var.op.name}, which is no resource variable: make it by "
+        raise GraphBuildError(
+            f"{type(self).__name__} got {var.op.name}: expected a resource variable; use "
             "tf.get_variable(..., use_resource=True)"
         )
 
+    _apply_sparse = _apply_dense
+
 
 class LeavesOut(ResourceOptimizer):
-    """Mixed into an optimizer with weight decay, of which it leaves out some variables.
+    """A mixin for optimizers with ``weight_decay``, which some variables are exempt from by ``no_decay``.
 
-    A sparse gradient is the dense one that has zeros in all other rows: each row decays, and goes on by the averages
-    that it has.
+    A sparse gradient is treated as the dense one with zeros in all other rows: these decay and move by their averages
+    too.
 
     Attributes:
         _left_out: the variables without decay.
@@ -52,15 +48,15 @@ class LeavesOut(ResourceOptimizer):
         global_step: tf.Variable | None = None,
         name: str | None = None,
     ) -> tf.Operation:
-        """Return the operation that makes a step by the gradients.
+        """Return the operation that applies gradients.
 
         Args:
             grads_and_vars: pairs of a gradient, dense, ``IndexedSlices`` or None, and its variable.
-            global_step: counted up afterwards.
-            name: of the operation.
+            global_step: incremented afterwards.
+            name: the name of the operation.
 
         Raises:
-            GraphBuildError: A variable is no resource variable.
+            GraphBuildError: A variable is not a resource variable.
         """
         pairs = list(grads_and_vars)
         tower = get_current_tower_context()
@@ -74,13 +70,12 @@ class LeavesOut(ResourceOptimizer):
 
 
 def shrink(var: tf.Variable, grad: tf.Tensor, *share: HyperValue) -> list[tf.Operation]:
-    """Return the operations that take a share off a variable, when the gradient of what it was before is there.
+    """Return the operations that subtract a share of a variable, after its gradient has been computed.
 
     Args:
         var: the variable.
-        grad: what is waited for.
-        *share: factors of the share, which are multiplied in the variable's dtype. Where one is the number 0, nothing
-            is done.
+        grad: the gradient.
+        *share: factors of the share in the variable's dtype. If one is the number 0, there are no operations.
     """
     if any(isinstance(factor, int | float) and factor == 0 for factor in share):
         return []
@@ -97,28 +92,22 @@ def refuse_coarse(owner: object, var: tf.Variable, **keeps: float) -> None:
     Args:
         owner: the optimizer.
         var: the variable.
-        **keeps: how much of averages stays at each step.
+        **keeps: the shares of averages that stay at each step.
 
     Raises:
-        ConfigError: One of them is 1 there.
+        ConfigError: One of them is 1 in this dtype.
     """
     dtype = var.dtype.base_dtype
     for name, keep in keeps.items():
         if keep < 1 and dtype.as_numpy_dtype(keep) == 1:
             raise ConfigError(
                 f"{owner_name(owner)} got {name}={keep}, which is 1 in the {dtype.name} of {var.op.name}: "
-                "expected less, "
-                "or variables of float32"
+                "expected less, or variables of float32"
             )
 
 
 def norms(owner: object, var: tf.Variable, change: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return the norms of a variable and of what changes it, in float32 at least: a float16 ends at 65504.
-
-    Args:
-        owner: the optimizer.
-        var: the variable.
-        change: a tensor.
+    """Return the norms of a variable and of its change, in float32 at least, since a float16 ends at 65504.
 
     Raises:
         ConfigError: ``var`` is a part of a variable.

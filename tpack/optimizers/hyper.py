@@ -1,8 +1,8 @@
-"""What an optimizer is given: hyper-parameters that are checked, and variables that are left out by their names.
+"""Arguments of optimizers: checked hyper-parameters, and variables that are excluded by name.
 
-A hyper-parameter is a number; or a tensor, a variable or a function that returns one of them, which may change while
-training runs. Names are those of the main tower, without the scopes of other towers, devices and parts, so that a
-pattern says the same in all towers.
+A hyper-parameter is a number; or a tensor, a variable or a function that returns one, which may change during training.
+Names are those of the main tower, without the scopes of other towers, devices and parts, so that a pattern matches the
+same variables in all towers.
 """
 
 import inspect
@@ -22,13 +22,13 @@ from tpack.utils.validation import check_number, owner_name, shown
 __all__ = ["BIASES_AND_NORMS", "HyperValue", "LeftOut", "Patterns", "as_dtype_of", "check_hyper", "check_hypers"]
 
 HyperValue: TypeAlias = float | tf.Tensor | tf.Variable | Callable[[], Any]
-"""A number, or what may change while training runs."""
+"""A number, or a value that may change during training."""
 
 Patterns: TypeAlias = str | Sequence[str]
 """One regular expression or several."""
 
 BIASES_AND_NORMS = r"(^|/)(b|bias|biases|beta|gamma|scale|offset)(_\d+)?$"
-"""Matches biases, and what normalising layers scale and shift by, as tpack, Keras, TF-Slim and Haiku call them."""
+"""Matches biases, and scales and shifts of normalisations, in tpack, Keras, TF-Slim and Haiku."""
 
 _WAY_OF_SCHEDULES = (
     'rate = tf.get_variable("learning_rate", initializer=0.1, trainable=False), and the callback '
@@ -36,25 +36,26 @@ _WAY_OF_SCHEDULES = (
 )
 
 
-def check_hypers(owner: object, low: float = 0.0, **values: HyperValue) -> None:
+def check_hypers(owner: object, low: float = 0.0, high: float = float("inf"), **values: HyperValue) -> None:
     """Check several hyper-parameters of one range, as `check_hyper` does."""
     for name, value in values.items():
-        check_hyper(owner, name, value, low)
+        check_hyper(owner, name, value, low, high)
 
 
 def check_hyper(owner: object, name: str, value: HyperValue, low: float = 0.0, high: float = float("inf")) -> None:
-    """Check a hyper-parameter as far as it is known while the graph is built.
+    """Check a hyper-parameter as far as it is known when the graph is built.
 
     Args:
-        owner: whose it is.
-        name: what it is called.
-        value: what came. The number that a tensor, variable or function has later is not looked at.
-        low: the least that a number may be.
-        high: the most that it may be.
+        owner: its owner, for the message.
+        name: its name.
+        value: its value. Later numbers of a tensor, variable or function are not checked.
+        low: the least number.
+        high: the largest number.
 
     Raises:
-        WrongTypeError: It is neither a number nor something that gives one.
-        ConfigError: The number is out of range; a tensor or variable is no scalar; a function wants arguments.
+        WrongTypeError: It is neither a number nor a source of one.
+        ConfigError: The number is out of range; a tensor or variable is not a scalar; a function has required
+            arguments.
     """
     shape = tf.TensorShape(getattr(value, "shape", []))
     if not shape.is_compatible_with([]):
@@ -72,11 +73,11 @@ def _check_call(owner: object, name: str, function: Callable[..., Any]) -> None:
         inspect.signature(function).bind()
     except TypeError as error:
         raise ConfigError(
-            f"{owner_name(owner)} got {name}={shown(function)}, which cannot be called without arguments ({error}): "
-            f"expected a number, a tensor, or a variable that a callback sets: {_WAY_OF_SCHEDULES}"
+            f"{owner_name(owner)} got {name}={shown(function)}, a function with arguments ({error}): expected a "
+            f"number, a tensor, or a variable that a callback sets; use {_WAY_OF_SCHEDULES}"
         ) from error
     except ValueError:
-        # Nothing is known of a function in C.
+        # Functions in C have no signature.
         return
 
 
@@ -84,21 +85,21 @@ def as_dtype_of(var: tf.Variable, *values: HyperValue) -> list[tf.Tensor]:
     """Return hyper-parameters, numbers, tensors or functions of them, as tensors in the dtype of a variable."""
     called: list[Any] = [value() if callable(value) and not tf.is_tensor(value) else value for value in values]
     dtype = var.dtype.base_dtype
-    # A number goes there at once: on its way, ``tf.cast`` would make it one of 32 bits.
+    # Numbers are converted directly: ``tf.cast`` would round them to 32 bits first.
     return [tf.constant(v, dtype) if isinstance(v, int | float) else tf.cast(v, dtype) for v in called]
 
 
 class LeftOut:
-    """Which variables an optimizer treats as it treats others, but for one thing.
+    """Variables that are excluded from one part of an optimizer.
 
     Args:
         owner: the optimizer.
-        name: the argument by which the patterns came.
-        patterns: regular expressions; a variable whose name one of them is found in is left out.
-        what: what is not done with it, for the log.
+        name: the argument with the patterns.
+        patterns: regular expressions; variables whose name contains a match are excluded.
+        what: the part of the optimizer, for the log.
 
     Raises:
-        ConfigError: A pattern is no regular expression.
+        ConfigError: A pattern is invalid.
     """
 
     def __init__(self, owner: object, name: str, patterns: Patterns, what: str) -> None:
@@ -115,12 +116,12 @@ class LeftOut:
                 ) from error
 
     def has(self, variable: tf.Variable) -> bool:
-        """Tell whether a variable is left out."""
+        """Tell whether a variable is excluded."""
         name = _name_of(variable)
         return any(pattern.search(name) for pattern in self._patterns)
 
     def tell(self, variables: Iterable[tf.Variable]) -> None:
-        """Say in the log which of the variables are left out, and warn of a pattern that none has."""
+        """Log the excluded variables, and warn of a pattern that matches none."""
         if not self._patterns:
             return
         names = [_name_of(variable) for variable in variables]
@@ -135,24 +136,24 @@ class LeftOut:
 
 
 def _name_of(variable: tf.Variable) -> str:
-    """Return the name of a variable in the main tower; that of the whole one for what a partitioner cut out."""
+    """Return the name of a variable in the main tower, without the suffix of a partition."""
     name = variable_name_without_tower(variable)
     return name if slice_of(variable) is None else name.rpartition("/part_")[0]
 
 
 def slice_of(variable: tf.Variable) -> Any:
-    """Return which part of a whole variable this one is; None if it is the whole."""
+    """Return the slice of a whole variable that this one is; None if it is the whole."""
     return getattr(variable, "_save_slice_info", None)
 
 
 def refuse_part(owner: object, variable: tf.Variable) -> None:
-    """Refuse a part of a variable, where what is done with one depends on all of it.
+    """Refuse a part of a variable for an update that depends on all of it.
 
     Raises:
         ConfigError: It is a part.
     """
     if slice_of(variable) is not None:
         raise ConfigError(
-            f"{owner_name(owner)} wants the norm of a whole variable, and {variable.op.name} is a part of one: make it "
-            "without a partitioner"
+            f"{owner_name(owner)} got {variable.op.name}, a part of a variable: expected a whole one, for its norm; "
+            "make it without a partitioner"
         )

@@ -1,9 +1,9 @@
-"""`LAMB`: the direction of Adam, and for each variable a step as long as the variable is large."""
+"""`LAMB`: Adam's direction, with a step in proportion to the norm of each variable."""
 
 import tensorflow.compat.v1 as tf
 
 from tpack.optimizers.base import LeavesOut, norms, refuse_coarse
-from tpack.optimizers.hyper import HyperValue, LeftOut, Patterns, as_dtype_of, check_hyper, check_hypers
+from tpack.optimizers.hyper import HyperValue, LeftOut, Patterns, as_dtype_of, check_hypers
 from tpack.utils.validation import check_arguments
 
 __all__ = ["LAMB"]
@@ -11,30 +11,29 @@ __all__ = ["LAMB"]
 
 @check_arguments
 class LAMB(LeavesOut, tf.train.AdamOptimizer):
-    """Step by ``learning_rate * |w| / |u| * u``, where u is Adam's direction and ``weight_decay * w``.
+    """Step by ``learning_rate * |w| / |u| * u``, where u is the sum of Adam's direction and ``weight_decay * w``.
 
-    It is for batches of thousands to tens of thousands, where Adam diverges at the rate that such batches want. A
-    variable of zeros, or one whose step is, goes by ``learning_rate * u``.
+    It is for batches of thousands to tens of thousands, where Adam diverges at the rate that they need. A variable of
+    zeros, or with a step of zeros, moves by ``learning_rate * u``.
 
-    With a sparse gradient the rows that it does not have decay and move, too.
+    With a sparse gradient the rows without an entry decay and move too.
 
     Args:
-        learning_rate: a number; or a tensor, a variable such as one that `HyperParamSetter` sets, or a function that
-            returns one.
-        weight_decay: times the variable, is added to its direction; as the learning rate.
-        beta1: how much of the average of gradients stays at each step.
-        beta2: how much of the average of their squares does.
-        epsilon: what is added to the root of the latter, corrected for its zeros at first.
-        no_decay: regular expressions; variables whose name one is found in neither decay nor have a length of step of
-            their own: they go by ``learning_rate`` times Adam's direction. `BIASES_AND_NORMS` is one.
+        learning_rate: a number, tensor, variable or function, as for `AdamW`.
+        weight_decay: multiplied by the variable and added to its direction; of the same types.
+        beta1: the share of the average of gradients that stays at each step.
+        beta2: the share of the average of their squares that stays.
+        epsilon: added to the root of the latter after its bias correction.
+        no_decay: regular expressions; variables whose name contains a match do not decay, and move by ``learning_rate``
+            times Adam's direction. `BIASES_AND_NORMS` is one.
 
     Creates:
         For each variable its slots ``VARIABLE/LAMB`` and ``VARIABLE/LAMB_1``; ``beta1_power`` and ``beta2_power``.
 
     Raises:
         WrongTypeError: An argument is of another type.
-        ConfigError: A number is out of range, or a pattern no regular expression; on use, a variable was cut into parts
-            by a partitioner, or a beta is 1 in its dtype.
+        ConfigError: A number is out of range, or a pattern is invalid; on use, a partitioner has split a variable, or a
+            beta is 1 in its dtype.
 
     Example:
         LAMB(learning_rate, no_decay=BIASES_AND_NORMS)
@@ -54,8 +53,7 @@ class LAMB(LeavesOut, tf.train.AdamOptimizer):
         no_decay: Patterns = (),
     ) -> None:
         check_hypers(self, learning_rate=learning_rate, weight_decay=weight_decay, epsilon=epsilon)
-        check_hyper(self, "beta1", beta1, high=1)
-        check_hyper(self, "beta2", beta2, high=1)
+        check_hypers(self, high=1, beta1=beta1, beta2=beta2)
         super().__init__(learning_rate, beta1, beta2, epsilon, name="LAMB")
         self._weight_decay = weight_decay
         self._left_out = LeftOut(self, "no_decay", no_decay, "weight decay and no step of their own length")
@@ -72,7 +70,7 @@ class LAMB(LeavesOut, tf.train.AdamOptimizer):
         return tf.raw_ops.ResourceApplyGradientDescent(var=var.handle, alpha=rate, delta=direction)
 
     def _direction(self, grad: tf.Tensor, var: tf.Variable) -> tf.Tensor:
-        """Update the averages; return the first by the root of the second, both corrected for their zeros at first."""
+        """Update the averages; return the first divided by the root of the second, both with bias correction."""
         powers = self._get_beta_accumulators()
         beta1, beta2, epsilon, *powers = as_dtype_of(var, self._beta1_t, self._beta2_t, self._epsilon_t, *powers)
         m, v = self.get_slot(var, "m"), self.get_slot(var, "v")

@@ -1,4 +1,4 @@
-"""`LARS`: momentum with a learning rate for each variable, by how large it is beside its gradient."""
+"""`LARS`: momentum with a learning rate for each variable, by the ratio of its norm to that of its gradient."""
 
 from typing import Any
 
@@ -13,22 +13,21 @@ __all__ = ["LARS"]
 
 @check_arguments
 class LARS(LeavesOut, tf.train.Optimizer):
-    """Momentum of ``g + weight_decay * w``, at ``trust * |w| / (|g| + weight_decay * |w|)`` times the rate given.
+    """Momentum of ``g + weight_decay * w``, at ``trust * |w| / (|g| + weight_decay * |w|)`` times the learning rate.
 
-    It is for networks of convolutions and batches of thousands, where one rate for all layers diverges. A variable of
-    zeros, or one whose gradient is, gets the rate itself. What has no weight decay gets plain momentum by the rate
-    itself, which is some hundred times as large as that of the others.
+    It is for convolutional networks and batches of thousands, where one rate for all layers diverges. A variable of
+    zeros, or with a gradient of zeros, gets the rate itself. Variables without weight decay get plain momentum by the
+    rate itself, some hundred times that of the others.
 
-    With a sparse gradient the rows that it does not have decay and move, too.
+    With a sparse gradient the rows without an entry decay and move too.
 
     Args:
-        learning_rate: a number; or a tensor, a variable such as one that `HyperParamSetter` sets, or a function that
-            returns one.
-        weight_decay: times the variable, is added to its gradient; as the learning rate.
-        momentum: how much of a step goes on in the next one; as the learning rate, and at most 1.
-        trust: how much of a variable's norm a step may change.
-        use_nesterov: whether the momentum is Nesterov's.
-        no_decay: regular expressions; variables whose name one is found in get plain momentum. `BIASES_AND_NORMS` is
+        learning_rate: a number, tensor, variable or function, as for `AdamW`.
+        weight_decay: multiplied by the variable and added to its gradient; of the same types.
+        momentum: the share of a step that stays in the next one; of the same types, at most 1.
+        trust: the share of a variable's norm that a step may change.
+        use_nesterov: use Nesterov's momentum.
+        no_decay: regular expressions; variables whose name contains a match get plain momentum. `BIASES_AND_NORMS` is
             one.
 
     Creates:
@@ -36,8 +35,7 @@ class LARS(LeavesOut, tf.train.Optimizer):
 
     Raises:
         WrongTypeError: An argument is of another type.
-        ConfigError: A number is out of range, or a pattern no regular expression; on use, a variable was cut into parts
-            by a partitioner.
+        ConfigError: A number is out of range, or a pattern is invalid; on use, a partitioner has split a variable.
 
     Example:
         LARS(learning_rate, weight_decay=5e-5, no_decay=BIASES_AND_NORMS)
@@ -59,11 +57,9 @@ class LARS(LeavesOut, tf.train.Optimizer):
         check_hypers(self, learning_rate=learning_rate, weight_decay=weight_decay, trust=trust)
         check_hyper(self, "momentum", momentum, high=1)
         super().__init__(use_locking=False, name="LARS")
-        self._lr = learning_rate
-        self._weight_decay = weight_decay
-        self._momentum = momentum
-        self._trust = trust
-        # What TensorFlow 1's optimizer of this kind adds to the denominator.
+        self._lr, self._weight_decay = learning_rate, weight_decay
+        self._momentum, self._trust = momentum, trust
+        # TensorFlow 1's LARS adds it to the denominator.
         self._epsilon: HyperValue = 0.0
         self._use_nesterov = use_nesterov
         self._left_out = LeftOut(self, "no_decay", no_decay, "weight decay and no rate of their own")
@@ -85,11 +81,11 @@ class LARS(LeavesOut, tf.train.Optimizer):
 
     def _resource_apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
         rate, grad = self.compute_lr(grad, var)
-        # The slot sums steps and not gradients: each has had the rate of its time.
+        # The slot sums steps and not gradients: each has the rate of its time.
         return tf.raw_ops.ResourceApplyMomentum(grad=rate * grad, **self._fused(var, 1.0))
 
     def _fused(self, var: tf.Variable, rate: HyperValue) -> dict[str, Any]:
-        """Return the arguments that TensorFlow's operations for dense and sparse gradients have."""
+        """Return the arguments of TensorFlow's operations for dense and sparse gradients."""
         lr, momentum = as_dtype_of(var, rate, self._momentum)
         return {
             "var": var.handle,

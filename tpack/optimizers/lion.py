@@ -1,9 +1,9 @@
-"""`Lion`: steps by the sign of an average, which needs one slot where Adam needs two."""
+"""`Lion`: steps by the sign of an average, with one slot where Adam has two."""
 
 import tensorflow.compat.v1 as tf
 
 from tpack.optimizers.base import LeavesOut
-from tpack.optimizers.hyper import HyperValue, LeftOut, Patterns, as_dtype_of, check_hyper, check_hypers
+from tpack.optimizers.hyper import HyperValue, LeftOut, Patterns, as_dtype_of, check_hypers
 from tpack.utils.validation import check_arguments
 
 __all__ = ["Lion"]
@@ -13,26 +13,25 @@ __all__ = ["Lion"]
 class Lion(LeavesOut, tf.train.Optimizer):
     """Step by ``learning_rate * (sign(beta1 * m + (1 - beta1) * g) + weight_decay * w)``, m the average of gradients.
 
-    All entries move by the same length, so it wants a rate 3 to 10 times smaller than Adam's, and a decay larger by as
-    much.
+    All entries move by the same length, so the rate should be 3 to 10 times smaller than Adam's, and the decay larger
+    by the same factor.
 
-    With a sparse gradient the rows that it does not have decay and move, too: by the whole rate, as long as their
-    average is not zero. Where that is not wanted, train embeddings by another optimizer.
+    With a sparse gradient the rows without an entry decay and move too, by the whole rate, while their average is not
+    zero. To avoid that, train embeddings by another optimizer.
 
     Args:
-        learning_rate: a number; or a tensor, a variable such as one that `HyperParamSetter` sets, or a function that
-            returns one.
-        weight_decay: times the learning rate, the share that is taken off each variable; as the learning rate.
-        beta1: how much the average counts in the step.
-        beta2: how much of the average stays at each step.
-        no_decay: regular expressions; variables whose name one is found in do not decay. `BIASES_AND_NORMS` is one.
+        learning_rate: a number, tensor, variable or function, as for `AdamW`.
+        weight_decay: multiplied by the learning rate, the share that is subtracted; of the same types.
+        beta1: the weight of the average in the step.
+        beta2: the share of the average that stays at each step.
+        no_decay: regular expressions; variables whose name contains a match do not decay. `BIASES_AND_NORMS` is one.
 
     Creates:
         For each variable its slot ``VARIABLE/Lion``.
 
     Raises:
         WrongTypeError: An argument is of another type.
-        ConfigError: A number is out of range, or a pattern no regular expression.
+        ConfigError: A number is out of range, or a pattern is invalid.
 
     Example:
         Lion(learning_rate, weight_decay=0.1, no_decay=BIASES_AND_NORMS)
@@ -51,13 +50,10 @@ class Lion(LeavesOut, tf.train.Optimizer):
         no_decay: Patterns = (),
     ) -> None:
         check_hypers(self, learning_rate=learning_rate, weight_decay=weight_decay)
-        check_hyper(self, "beta1", beta1, high=1)
-        check_hyper(self, "beta2", beta2, high=1)
+        check_hypers(self, high=1, beta1=beta1, beta2=beta2)
         super().__init__(use_locking=False, name="Lion")
-        self._lr = learning_rate
-        self._weight_decay = weight_decay
-        self._beta1 = beta1
-        self._beta2 = beta2
+        self._lr, self._weight_decay = learning_rate, weight_decay
+        self._beta1, self._beta2 = beta1, beta2
         self._left_out = LeftOut(self, "no_decay", no_decay, "weight decay")
 
     def _create_slots(self, var_list: list[tf.Variable]) -> None:
