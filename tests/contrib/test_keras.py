@@ -167,7 +167,7 @@ def test_what_a_model_does_not_tell_is_asked_for():
             described_by(model)
     for model, message in [
         (Subclassed(), "without weights: expected a model"),
-        (inside, "whose weights are in a graph"),
+        (inside, "with weights in a graph"),
     ]:
         with pytest.raises(ConfigError, match=message):
             described_by(model, *SPECS)

@@ -166,11 +166,13 @@ def run_train(options: argparse.Namespace) -> int:
     logger.set_logger_dir(log_directory(options), "k" if options.resume else "b")
     _leave_settings(config, logger.get_logger_dir())
     arguments = arguments_of(names, "train_arguments", config, options.file)
-    train = importlib.import_module("tpack.train")
-    make = train.AutoResumeTrainConfig if options.resume else train.TrainConfig
+    # This module loads the one of `TrainConfig` too.
+    resume = importlib.import_module("tpack.train.resume")
+    make = resume.AutoResumeTrainConfig if options.resume else resume.TrainConfig
     kind = options.trainer or ("simple" if options.towers == 1 else "replicated")
-    trainer = getattr(train, _TRAINERS[kind])(*([] if kind == "simple" else [options.towers]))
-    train.launch_train_with_config(make(**arguments), trainer)
+    trainer = getattr(importlib.import_module("tpack.train.trainers"), _TRAINERS[kind])
+    made = trainer() if kind == "simple" else trainer(options.towers)
+    importlib.import_module("tpack.train.interface").launch_train_with_config(make(**arguments), made)
     return 0
 
 
