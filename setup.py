@@ -11,15 +11,7 @@ from setuptools import find_packages, setup
 
 ROOT = Path(__file__).resolve().parent
 
-INSTALL_REQUIRES = [
-    "tensorflow>=2.16,<2.22",
-    "numpy",
-    "cloudpickle",
-    "msgpack",
-    "tabulate",
-    "tqdm",
-    "psutil",
-]
+INSTALL_REQUIRES = ["tensorflow>=2.16,<2.22", "numpy", "cloudpickle", "msgpack", "tabulate", "tqdm", "psutil"]
 
 EXTRAS_REQUIRE = {
     "vision": ["opencv-python-headless"],

@@ -165,11 +165,7 @@ def main():
     built, networks = measure_builds(make_batch(options.batch, options.size), options.builds)
     steps, costs = measure_steps(networks, options.rounds, options.steps)
     ops = {name: sum(network.op_types.values()) for name, network in networks.items()}
-    ratios = {
-        "step": steps.ratio(LAYERS, PLAIN),
-        "build": built.ratio(LAYERS, PLAIN),
-        "ops": ops[LAYERS] / ops[PLAIN],
-    }
+    ratios = {"step": steps.ratio(LAYERS, PLAIN), "build": built.ratio(LAYERS, PLAIN), "ops": ops[LAYERS] / ops[PLAIN]}
     rows = [(name, steps.median(name) * 1e3, built.median(name), str(ops[name])) for name in (PLAIN, LAYERS)]
     rows.append(("ratio", ratios["step"], ratios["build"], f"{ratios['ops']:.3f}"))
     print_table(

@@ -72,10 +72,7 @@ def report(workload, ours, baselines):
         f"{ring.latency_steps} hops, halving and doubling in {2 * doublings}"
     )
     likely = sorted_rows([row for row in ours if row.name in LIKELY_CANDIDATES] or ours)[0]
-    ratios = {
-        "best row": ratio(likely, sorted_rows(ours)[0]),
-        **{row.name: ratio(likely, row) for row in baselines},
-    }
+    ratios = {"best row": ratio(likely, sorted_rows(ours)[0]), **{row.name: ratio(likely, row) for row in baselines}}
     print(f"choose_by_measurement takes {likely.name}; its time over that of")
     for name, value in ratios.items():
         print(f"  {name}: {'-' if value is None else format(value, '.2f')}")

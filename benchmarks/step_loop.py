@@ -70,10 +70,7 @@ def make_batch():
 
 class Softmax(ModelDesc):
     def inputs(self):
-        return [
-            tf.TensorSpec([BATCH, FEATURES], tf.float32, "image"),
-            tf.TensorSpec([BATCH], tf.int32, "label"),
-        ]
+        return [tf.TensorSpec([BATCH, FEATURES], tf.float32, "image"), tf.TensorSpec([BATCH], tf.int32, "label")]
 
     def build_graph(self, image, label):
         weights = tf.get_variable("W", [FEATURES, CLASSES], initializer=tf.zeros_initializer())

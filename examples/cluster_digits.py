@@ -45,10 +45,7 @@ def main(argv=None):
     config = AutoResumeTrainConfig(
         model=DigitModel(),
         dataflow=BatchData(ShardData(training), options.batch),
-        callbacks=[
-            ModelSaver(),
-            InferenceRunner(BatchData(validation, 40), ScalarStats(["loss", "accuracy"])),
-        ],
+        callbacks=[ModelSaver(), InferenceRunner(BatchData(validation, 40), ScalarStats(["loss", "accuracy"]))],
         steps_per_epoch=options.steps,
         max_epoch=options.epochs,
     )

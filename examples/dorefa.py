@@ -157,10 +157,7 @@ def main(argv=None):
     config = TrainConfig(
         model=Model(*map(int, options.dorefa.split(","))),
         dataflow=BatchData(Digits("train"), BATCH // options.towers),
-        callbacks=[
-            ModelSaver(max_to_keep=1),
-            InferenceRunner(FeedInput(test, infinite=False), ClassificationError()),
-        ],
+        callbacks=[ModelSaver(max_to_keep=1), InferenceRunner(FeedInput(test, infinite=False), ClassificationError())],
         steps_per_epoch=options.steps,
         max_epoch=options.epochs,
     )

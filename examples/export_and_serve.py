@@ -18,14 +18,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 from mnist import Model, get_config
 
-from tpack import (
-    OfflinePredictor,
-    PredictConfig,
-    SimpleTrainer,
-    SmartInit,
-    launch_train_with_config,
-    logger,
-)
+from tpack import OfflinePredictor, PredictConfig, SimpleTrainer, SmartInit, launch_train_with_config, logger
 from tpack.dataflow.dataset import Digits
 from tpack.tfutils.export import ModelExporter
 from tpack.tfutils.varmanip import load_chkpt_vars, save_chkpt_vars

@@ -56,10 +56,7 @@ def test_a_script_is_wanted(arguments, code, said):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (
-            "tf.placeholder(tf.float32, [])",
-            "has no tf.placeholder, .* write 'import tpack.tf1 as tf', or let 'tpack",
-        ),
+        ("tf.placeholder(tf.float32, [])", "has no tf.placeholder, .* write 'import tpack.tf1 as tf', or let 'tpack"),
         ("[].no_such_name", "'list' object has no attribute 'no_such_name'"),
     ],
 )

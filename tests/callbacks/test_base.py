@@ -62,12 +62,7 @@ class Witness(Callback):
 def test_life_cycle_is_the_one_of_the_docstring(graph):
     witness = Witness()
     FakeTrainer().train([witness], steps_per_epoch=2, epochs=(1, 2))
-    epoch = [
-        "before_epoch",
-        *["before_run", "after_run", "trigger_step"] * 2,
-        "after_epoch",
-        "trigger",
-    ]
+    epoch = ["before_epoch", *["before_run", "after_run", "trigger_step"] * 2, "after_epoch", "trigger"]
     assert [call[0] for call in witness.calls] == ["setup_graph", "before_train", *epoch, *epoch, "after_train"]
     assert [call[1:] for call in witness.calls if call[0] == "trigger"] == [(1, 2, 2), (2, 2, 4)]
 

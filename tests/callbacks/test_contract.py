@@ -157,11 +157,7 @@ OTHERS = {
 
 # What these add is meant to be saved.
 AVERAGES = {"weight/ExponentialMovingAverage", "ExponentialMovingAverage/num_updates"}
-SAVED = {
-    "EMA": AVERAGES,
-    "EMA evaluated": AVERAGES,
-    "SWA": {"weight/SWA", "SWA/num_updates", "SWA/last_step"},
-}
+SAVED = {"EMA": AVERAGES, "EMA evaluated": AVERAGES, "SWA": {"weight/SWA", "SWA/num_updates", "SWA/last_step"}}
 
 each_member = pytest.mark.parametrize("make", MEMBERS.values(), ids=MEMBERS.keys())
 

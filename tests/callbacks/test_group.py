@@ -97,7 +97,7 @@ def test_every_member_gets_its_after_train_and_the_first_error_is_raised(graph):
         FakeTrainer().train(callbacks, epochs=(1, 0))
     assert [name for hook, name in calls if hook == "after_train"] == ["fine", "bad", "worse", "last"]
     assert [line for line in lines if "bad failed" in line or "worse failed" in line] == [
-        "after_train of callback worse failed too: second",
+        "after_train of callback worse failed too: second"
     ]
 
 
@@ -117,10 +117,7 @@ class FakeTime:
 
 @pytest.mark.parametrize(
     ("ticks", "expected"),
-    [
-        ([0, 1, 1, 1], []),
-        ([0, 5, 5, 5.1], ["Callbacks took 5.1 seconds in total. slow: 5 seconds"]),
-    ],
+    [([0, 1, 1, 1], []), ([0, 5, 5, 5.1], ["Callbacks took 5.1 seconds in total. slow: 5 seconds"])],
 )
 def test_slow_triggers_are_logged_by_name(graph, monkeypatch, ticks, expected):
     callbacks = Callbacks([Named("slow", []), Named("quick", [])])

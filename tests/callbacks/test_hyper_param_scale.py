@@ -150,10 +150,7 @@ def test_an_attribute_is_scaled_in_each_run_anew():
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [
-        (("rate", "cubic"), "rule='cubic': expected 'linear', 'sqrt' or a function"),
-        ((3, "linear"), "param"),
-    ],
+    [(("rate", "cubic"), "rule='cubic': expected 'linear', 'sqrt' or a function"), ((3, "linear"), "param")],
 )
 def test_wrong_arguments_are_refused(arguments, message):
     with pytest.raises(ConfigError, match=message):

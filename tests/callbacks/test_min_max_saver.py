@@ -49,14 +49,7 @@ def saved_epoch(prefix):
 @pytest.mark.parametrize("saver_is_first", [True, False])
 @pytest.mark.parametrize(
     ("values", "best"),
-    [
-        ([3, 1, 2], 2),
-        ([3, 2, 1], 3),
-        ([1, 1, 1], 1),
-        ([NAN, 2, NAN], 2),
-        ([2, None, None], 1),
-        ([None, 5, 4], 3),
-    ],
+    [([3, 1, 2], 2), ([3, 2, 1], 3), ([1, 1, 1], 1), ([NAN, 2, NAN], 2), ([2, None, None], 1), ([None, 5, 4], 3)],
 )
 def test_variables_of_the_minimum_are_kept(log_dir, values, best, saver_is_first):
     train(MinSaver("error"), values, saver_is_first=saver_is_first)

@@ -49,10 +49,7 @@ def test_training_ends_where_the_written_out_rule_ends_it(graph, rng):
 
 
 def test_the_reason_names_the_statistic_and_its_best_value(graph):
-    assert train([3, 2, 2.5, 2], patience=2) == (
-        4,
-        "error has not improved over its last 2 values, the best one was 2",
-    )
+    assert train([3, 2, 2.5, 2], patience=2) == (4, "error has not improved over its last 2 values, the best one was 2")
 
 
 def test_a_statistic_may_be_better_when_it_is_larger(graph):

@@ -20,11 +20,7 @@ print("THE END")
 
 @pytest.mark.parametrize(
     ("options", "steps", "sets_directory", "code", "where"),
-    [
-        ([], 12, True, 0, "log"),
-        (["--go-on"], 12, False, 0, "profile"),
-        (["--out", "there"], 4, True, 1, None),
-    ],
+    [([], 12, True, 0, "log"), (["--go-on"], 12, False, 0, "profile"), (["--out", "there"], 4, True, 1, None)],
 )
 def test_a_script_is_profiled_without_being_edited(tmp_path, options, steps, sets_directory, code, where):
     script = tmp_path / "train.py"

@@ -165,10 +165,7 @@ def test_what_a_model_does_not_tell_is_asked_for():
     ]:
         with pytest.raises(ConfigError, match=message):
             described_by(model)
-    for model, message in [
-        (Subclassed(), "without weights: expected a model"),
-        (inside, "with weights in a graph"),
-    ]:
+    for model, message in [(Subclassed(), "without weights: expected a model"), (inside, "with weights in a graph")]:
         with pytest.raises(ConfigError, match=message):
             described_by(model, *SPECS)
 
@@ -276,10 +273,7 @@ def test_an_optimizer_that_was_made_in_a_graph_is_refused():
     ("get_model", "message"),
     [
         (lambda: 3, "returned 3: expected a keras.Model"),
-        (
-            lambda x: keras.Model(x, [keras.layers.ReLU()(x), keras.layers.ReLU()(x)]),
-            r"has 2 output\(s\): expected 1",
-        ),
+        (lambda x: keras.Model(x, [keras.layers.ReLU()(x), keras.layers.ReLU()(x)]), r"has 2 output\(s\): expected 1"),
     ],
 )
 def test_a_function_that_makes_no_fitting_model_is_refused(get_model, message):

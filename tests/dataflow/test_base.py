@@ -134,11 +134,7 @@ def test_length_may_be_unknown():
 
 def test_second_entry_raises_until_the_first_has_left():
     guard = DataFlowReentrantGuard("Flow")
-    with (
-        guard,
-        pytest.raises(InputError, match="Flow is being iterated already: end that iteration before"),
-        guard,
-    ):
+    with guard, pytest.raises(InputError, match="Flow is being iterated already: end that iteration before"), guard:
         pass
     with guard:
         assert True

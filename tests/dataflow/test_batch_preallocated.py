@@ -21,17 +21,7 @@ def gather(points, size=4):
 
 
 @pytest.mark.parametrize(
-    "first",
-    [
-        [np.zeros(8), 1, "a"],
-        [np.full(LARGE, None)],
-        {"x": np.zeros(8)},
-        [],
-        5,
-        "text",
-        np.zeros(LARGE),
-        None,
-    ],
+    "first", [[np.zeros(8), 1, "a"], [np.full(LARGE, None)], {"x": np.zeros(8)}, [], 5, "text", np.zeros(LARGE), None]
 )
 def test_points_without_large_arrays_of_numbers_are_gathered_in_a_plain_list(first):
     assert type(begin_batch(first, 4)) is list

@@ -247,21 +247,9 @@ def test_many_failures_are_logged_now_and_then(log_dir):
         (lambda ds: AugmentImageComponent(ds, augmentors(), 9), DataPointError, "data point 0 has no component 9"),
         (lambda ds: AugmentImageCoordinates(ds, augmentors(), 0, 9), DataPointError, "has no component 9"),
         (lambda ds: AugmentImageCoordinates(ds, augmentors(), 0, 1), DataPointError, r"real numbers of shape \(N, 2\)"),
-        (
-            lambda ds: AugmentImageComponents(ds, augmentors(), ()),
-            ConfigError,
-            "at least one component with an image",
-        ),
-        (
-            lambda ds: AugmentImageComponent(ds, [3]),
-            ConfigError,
-            r"got augmentors\[0\]=3: expected an Image",
-        ),
-        (
-            lambda ds: AugmentImageComponent(list(ds), augmentors()),
-            ConfigError,
-            "got ds=a list of 9: expected a Data",
-        ),
+        (lambda ds: AugmentImageComponents(ds, augmentors(), ()), ConfigError, "at least one component with an image"),
+        (lambda ds: AugmentImageComponent(ds, [3]), ConfigError, r"got augmentors\[0\]=3: expected an Image"),
+        (lambda ds: AugmentImageComponent(list(ds), augmentors()), ConfigError, "got ds=a list of 9: expected a Data"),
     ],
 )
 def test_misuse_is_refused(make, error, message):

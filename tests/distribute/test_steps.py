@@ -67,11 +67,7 @@ def test_a_step_is_abstract_and_knows_its_strategy(graph):
     [
         ((numbers, None, sgd, mirrored), WrongTypeError, "got loss_fn=None: expected a function"),
         ((numbers, loss_fn, lambda: None, mirrored), WrongTypeError, "got optimizer=None: expected an Optimizer"),
-        (
-            (numbers, loss_fn, sgd, lambda: 3),
-            WrongTypeError,
-            "got distribution=3: expected a DistributionStrategy",
-        ),
+        ((numbers, loss_fn, sgd, lambda: 3), WrongTypeError, "got distribution=3: expected a DistributionStrategy"),
         ((None, loss_fn, sgd, mirrored), WrongTypeError, "got dataset_fn=None: expected a function"),
         ((numbers, loss_fn, sgd, mirrored, 0), ConfigError, "got iterations_per_step=0"),
     ],

@@ -19,10 +19,7 @@ DEVICES = cpu_devices(3)
 
 def _tower_local(name: str) -> Any:
     return tf.get_variable(
-        name,
-        [],
-        synchronization=tf.VariableSynchronization.ON_READ,
-        aggregation=tf.VariableAggregation.SUM,
+        name, [], synchronization=tf.VariableSynchronization.ON_READ, aggregation=tf.VariableAggregation.SUM
     )
 
 

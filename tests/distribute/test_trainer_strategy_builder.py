@@ -155,10 +155,7 @@ def test_another_strategy_around_is_an_error(graph: Any) -> None:
         (3, "StrategyBuilder got strategy=3: expected a DistributionStrategy"),
         (None, "StrategyBuilder got strategy=None: expected a DistributionStrategy"),
         (DEFAULT_STRATEGY, "got strategy=<DefaultStrategy>: expected one with devices"),
-        (
-            MirroredStrategy,
-            "StrategyBuilder got strategy=the class MirroredStrategy: expected a DistributionStrategy",
-        ),
+        (MirroredStrategy, "StrategyBuilder got strategy=the class MirroredStrategy: expected a DistributionStrategy"),
     ],
     ids=["a number", "nothing", "the default one", "a class"],
 )

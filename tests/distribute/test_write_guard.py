@@ -44,10 +44,7 @@ def test_a_mirror_is_not_changed_alone(graph, method):
         value = tf.IndexedSlices([1.0], [0]) if method == "scatter_add" else tf.ones([2])
         return getattr(mirror, method)(value)
 
-    with (
-        in_scope() as strategy,
-        pytest.raises(StrategyError, match="changes v.*, which all towers share"),
-    ):
+    with in_scope() as strategy, pytest.raises(StrategyError, match="changes v.*, which all towers share"):
         strategy.call_for_each_tower(tower, make())
 
 

@@ -37,10 +37,7 @@ def test_gets_what_it_takes(graph):
     [
         (lambda: call_model_fn(lambda features: spec_of(), 1, 2, "infer"), "does not take labels"),
         (lambda: call_model_fn(lambda features: 5, 1, None, "infer"), "returned 5: expected an EstimatorSpec"),
-        (
-            lambda: call_model_fn(lambda features: spec_of("eval"), 1, None, "infer"),
-            "mode 'eval': expected 'infer'",
-        ),
+        (lambda: call_model_fn(lambda features: spec_of("eval"), 1, None, "infer"), "mode 'eval': expected 'infer'"),
         (lambda: check_model_fn("model"), "got model_fn='model': expected a function"),
         (lambda: check_model_fn(lambda x: x), "does not take features: expected"),
         (lambda: check_model_fn(lambda features: 0, {}), "does not take params"),

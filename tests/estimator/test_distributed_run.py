@@ -134,11 +134,7 @@ def test_all_end_when_one_is_lost_and_say_who(tmp_path, kind, who, jobs, told):
 @pytest.mark.parametrize(
     ("member", "strategy", "message"),
     [
-        (
-            ClusterMember({"worker": ("a:1", "b:1")}, "worker"),
-            None,
-            "several workers without a strategy",
-        ),
+        (ClusterMember({"worker": ("a:1", "b:1")}, "worker"), None, "several workers without a strategy"),
         (
             ClusterMember({"worker": ("a:1", "b:1")}, "worker"),
             MirroredStrategy,

@@ -201,10 +201,7 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path):
     ("make", "message"),
     [
         (lambda: Estimator(lambda x: x), "does not take features"),
-        (
-            lambda: Estimator(regression, "a", RunConfig(model_dir="b")),
-            "model_dir='a': expected 'b' of the config",
-        ),
+        (lambda: Estimator(regression, "a", RunConfig(model_dir="b")), "model_dir='a': expected 'b' of the config"),
         (lambda: Estimator(regression, "a", {"seed": 1}), "^Estimator got config="),
         (lambda: Estimator(regression, "a", warm_start_from=3), "^Estimator got warm_start_from="),
         (
@@ -215,18 +212,9 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path):
             lambda: Estimator(regression, "a").train(input_fn, steps=0),
             "train got steps=0: expected a positive whole number",
         ),
-        (
-            lambda: Estimator(regression, "a").train(input_fn, steps=62.5),
-            "got steps=62.5: expected a positive",
-        ),
-        (
-            lambda: Estimator(regression, "a").evaluate(input_fn, steps="3"),
-            "evaluate got steps='3': expected",
-        ),
-        (
-            lambda: Estimator(regression, "a").train(input_fn, max_steps=-1),
-            "train got max_steps=-1: expected",
-        ),
+        (lambda: Estimator(regression, "a").train(input_fn, steps=62.5), "got steps=62.5: expected a positive"),
+        (lambda: Estimator(regression, "a").evaluate(input_fn, steps="3"), "evaluate got steps='3': expected"),
+        (lambda: Estimator(regression, "a").train(input_fn, max_steps=-1), "train got max_steps=-1: expected"),
         (lambda: Estimator(regression, "a").train(input_fn, hooks=[1]), r"got hooks\[0\]=1"),
         (lambda: Estimator(regression, "a").evaluate(input_fn, steps=0), "evaluate got steps=0: expected a positive"),
     ],

@@ -22,11 +22,7 @@ def scaling(features, mode):
     counter = tf.Variable(0.0, collections=[tf.GraphKeys.LOCAL_VARIABLES])
     with tf.control_dependencies([values]):
         count = counter.assign_add(1.0)
-    metrics = {
-        "mean": tf.metrics.mean(values),
-        "also": tf.metrics.mean(values),
-        "batches": (counter.value(), count),
-    }
+    metrics = {"mean": tf.metrics.mean(values), "also": tf.metrics.mean(values), "batches": (counter.value(), count)}
     return EstimatorSpec(mode, loss=tf.reduce_mean(values), eval_metric_ops=metrics)
 
 

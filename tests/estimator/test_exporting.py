@@ -121,10 +121,7 @@ def test_a_model_without_outputs_is_refused(tmp_path):
 
 @pytest.mark.parametrize(
     ("given", "message"),
-    [
-        (3, "receiver_fn=3: expected a function"),
-        (lambda: 3, "returned 3: expected a ServingInputReceiver"),
-    ],
+    [(3, "receiver_fn=3: expected a function"), (lambda: 3, "returned 3: expected a ServingInputReceiver")],
 )
 def test_what_is_no_receiver_is_refused(graph, given, message):
     with pytest.raises(ConfigError, match=message):

@@ -57,10 +57,7 @@ def test_one_process_that_does_everything():
         ({"save_checkpoints_secs": float("nan")}, "got save_checkpoints_secs=nan"),
         ({"device_fn": "/cpu:0"}, "got device_fn='/cpu:0': expected a function"),
         ({"experimental_distribute": 5}, "got experimental_distribute=5: expected a DistributeConfig"),
-        (
-            {"experimental_distribute": DistributeConfig(remote_cluster={"worker": ["a:1"]})},
-            "got remote_cluster=",
-        ),
+        ({"experimental_distribute": DistributeConfig(remote_cluster={"worker": ["a:1"]})}, "got remote_cluster="),
         ({"experimental_distribute": DistributeConfig(), "train_distribute": mirrored()}, "got strategies twice"),
     ],
 )

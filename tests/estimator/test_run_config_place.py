@@ -24,10 +24,7 @@ def told(cluster, job, index):
         (told(FULL, "worker", 2), "task.index=2: expected 0 to 1"),
         (told(FULL, "worker", -1), "index=-1"),
         (told(FULL, "foo", 0), "task.type='foo'"),
-        (
-            told({"chief": ["a:1"], "master": ["b:1"]}, "chief", 0),
-            "chief and master, which are the same",
-        ),
+        (told({"chief": ["a:1"], "master": ["b:1"]}, "chief", 0), "chief and master, which are the same"),
         (told({"chief": ["a:1", "b:1"]}, "chief", 0), "cluster.chief with 2 addresses"),
         ([], r"got \[\]: expected a JSON object"),
         ({"cluster": [1]}, r"cluster=\[1\]: expected a JSON object"),

@@ -49,32 +49,20 @@ def elsewhere():
     [
         (lambda: spec.check_mode("predict"), "got mode='predict': expected one of train, eval, infer"),
         (lambda: spec.checked_predictions(None, "infer"), "of mode 'infer' got no predictions"),
-        (
-            lambda: spec.checked_predictions({"a": 1}, "infer"),
-            "got predictions=.*: expected a tensor or",
-        ),
+        (lambda: spec.checked_predictions({"a": 1}, "infer"), "got predictions=.*: expected a tensor or"),
         (lambda: spec.checked_predictions(elsewhere(), "infer"), "a prediction is .* of another graph"),
         (lambda: spec.checked_loss(None, "train"), "mode 'train' got no loss"),
-        (
-            lambda: spec.checked_loss(tf.zeros([2]), "eval"),
-            r"zeros:0 of shape \(2,\): expected one element",
-        ),
+        (lambda: spec.checked_loss(tf.zeros([2]), "eval"), r"zeros:0 of shape \(2,\): expected one element"),
         (lambda: spec.checked_loss(elsewhere(), "eval"), "the loss is .* of another graph"),
         (lambda: spec.checked_train_op(None, "train"), "got no train_op"),
         (lambda: spec.checked_train_op(3, "train"), "got train_op=3: expected an operation or a tensor"),
         (lambda: spec.checked_train_op(elsewhere(), "train"), "the train_op is .* of another graph"),
         (lambda: spec.checked_metrics([1]), r"got eval_metric_ops=\[1\]: expected a dict"),
         (lambda: spec.checked_metrics({"a": 1}), r"eval_metric_ops\['a'\]=1: expected a pair"),
-        (
-            lambda: spec.checked_metrics({"a": (1, 2)}),
-            r"ops\['a'\]=\(1, 2\): expected a pair of tensors or",
-        ),
+        (lambda: spec.checked_metrics({"a": (1, 2)}), r"ops\['a'\]=\(1, 2\): expected a pair of tensors or"),
         (lambda: spec.checked_metrics({"a": (elsewhere(), tf.no_op())}), "metric 'a' is .* of another graph"),
         (lambda: spec.checked_export_outputs([1], None, "infer"), r"got export_outputs=\[1\]: expected a dict"),
-        (
-            lambda: spec.checked_export_outputs({"a": 1}, None, "infer"),
-            r"outputs\['a'\]=1: expected an ExportOutput",
-        ),
+        (lambda: spec.checked_export_outputs({"a": 1}, None, "infer"), r"outputs\['a'\]=1: expected an ExportOutput"),
         (
             lambda: spec.checked_export_outputs(dict.fromkeys("ab", PredictOutput(tf.constant(1.0))), None, "infer"),
             "got the export_outputs a, b: expected one named 'serving_default'",

@@ -37,14 +37,8 @@ def test_signatures(graph):
     ("make", "message"),
     [
         (lambda s, c: ClassificationOutput(), "got neither"),
-        (
-            lambda s, c: ClassificationOutput(scores=c),
-            "ClassificationOutput got scores=.*: expected a tensor",
-        ),
-        (
-            lambda s, c: ClassificationOutput(classes=s),
-            "got classes=.*: expected a tensor of strings",
-        ),
+        (lambda s, c: ClassificationOutput(scores=c), "ClassificationOutput got scores=.*: expected a tensor"),
+        (lambda s, c: ClassificationOutput(classes=s), "got classes=.*: expected a tensor of strings"),
         (lambda s, c: ClassificationOutput(scores=[0.5]), r"got scores=\[0.5\]: expected a tensor"),
         (lambda s, c: RegressionOutput(c), "RegressionOutput got value=.*: expected a tensor of floats"),
         (lambda s, c: PredictOutput({}), "at least one tensor"),
@@ -62,8 +56,7 @@ def test_only_examples_are_classified(graph):
     for output in (ClassificationOutput(scores), RegressionOutput(scores)):
         for fed in ({"x": scores}, {"a": classes, "b": classes}, {}):
             with pytest.raises(
-                ConfigError,
-                match=f"{type(output).__name__} got the receiver .*: expected one tensor of",
+                ConfigError, match=f"{type(output).__name__} got the receiver .*: expected one tensor of"
             ):
                 output.as_signature_def(fed)
 

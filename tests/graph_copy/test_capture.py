@@ -3,13 +3,7 @@
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tpack.graph_copy.capture import (
-    NotReplicable,
-    RegionRecorder,
-    check_copyable,
-    device_here,
-    tensor_leaves,
-)
+from tpack.graph_copy.capture import NotReplicable, RegionRecorder, check_copyable, device_here, tensor_leaves
 from tpack.graph_copy.nodes import external_inputs
 from tpack.tower.context import TrainTowerContext
 

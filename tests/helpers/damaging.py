@@ -40,13 +40,7 @@ from tpack.errors import InputError, TpackError
 from tpack.estimator.exporters import results_in
 from tpack.tfutils.checkpoint import CheckpointReader, latest_checkpoint
 from tpack.tfutils.sessinit import load_npz
-from tpack.tfutils.train_state import (
-    TrainState,
-    read_data_state,
-    read_train_state,
-    write_data_state,
-    write_train_state,
-)
+from tpack.tfutils.train_state import TrainState, read_data_state, read_train_state, write_data_state, write_train_state
 from tpack.utils import serialize
 
 SECS_OF_A_READING = 20

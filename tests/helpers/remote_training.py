@@ -54,9 +54,7 @@ def main() -> None:
     options = parser.parse_args()
     mirror.PERIOD_SECS = options.period
     points = np.random.RandomState(0).rand(64, 3).astype(np.float32)
-    report = CallbackFactory(
-        trigger=lambda cb: (print("step", cb.global_step, flush=True), time.sleep(options.slow)),
-    )
+    report = CallbackFactory(trigger=lambda cb: (print("step", cb.global_step, flush=True), time.sleep(options.slow)))
     config = AutoResumeTrainConfig(
         model=Regression(),
         dataflow=BatchData(DataFromList([[point] for point in points], shuffle=True), 8),

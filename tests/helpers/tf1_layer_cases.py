@@ -328,7 +328,7 @@ OTHER_NAMES: dict[str, Case] = {
         [2, 4, 7],
         {"filters": 3, "kernel_size": 3, **_FIRST},
         {"filters": 3, "kernel_size": 2, "use_bias": False, **_FIRST},
-    ),
+    )
 }
 _LATER: dict[str, Case] = {
     f"batch_normalization, {kind}, {'training' if is_training else 'not training'} when it runs": training_later(

@@ -10,10 +10,7 @@ from tpack.dataflow.sources import DataFromList
 from tpack.tower.context import TowerContext
 from tpack.tower.tower_func import TowerFunc
 
-SIGNATURE = [
-    tf.TensorSpec([None], tf.float32, name="x"),
-    tf.TensorSpec([None], tf.int32, name="label"),
-]
+SIGNATURE = [tf.TensorSpec([None], tf.float32, name="x"), tf.TensorSpec([None], tf.int32, name="label")]
 
 
 def model(x: Any, label: Any) -> Any:

@@ -43,9 +43,7 @@ def test_steps_get_what_is_sent(graph, address):
 
 
 @pytest.mark.parametrize(
-    "make",
-    [ZMQInput, lambda address: QueueInput(BatchData(RemoteDataZMQ(address), 2))],
-    ids=["itself", "wrapped"],
+    "make", [ZMQInput, lambda address: QueueInput(BatchData(RemoteDataZMQ(address), 2))], ids=["itself", "wrapped"]
 )
 def test_training_ends_while_no_data_comes(graph, address, make):
     before = psutil.Process().num_fds()

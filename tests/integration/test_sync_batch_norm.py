@@ -16,10 +16,7 @@ from tpack.tower.context import current_tower_context
 
 STEPS, ROWS = 3, 16
 
-BUILDERS = {
-    "replicated": SyncMultiGPUReplicatedBuilder,
-    "parameter server": SyncMultiGPUParameterServerBuilder,
-}
+BUILDERS = {"replicated": SyncMultiGPUReplicatedBuilder, "parameter server": SyncMultiGPUParameterServerBuilder}
 
 
 @lru_cache

@@ -49,13 +49,11 @@ ROOM_LINES = 40
 
 # Few lines and one importer beside it, and yet a room of its own: scripts import it by this name, or it is run.
 STANDS_ALONE: dict[str, str] = {
-    "tpack.tf1.estimator.run_config": "its class has the same name as the one of the module that imports it",
+    "tpack.tf1.estimator.run_config": "its class has the same name as the one of the module that imports it"
 }
 
 # It only hands on what is elsewhere: scripts import these names from here, and a level below needs the code.
-HANDS_ON = {
-    "tpack.tfutils.collection": "the code is in tpack.tower, which saves and restores collections itself",
-}
+HANDS_ON = {"tpack.tfutils.collection": "the code is in tpack.tower, which saves and restores collections itself"}
 
 # The only subclass is in another file of the package: users derive from the base.
 FOR_USERS: dict[str, str] = {}

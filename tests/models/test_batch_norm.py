@@ -209,10 +209,7 @@ def test_older_names_of_arguments_are_known(graph):
             {"ema_update": "skip", "internal_update": True},
             "internal_update=True: expected None beside ema_update='skip'",
         ),
-        (
-            {"sync_statistics": "horovod"},
-            "got sync_statistics='horovod': .*; use True, since towers",
-        ),
+        ({"sync_statistics": "horovod"}, "got sync_statistics='horovod': .*; use True, since towers"),
         ({"sync_statistics": "all"}, "got sync_statistics='all': expected None, True, 'towers' or 'nccl'"),
         (
             {"sync_statistics": True, "virtual_batch_size": 2},

@@ -75,12 +75,7 @@ def test_transposing_there_and_back(graph: Any, rng: np.random.Generator) -> Non
     ],
 )
 def test_steps_are_transposed_around_for_basic_kernels_only(
-    graph: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    basic: bool,
-    channels_first: bool,
-    formats: list[str],
-    types: list[str],
+    graph: Any, monkeypatch: pytest.MonkeyPatch, basic: bool, channels_first: bool, formats: list[str], types: list[str]
 ) -> None:
     monkeypatch.setattr(data_format, "has_basic_kernels", lambda dtype: basic)
     asked = []

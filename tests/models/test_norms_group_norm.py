@@ -29,10 +29,7 @@ def test_one_group_is_layer_norm_and_one_for_each_channel_instance_norm(session8
     x = tf.constant(rng.normal(size=(2, 4, 5, 4)))
     pairs = [
         (GroupNorm("a", x, 1, data_format=data_format), LayerNorm("b", x, data_format=data_format)),
-        (
-            GroupNorm("c", x, 4, data_format=data_format),
-            InstanceNorm("d", x, data_format=data_format),
-        ),
+        (GroupNorm("c", x, 4, data_format=data_format), InstanceNorm("d", x, data_format=data_format)),
     ]
     session8.run(tf.global_variables_initializer())
     for got, expected in session8.run(pairs):

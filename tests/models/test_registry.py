@@ -197,10 +197,7 @@ def test_whole_numbers_of_outputs_may_be_floats_or_dimensions(graph: Any, count:
         (lambda x: BatchNorm("bn", x, epsilon=float("nan")), "^BatchNorm got epsilon="),
         (lambda x: BatchNorm("bn", x, momentum=True), "^BatchNorm got momentum="),
         (lambda x: BatchNorm("bn", x, axis="last"), "^BatchNorm got axis="),
-        (
-            lambda x: Conv2D("conv", x, "four", 3),
-            "^Conv2D got filters=.*: expected an integer or a num",
-        ),
+        (lambda x: Conv2D("conv", x, "four", 3), "^Conv2D got filters=.*: expected an integer or a num"),
         (lambda x: Conv2D("conv", x, 4, 3, use_bias=1), "got use_bias=1: expected True or False"),
     ],
 )

@@ -40,8 +40,7 @@ def test_values_are_in_the_order_of_the_outputs(session8):
 
 
 @pytest.mark.parametrize(
-    "make",
-    [OfflinePredictor, lambda c: MultiTowerOfflinePredictor(c, 2), lambda c: DataParallelOfflinePredictor(c, 2)],
+    "make", [OfflinePredictor, lambda c: MultiTowerOfflinePredictor(c, 2), lambda c: DataParallelOfflinePredictor(c, 2)]
 )
 def test_predictors_return_an_input_that_is_asked_for(make, rng):
     image = rng.normal(size=(5, 3)).astype("float32")

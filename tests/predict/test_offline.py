@@ -20,9 +20,7 @@ WEIGHTS = {"w": 3.0, "b": -1.0}
 
 
 def line_config(**options):
-    return PredictConfig(
-        **{"model": Line(), "input_names": ["x"], "output_names": ["prediction"], **options},
-    )
+    return PredictConfig(**{"model": Line(), "input_names": ["x"], "output_names": ["prediction"], **options})
 
 
 def test_outputs_are_those_of_session_run(rng):

@@ -8,15 +8,7 @@ from hypothesis import strategies as st
 
 from tests.helpers.sessions import cpu_session
 from tests.helpers.tower_grads import cpu_devices, dense_towers, run, source
-from tpack.reduction.chunking import (
-    chunk_sizes,
-    concat_flat,
-    cut,
-    cut_column,
-    flatten_column,
-    join_column,
-    split_flat,
-)
+from tpack.reduction.chunking import chunk_sizes, concat_flat, cut, cut_column, flatten_column, join_column, split_flat
 
 
 @given(size=st.integers(0, 10**9), num_chunks=st.integers(1, 100))

@@ -24,13 +24,7 @@ def test_a_signature_is_that_of_the_template_but_for_what_is_said():
 
 
 def test_parameters_are_added():
-    longer = like(
-        template,
-        after={
-            "size": {"y": 1, "z": parameter("z", str | None, None)},
-        },
-        without="last",
-    )(shorter)
+    longer = like(template, after={"size": {"y": 1, "z": parameter("z", str | None, None)}}, without="last")(shorter)
     text = "(x: int, size: int, y: int = 1, z: str | None = None, name: str = 't') -> tuple"
     assert str(inspect.signature(longer)) == text
 

@@ -3,12 +3,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import CheckpointError, DeviceError
 from tpack.tfutils.determinism import create_initialized_session, initialize_variables, order_sums
-from tpack.tfutils.sesscreate import (
-    NewSessionCreator,
-    ReuseSessionCreator,
-    SessionCreatorAdapter,
-    makes_new_sessions,
-)
+from tpack.tfutils.sesscreate import NewSessionCreator, ReuseSessionCreator, SessionCreatorAdapter, makes_new_sessions
 from tpack.tfutils.sessinit import DictRestore, JustCurrentSession
 
 

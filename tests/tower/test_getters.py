@@ -101,15 +101,7 @@ def test_a_cached_variable_is_read_from_its_device(session8):
     assert placed_devices(session8, doubled)[variable.value().op.name] == "/device:CPU:5"
 
 
-@pytest.mark.parametrize(
-    ("initial", "size"),
-    [
-        ([1.0] * 8, 32),
-        (np.ones([2, 4]), 64),
-        (3.0, 4),
-        ("tensor", 16),
-    ],
-)
+@pytest.mark.parametrize(("initial", "size"), [([1.0] * 8, 32), (np.ones([2, 4]), 64), (3.0, 4), ("tensor", 16)])
 def test_an_initial_value_tells_its_size(graph, initial, size):
     getter = OverrideCachingDevice(["/device:CPU:1"], "/device:CPU:0", 1)
     value = tf.zeros([4]) if isinstance(initial, str) else initial

@@ -177,10 +177,7 @@ def test_of_many_names_some_are_said(graph):
         pair_variables(*towers)
 
 
-@pytest.mark.parametrize(
-    ("shape", "dtype"),
-    [([3], tf.float32), ([2], tf.float64)],
-)
+@pytest.mark.parametrize(("shape", "dtype"), [([3], tf.float32), ([2], tf.float64)])
 def test_pairing_refuses_another_shape_or_dtype(graph, shape, dtype):
     wanted = rf"first created first/v with shape \(2,\) and dtype float32 where second .*dtype {dtype.name}"
     with pytest.raises(TowerMismatchError, match=wanted):

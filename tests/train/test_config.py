@@ -74,10 +74,7 @@ def test_a_session_config_reaches_the_session_creator():
         ({"starting_epoch": 5, "max_epoch": 4}, "starting_epoch=5: expected at most max_epoch=4"),
         ({"dataflow": DataFromGenerator(lambda: iter(()))}, "DataFromGenerator does not know its size"),
         ({"dataflow": endless}, "no steps_per_epoch, and a generator function does not know its size"),
-        (
-            {"dataflow": endless, "batch_size": 2},
-            "no steps_per_epoch, and a generator function does not know its size",
-        ),
+        ({"dataflow": endless, "batch_size": 2}, "no steps_per_epoch, and a generator function does not know its size"),
         ({"dataflow": None, "data": line_input(size=None)}, "TensorInput does not know its size"),
     ],
 )

@@ -11,13 +11,7 @@ import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-from tests.helpers.copied_models import (  # noqa: E402
-    COPIED_IF_SHARED,
-    MODELS,
-    NOT_COPIED,
-    build_model,
-    reason_or_difference,
-)
+from tests.helpers.copied_models import COPIED_IF_SHARED, MODELS, NOT_COPIED, build_model, reason_or_difference  # noqa: E402
 from tests.helpers.copied_programs import PROGRAMS, build_program  # noqa: E402
 from tpack.graph_builder.parameter_server import SyncMultiGPUParameterServerBuilder  # noqa: E402
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder  # noqa: E402

@@ -39,11 +39,7 @@ _CONTRIB_ESTIMATOR = ("tpack.tf1.contrib.estimator",)
 _PARTS_OF_ESTIMATOR = "baseline dnn dnn_linear_combined exporter extenders head hooks linear logit_fns multi_head"
 _CANNED_MODELS = "baseline dnn dnn_linear_combined linear"
 
-SUPPORT = (
-    f"{_DISTRIBUTE}.combinations",
-    f"{_DISTRIBUTE}.strategy_test_lib",
-    f"{_DISTRIBUTE}.single_loss_example",
-)
+SUPPORT = (f"{_DISTRIBUTE}.combinations", f"{_DISTRIBUTE}.strategy_test_lib", f"{_DISTRIBUTE}.single_loss_example")
 
 _GONE = tuple(f"tensorflow.python.{package}" for package in ("estimator", "training", "distribute"))
 """Packages of which TensorFlow 2 has some modules at most."""

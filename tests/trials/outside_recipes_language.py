@@ -1,14 +1,6 @@
 """Programs that train on words: language models, taggers, translation, answers. See `tests.trials.outside_recipe`."""
 
-from tests.trials.outside_data import (
-    folders,
-    questions,
-    sentence_lines,
-    sentences,
-    text,
-    values,
-    word_vectors,
-)
+from tests.trials.outside_data import folders, questions, sentence_lines, sentences, text, values, word_vectors
 from tests.trials.outside_recipe import Edit, Recipe
 
 WORDS = sorted({word for line in sentence_lines(400) for word in line.split()})
@@ -293,13 +285,7 @@ ANSWERING = tuple(
         edits=edits,
     )
     for repository, name, place, flags, edits in (
-        (
-            "NLPLearn/QANet",
-            "QANet",
-            "datasets",
-            f"{SMALL} --ans_limit=5",
-            (THREADS,),
-        ),
+        ("NLPLearn/QANet", "QANet", "datasets", f"{SMALL} --ans_limit=5", (THREADS,)),
         (
             "HKUST-KnowComp/R-Net",
             "R-Net",

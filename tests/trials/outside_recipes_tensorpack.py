@@ -42,11 +42,7 @@ COSINES = """import numpy as np
 import scipy.fft
 def cosines(num, size): return scipy.fft.dct(np.eye(size), norm="ortho", axis=0)[:num]
 """
-SOUND_STAND_INS = (
-    text("cosines.py", COSINES),
-    text("pydub.py", "AudioSegment = None\n"),
-    text("tfplot.py", ""),
-)
+SOUND_STAND_INS = (text("cosines.py", COSINES), text("pydub.py", "AudioSegment = None\n"), text("tfplot.py", ""))
 # A worker is a new interpreter, which has of a module what its import makes.
 HYPER_PARAMETERS = Edit(
     "hparam.py", r"^hparam = Hparam\(\)$", "hparam = Hparam()\nhparam.set_hparam_yaml('default')", "workers"

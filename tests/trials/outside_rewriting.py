@@ -31,9 +31,7 @@ IMPORTS = [
     (rf"^(\s*)import tensorflow\.{KEPT}([\w.]+) as (\w+)", r"\1import tpack.tf1.\2 as \3"),
     (rf"^(\s*)from tensorflow\.{KEPT}([\w.]+) import ", r"\1from tpack.tf1.\2 import "),
 ]
-TAKEN_AWAY = [
-    (r"\.tostring\(\)", ".tobytes()"),
-]
+TAKEN_AWAY = [(r"\.tostring\(\)", ".tobytes()")]
 PYTHON_2 = [
     (r"^(\s*)print >> ?sys\.stderr,\s*(.+)$", r"\1print(\2)"),
     (r"^(\s*)print\s*$", r"\1print()"),

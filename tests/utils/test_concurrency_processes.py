@@ -12,12 +12,7 @@ import pytest
 
 from tests.helpers.source import ROOT
 from tpack.errors import ConfigError
-from tpack.utils.concurrency import (
-    enable_death_signal,
-    ensure_proc_terminate,
-    mask_sigint,
-    start_proc_mask_signal,
-)
+from tpack.utils.concurrency import enable_death_signal, ensure_proc_terminate, mask_sigint, start_proc_mask_signal
 
 WAIT_SECS = 300
 FORK = multiprocessing.get_context("fork")

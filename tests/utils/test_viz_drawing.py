@@ -63,11 +63,7 @@ def test_text_stays_inside(image, pos):
     [
         ([1, 2, 3, 4], None, r"expected boxes of shape \(N, 4\), got \(4,\)"),
         ([[0, 0, 5, 5]], [], "got 0 labels for 1 boxes"),
-        (
-            [[5, 0, 5, 5]],
-            None,
-            r"box \[5.0, .* is empty or outside of the image, which is 80 wide and 60 high",
-        ),
+        ([[5, 0, 5, 5]], None, r"box \[5.0, .* is empty or outside of the image, which is 80 wide and 60 high"),
         ([[0, 0, 81, 5]], None, "outside of the image"),
         ([[0, np.nan, 8, 5]], None, "outside of the image"),
     ],

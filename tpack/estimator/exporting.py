@@ -41,11 +41,7 @@ class ExportTarget:
 
 
 def export_model(
-    parts: ModelParts,
-    model: BuiltModel,
-    receiver: ServingInputReceiver,
-    checkpoint: str,
-    target: ExportTarget,
+    parts: ModelParts, model: BuiltModel, receiver: ServingInputReceiver, checkpoint: str, target: ExportTarget
 ) -> None:
     """Write a model that was built into the current graph for prediction, with the values of a checkpoint's prefix.
 

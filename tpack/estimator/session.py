@@ -146,8 +146,7 @@ def add_default_saver(scaffold: tf.train.Scaffold, config: RunConfig) -> None:
     """
     if scaffold.saver is None and not tf.get_collection(tf.GraphKeys.SAVERS):
         saver = WholeModelSaver(
-            max_to_keep=config.keep_checkpoint_max,
-            keep_checkpoint_every_n_hours=config.keep_checkpoint_every_n_hours,
+            max_to_keep=config.keep_checkpoint_max, keep_checkpoint_every_n_hours=config.keep_checkpoint_every_n_hours
         )
         tf.add_to_collection(tf.GraphKeys.SAVERS, saver)
 

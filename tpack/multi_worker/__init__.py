@@ -5,17 +5,7 @@ from tpack.utils.lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "all_reduce": (
-            "Exchange",
-            "WorkerGroup",
-            "all_reduce_between_workers",
-            "copy_from_worker",
-        ),
-        "servers": (
-            "WorkerServer",
-            "WorkerSessionCreator",
-            "start_server",
-            "task_device",
-        ),
+        "all_reduce": ("Exchange", "WorkerGroup", "all_reduce_between_workers", "copy_from_worker"),
+        "servers": ("WorkerServer", "WorkerSessionCreator", "start_server", "task_device"),
     },
 )

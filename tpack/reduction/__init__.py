@@ -31,10 +31,7 @@ __getattr__, __dir__, __all__ = attach(
             "allreduce_grads_hierarchical",
             "allreduce_grads_naive",
         ),
-        "gradients": (
-            "merge_grad_list",
-            "split_grad_list",
-        ),
+        "gradients": ("merge_grad_list", "split_grad_list"),
         "modes": ("REDUCTION_MODES", "reducer_for_mode"),
         "names": ("make_reducer",),
         "spec": ("AllReduceSpec", "parse_all_reduce_spec", "reducer_for_spec"),

@@ -18,14 +18,7 @@ from tpack.errors import ConfigError, WrongTypeError
 from tpack.graph_copy import op_kinds
 from tpack.tower.devices import check_session_devices, list_gpus, local_devices, provide_cpu_devices
 from tpack.utils.logger import log_once
-from tpack.utils.validation import (
-    check_arguments,
-    check_choice,
-    check_function,
-    check_number,
-    check_text,
-    mismatch,
-)
+from tpack.utils.validation import check_arguments, check_choice, check_function, check_number, check_text, mismatch
 
 GRAPPLER = ("auto", "on", "off")
 _REWRITTEN = op_kinds.PRODUCTS | {"Pow"}

@@ -13,10 +13,7 @@ __getattr__, __dir__, __all__ = attach(
         "env": ("change_env",),
         "logger": (),
         "progress": ("get_tqdm",),
-        "rng": (
-            "fix_rng_seed",
-            "get_rng",
-        ),
+        "rng": ("fix_rng_seed", "get_rng"),
         "timer": ("humanize_time_delta",),
     },
 )

@@ -58,9 +58,7 @@ class ExitTimer:
             self._libc = None
             return
         event = _SignalEvent(
-            value=code,
-            notify=_SIGEV_THREAD,
-            function=ctypes.cast(self._libc._exit, ctypes.c_void_p).value,
+            value=code, notify=_SIGEV_THREAD, function=ctypes.cast(self._libc._exit, ctypes.c_void_p).value
         )
         if self._libc.timer_create(_CLOCK_MONOTONIC, ctypes.byref(event), ctypes.byref(self._timer)) != 0:
             raise OSError(ctypes.get_errno(), "timer_create")

@@ -46,11 +46,7 @@ def python_command(
 
 
 def python_child(
-    command: Sequence[str],
-    request: object = None,
-    *,
-    timeout_secs: float,
-    environment: Mapping[str, str] | None = None,
+    command: Sequence[str], request: object = None, *, timeout_secs: float, environment: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
     """Run a command that reads JSON from standard input, and return the last line of its output that is a JSON object.
 

@@ -13,11 +13,7 @@ from tpack.tower.tower_func import TowerFunc
 
 
 def make_inferencers():
-    return [
-        ClassificationError(),
-        ScalarStats(["cost", "score"]),
-        BinaryClassificationStats("prediction", "label"),
-    ]
+    return [ClassificationError(), ScalarStats(["cost", "score"]), BinaryClassificationStats("prediction", "label")]
 
 
 def assert_statistics(trainer, batches, weights):

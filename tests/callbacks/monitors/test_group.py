@@ -50,14 +50,7 @@ def test_scalar_reaches_every_monitor_as_number_and_summary(keepers):
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        (np.int64(3), 3),
-        (np.float32(0.5), 0.5),
-        (True, 1),
-        (np.array([2.0]), 2.0),
-        (7, 7),
-    ],
+    ("given", "expected"), [(np.int64(3), 3), (np.float32(0.5), 0.5), (True, 1), (np.array([2.0]), 2.0), (7, 7)]
 )
 def test_numbers_of_all_kinds_become_python_numbers(given, expected):
     monitors = Monitors([])

@@ -34,10 +34,7 @@ def entry(epoch_num, global_step, **statistics):
 
 
 def epoch_entries(epoch):
-    return [
-        entry(epoch, 2 * epoch - 1, middle=2 * epoch - 1),
-        entry(epoch, 2 * epoch, cost=epoch / 2),
-    ]
+    return [entry(epoch, 2 * epoch - 1, middle=2 * epoch - 1), entry(epoch, 2 * epoch, cost=epoch / 2)]
 
 
 def train(graph, callback=None, **training):

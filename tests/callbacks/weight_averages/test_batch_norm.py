@@ -20,11 +20,7 @@ from tpack.models.batch_norm import BatchNorm
 from tpack.models.batch_renorm import BatchRenorm
 from tpack.tf1.layers.normalization import batch_normalization
 from tpack.train.single_cost import BuilderTrainer
-from tpack.train.trainers import (
-    SimpleTrainer,
-    SyncMultiGPUTrainerParameterServer,
-    SyncMultiGPUTrainerReplicated,
-)
+from tpack.train.trainers import SimpleTrainer, SyncMultiGPUTrainerParameterServer, SyncMultiGPUTrainerReplicated
 
 ROWS, CHANNELS, EPOCHS = 6, 3, 3
 

@@ -41,10 +41,7 @@ CASES = [
         "import tpack.tf1 as tensorflow\ntensorflow.contrib.slim.conv2d",
     ),
     ("from tensorflow.contrib import slim, rnn as r", "from tpack.tf1.contrib import slim, rnn as r"),
-    (
-        "from tensorflow import layers, float32",
-        "from tpack.tf1 import layers, float32",
-    ),
+    ("from tensorflow import layers, float32", "from tpack.tf1 import layers, float32"),
     ("import tensorflow.compat.v1 as tf\ntf.nn.relu(1)", "import tensorflow.compat.v1 as tf\ntf.nn.relu(1)"),
     ("import tensorflow.compat.v1 as tf\ntf.contrib.rnn", "import tpack.tf1 as tf\ntf.contrib.rnn"),
     ("import tensorflow.keras as keras", "import tensorflow.keras as keras"),
@@ -63,10 +60,7 @@ CASES = [
         "from tensorflow.examples.tutorials.mnist.input_data import read_data_sets, DataSet",
         "from tpack.tf1.input_data import read_data_sets, DataSet",
     ),
-    (
-        "from tensorflow.contrib.learn.python.learn.datasets import mnist",
-        "from tpack.tf1 import input_data as mnist",
-    ),
+    ("from tensorflow.contrib.learn.python.learn.datasets import mnist", "from tpack.tf1 import input_data as mnist"),
     (
         "from tensorflow.examples.tutorials.mnist import (input_data,\n    mnist)",
         "from tpack.tf1 import input_data\nfrom tensorflow.examples.tutorials.mnist import mnist",

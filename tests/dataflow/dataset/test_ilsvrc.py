@@ -164,8 +164,7 @@ def test_missing_directory_is_named(tree, meta_dir):
 def test_missing_image_is_noticed_at_once(tree, meta_dir):
     (tree / "val" / "ILSVRC2012_val_00000003.JPEG").unlink()
     with pytest.raises(
-        InputError,
-        match=r"ILSVRC2012_val_00000003\.JPEG of the list is missing: expected the images of",
+        InputError, match=r"ILSVRC2012_val_00000003\.JPEG of the list is missing: expected the images of"
     ):
         ILSVRC12Files(tree, "val", meta_dir)
     with pytest.raises(InputError, match=r"n01484850/ILSVRC2012_val_00000001\.JPEG of the list is missing"):

@@ -13,11 +13,7 @@ from tpack.utils.env import usable_cores
 
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
-    [
-        ((), {}, "map_func=None"),
-        ((0, same), {}, "num_thread=0"),
-        ((1, same), {"buffer_size": 0}, "buffer_size=0"),
-    ],
+    [((), {}, "map_func=None"), ((0, same), {}, "num_thread=0"), ((1, same), {"buffer_size": 0}, "buffer_size=0")],
 )
 def test_arguments_that_make_no_sense_are_refused(arguments, options, message):
     with pytest.raises(ConfigError, match=message):

@@ -280,11 +280,7 @@ def test_sender_without_a_taker_ends_after_its_time_limit(address):
     ("flow", "error", "message"),
     [
         (DataFromList([[object()]]), DataPointError, "cannot be serialized"),
-        (
-            DataFromList([[bytes(2000)]]),
-            DataPointError,
-            "point 0 makes a message of 2004 bytes: expected at most",
-        ),
+        (DataFromList([[bytes(2000)]]), DataPointError, "point 0 makes a message of 2004 bytes: expected at most"),
         (DataFromList([]), DataExhaustedError, "yielded nothing"),
     ],
 )

@@ -47,12 +47,7 @@ def test_entries_of_any_size_are_written(tmp_path, name):
         ([[1]], "x", ConfigError, "expected a list of one path for each"),
         ([["text"]], ["x"], DataPointError, "component for 'x' has dtype object: expected numbers"),
         ([{"a": 1}], ["x"], DataPointError, "data point 0 is a dict of 1: expected a list of components"),
-        (
-            [[np.zeros(2)]] * 300 + [[np.zeros(3)]],
-            ["x"],
-            DataPointError,
-            "component 0 of data point 300 has shape",
-        ),
+        ([[np.zeros(2)]] * 300 + [[np.zeros(3)]], ["x"], DataPointError, "component 0 of data point 300 has shape"),
         (
             [[np.zeros(2)]] * 256 + [[np.zeros(3)]],
             ["x"],

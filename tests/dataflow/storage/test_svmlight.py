@@ -8,11 +8,7 @@ from tpack.dataflow.storage.svmlight import SVMLightData
 from tpack.errors import InputError
 
 TEXT = "1 1:0.5 3:2 # a comment\n-1 2:1.5\n1\n"
-WANTED = [
-    [np.array([0.5, 0, 2]), np.float64(1)],
-    [np.array([0, 1.5, 0]), np.float64(-1)],
-    [np.zeros(3), np.float64(1)],
-]
+WANTED = [[np.array([0.5, 0, 2]), np.float64(1)], [np.array([0, 1.5, 0]), np.float64(-1)], [np.zeros(3), np.float64(1)]]
 
 
 def test_features_and_labels_come_back(tmp_path):

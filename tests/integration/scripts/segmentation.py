@@ -92,10 +92,7 @@ def get_data(train_or_test):
 def run(model_path, output):
     """Predict the test images; write pictures of the first ones, and return statistics of all pixels."""
     config = PredictConfig(
-        model=Model(),
-        session_init=SmartInit(model_path),
-        input_names=["image"],
-        output_names=["output", "saliency"],
+        model=Model(), session_init=SmartInit(model_path), input_names=["image"], output_names=["output", "saliency"]
     )
     predictor = OfflinePredictor(config)
     mkdir_p(output)

@@ -27,11 +27,7 @@ def test_buckets_are_filled_from_the_last_gradient_on(graph: Any) -> None:
 
 
 def test_a_gradient_is_never_cut(graph: Any) -> None:
-    assert _packed([tf.ones([1]), tf.ones([100]), tf.ones([1]), tf.ones([])], 16) == [
-        ([1], "v0"),
-        ([100], "v1"),
-        [2],
-    ]
+    assert _packed([tf.ones([1]), tf.ones([100]), tf.ones([1]), tf.ones([])], 16) == [([1], "v0"), ([100], "v1"), [2]]
 
 
 def test_a_gradient_of_unknown_size_is_alone(graph: Any) -> None:

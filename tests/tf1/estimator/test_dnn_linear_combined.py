@@ -20,11 +20,7 @@ RNG = np.random.default_rng(2)
 
 
 def both():
-    return {
-        "linear_feature_columns": linear_columns(),
-        "dnn_feature_columns": dense_columns(),
-        "dnn_hidden_units": [4],
-    }
+    return {"linear_feature_columns": linear_columns(), "dnn_feature_columns": dense_columns(), "dnn_hidden_units": [4]}
 
 
 def test_towers_train_as_one_and_count_each_step_once(tmp_path):

@@ -122,11 +122,7 @@ def test_names_are_taken_in_any_case():
         (lambda: arguments.regularizer_of(OWNER, "l3"), ConfigError, "Owner got regularizer='l3'"),
         (lambda: arguments.constraint_of(OWNER, "positive"), ConfigError, "Owner got constraint='positive'"),
         (lambda: arguments.constraint_of(OWNER, 3), WrongTypeError, "constraint=3: expected a function"),
-        (
-            lambda: arguments.initializer_of(OWNER, {"class_name": "O"}),
-            ConfigError,
-            "got the initializer .*Zeros",
-        ),
+        (lambda: arguments.initializer_of(OWNER, {"class_name": "O"}), ConfigError, "got the initializer .*Zeros"),
         (lambda: arguments.regularizer_of(OWNER, 0.1), WrongTypeError, "regularizer=0.1: expected a function"),
         (lambda: arguments.check_data_format(OWNER, "NHWC"), ConfigError, "Owner got data_format='nhwc'"),
         (lambda: arguments.check_data_format(OWNER, None), ConfigError, "Owner got data_format=None"),

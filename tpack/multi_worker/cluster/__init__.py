@@ -6,15 +6,9 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "cluster_spec": ("ClusterMember",),
-        "peers": (
-            "Peers",
-            "connect_peers",
-        ),
+        "peers": ("Peers", "connect_peers"),
         "resolver": ("resolve_cluster",),
-        "tpack.utils.launch_env": (
-            "ClusterRank",
-            "ClusterTask",
-        ),
+        "tpack.utils.launch_env": ("ClusterRank", "ClusterTask"),
         "tpack.utils.formats.slurm_hosts": ("expand_hosts",),
     },
 )

@@ -241,11 +241,7 @@ class Peers:
 
 @check_arguments
 def connect_peers(
-    member: ClusterMember,
-    *,
-    heartbeat_secs: float = 10.0,
-    straggler_secs: float = 60.0,
-    timeout_secs: float = 300.0,
+    member: ClusterMember, *, heartbeat_secs: float = 10.0, straggler_secs: float = 60.0, timeout_secs: float = 300.0
 ) -> Peers:
     """Connect this worker to the others; all workers call it, once, and wait for each other.
 

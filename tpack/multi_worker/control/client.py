@@ -12,14 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tpack.errors import ClusterError, PeerLostError
-from tpack.multi_worker.control.messages import (
-    Channel,
-    ControlMessage,
-    Timeouts,
-    Waker,
-    lost_connection,
-    silent_peer,
-)
+from tpack.multi_worker.control.messages import Channel, ControlMessage, Timeouts, Waker, lost_connection, silent_peer
 from tpack.utils import logger
 
 

@@ -23,22 +23,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
-from tpack.multi_worker.control.handshake import (
-    Admission,
-    Newcomer,
-    Rejected,
-    RendezvousOptions,
-    first_ranks,
-    proof,
-)
-from tpack.multi_worker.control.messages import (
-    Channel,
-    ControlMessage,
-    Timeouts,
-    Waker,
-    lost_connection,
-    silent_peer,
-)
+from tpack.multi_worker.control.handshake import Admission, Newcomer, Rejected, RendezvousOptions, first_ranks, proof
+from tpack.multi_worker.control.messages import Channel, ControlMessage, Timeouts, Waker, lost_connection, silent_peer
 from tpack.utils import logger
 
 FAREWELL_SECS = 2.0

@@ -73,11 +73,7 @@ def index_table_from_tensor(
 
 
 def string_to_index_table_from_tensor(
-    mapping: Any,
-    num_oov_buckets: int = 0,
-    default_value: int = -1,
-    hasher_spec: Any = _FAST,
-    name: str | None = None,
+    mapping: Any, num_oov_buckets: int = 0, default_value: int = -1, hasher_spec: Any = _FAST, name: str | None = None
 ) -> Any:
     """Make a table that gives the place of each text of a list; arguments as for `index_table_from_tensor`."""
     return index_table_from_tensor(mapping, num_oov_buckets, default_value, hasher_spec, name=name)

@@ -20,14 +20,7 @@ from tpack.tf1.estimator.canned import (
 )
 from tpack.tf1.estimator.heads.base import Head
 from tpack.tf1.estimator.heads.regression import RegressionHead
-from tpack.tf1.estimator.logits import (
-    Activation,
-    DnnOptions,
-    Partitioner,
-    check_columns,
-    dnn_logit_fn,
-    one_part,
-)
+from tpack.tf1.estimator.logits import Activation, DnnOptions, Partitioner, check_columns, dnn_logit_fn, one_part
 from tpack.tf1.estimator.optimizers import OptimizerLike, check_optimizer, make_optimizer
 from tpack.tf1.signatures import like
 from tpack.utils.validation import check_arguments

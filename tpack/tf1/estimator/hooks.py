@@ -165,9 +165,7 @@ def stop_if_lower_hook(**given: Any) -> tf.train.SessionRunHook:
 
 @check_arguments
 @like(
-    stop_if_higher_hook,
-    without="threshold",
-    after={"metric_name": {"": parameter("max_steps_without_increase", int)}},
+    stop_if_higher_hook, without="threshold", after={"metric_name": {"": parameter("max_steps_without_increase", int)}}
 )
 def stop_if_no_increase_hook(max_steps_without_increase: int, **given: Any) -> tf.train.SessionRunHook:
     """Return a hook that ends training when a metric has not increased for some global steps.
@@ -184,9 +182,7 @@ def stop_if_no_increase_hook(max_steps_without_increase: int, **given: Any) -> t
 
 @check_arguments
 @like(
-    stop_if_higher_hook,
-    without="threshold",
-    after={"metric_name": {"": parameter("max_steps_without_decrease", int)}},
+    stop_if_higher_hook, without="threshold", after={"metric_name": {"": parameter("max_steps_without_decrease", int)}}
 )
 def stop_if_no_decrease_hook(max_steps_without_decrease: int, **given: Any) -> tf.train.SessionRunHook:
     """Return a hook that ends training when a metric has not decreased for some global steps.

@@ -19,12 +19,7 @@ from tpack.tf1.estimator.canned import (
 )
 from tpack.tf1.estimator.heads.base import Head
 from tpack.tf1.estimator.heads.regression import RegressionHead
-from tpack.tf1.estimator.logits import (
-    Partitioner,
-    check_columns,
-    input_partitioner,
-    linear_logit_fn_builder,
-)
+from tpack.tf1.estimator.logits import Partitioner, check_columns, input_partitioner, linear_logit_fn_builder
 from tpack.tf1.estimator.optimizers import OptimizerLike, check_optimizer, make_optimizer
 from tpack.tf1.signatures import like
 from tpack.utils.validation import check_arguments

@@ -5,14 +5,7 @@ from typing import Any, ClassVar
 
 import tensorflow.compat.v1 as tf
 
-from tpack.tf1.layers.arguments import (
-    CHANNELS_FIRST,
-    CHANNELS_LAST,
-    Sizes,
-    check_data_format,
-    check_padding,
-    sizes_of,
-)
+from tpack.tf1.layers.arguments import CHANNELS_FIRST, CHANNELS_LAST, Sizes, check_data_format, check_padding, sizes_of
 from tpack.tf1.layers.base import Layer
 from tpack.tf1.layers.convolutional import in_format
 from tpack.tf1.layers.functions import layer_function

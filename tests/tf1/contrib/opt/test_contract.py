@@ -118,12 +118,7 @@ CASES = {
     "lazy": (lambda: opt.LazyAdamOptimizer(0.1), adam, ["Adam", "Adam_1"], True),
     "gs": (lambda: opt.AdamGSOptimizer(GLOBAL_STEP(), 0.1), adam, ["Adam", "Adam_1"], False),
     "lazygs": (lambda: opt.LazyAdamGSOptimizer(GLOBAL_STEP(), 0.1), adam, ["Adam", "Adam_1"], True),
-    "adamw": (
-        lambda: opt.AdamWOptimizer(0.05, 0.1),
-        lambda w, g, s: adam(0.95 * w, g, s),
-        ["AdamW", "AdamW_1"],
-        None,
-    ),
+    "adamw": (lambda: opt.AdamWOptimizer(0.05, 0.1), lambda w, g, s: adam(0.95 * w, g, s), ["AdamW", "AdamW_1"], None),
     "momentumw": (
         lambda: opt.MomentumWOptimizer(0.05, 0.1, 0.9, use_nesterov=True),
         lambda w, g, s: momentum(0.95 * w, g, s, nesterov=True),

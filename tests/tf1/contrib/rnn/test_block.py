@@ -46,13 +46,7 @@ PAIRS = {
         static,
     ),
     "gru": (lambda: GRUBlockCellV2(3), lambda: GRUCell(3), GRU, GRU, looped),
-    "gru of old": (
-        lambda: GRUBlockCell(cell_size=3),
-        lambda: GRUCell(3),
-        ["w_ru", "b_ru", "w_c", "b_c"],
-        GRU,
-        static,
-    ),
+    "gru of old": (lambda: GRUBlockCell(cell_size=3), lambda: GRUCell(3), ["w_ru", "b_ru", "w_c", "b_c"], GRU, static),
 }
 
 

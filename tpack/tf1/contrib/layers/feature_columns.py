@@ -75,11 +75,7 @@ def bucketized_column(source_column: Any, boundaries: Sequence[float]) -> Any:
 
 
 def sparse_column_with_hash_bucket(
-    column_name: str,
-    hash_bucket_size: int,
-    combiner: str = "sum",
-    dtype: tf.DType = tf.string,
-    hash_keys: Any = None,
+    column_name: str, hash_bucket_size: int, combiner: str = "sum", dtype: tf.DType = tf.string, hash_keys: Any = None
 ) -> Any:
     """Return a column of categories, numbered by a hash.
 
@@ -126,11 +122,7 @@ def sparse_column_with_integerized_feature(
 
 
 def sparse_column_with_keys(
-    column_name: str,
-    keys: Sequence[Any],
-    default_value: int = -1,
-    combiner: str = "sum",
-    dtype: tf.DType = tf.string,
+    column_name: str, keys: Sequence[Any], default_value: int = -1, combiner: str = "sum", dtype: tf.DType = tf.string
 ) -> Any:
     """Return a column of categories from a list.
 

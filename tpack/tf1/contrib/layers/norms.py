@@ -82,9 +82,7 @@ def layer_norm(
 
 @add_arg_scope
 @like(
-    layer_norm,
-    without="begin_norm_axis begin_params_axis",
-    after={**_PARAMETERS, "trainable": {"data_format": "NHWC"}},
+    layer_norm, without="begin_norm_axis begin_params_axis", after={**_PARAMETERS, "trainable": {"data_format": "NHWC"}}
 )
 def instance_norm(
     inputs: Any, epsilon: float, param_initializers: Any, data_format: str, reuse: Any, scope: Any, **given: Any

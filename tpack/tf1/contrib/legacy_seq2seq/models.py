@@ -277,10 +277,7 @@ def embedding_tied_rnn_seq2seq(
         return _choose(feed_previous, decode)
 
 
-@like(
-    embedding_rnn_seq2seq,
-    after={"embedding_size": {"num_heads": 1}, "scope": {"initial_state_attention": False}},
-)
+@like(embedding_rnn_seq2seq, after={"embedding_size": {"num_heads": 1}, "scope": {"initial_state_attention": False}})
 def embedding_attention_seq2seq(
     encoder_inputs: Any,
     decoder_inputs: Any,

@@ -194,25 +194,9 @@ def _gru_gradient(op: tf.Operation, *grads: tf.Tensor) -> list[tf.Tensor]:
     x, h_prev, w_ru, w_c, b_ru, b_c = op.inputs
     reset, update, candidate, _ = op.outputs
     back = tf.raw_ops.GRUBlockCellGrad(
-        x=x,
-        h_prev=h_prev,
-        w_ru=w_ru,
-        w_c=w_c,
-        b_ru=b_ru,
-        b_c=b_c,
-        r=reset,
-        u=update,
-        c=candidate,
-        d_h=grads[3],
+        x=x, h_prev=h_prev, w_ru=w_ru, w_c=w_c, b_ru=b_ru, b_c=b_c, r=reset, u=update, c=candidate, d_h=grads[3]
     )
     of_gates, of_candidate = back.d_r_bar_u_bar, back.d_c_bar
     of_w_ru = tf.matmul(tf.concat([x, h_prev], 1), of_gates, transpose_a=True)
     of_w_c = tf.matmul(tf.concat([x, h_prev * reset], 1), of_candidate, transpose_a=True)
-    return [
-        back.d_x,
-        back.d_h_prev,
-        of_w_ru,
-        of_w_c,
-        tf.reduce_sum(of_gates, 0),
-        tf.reduce_sum(of_candidate, 0),
-    ]
+    return [back.d_x, back.d_h_prev, of_w_ru, of_w_c, tf.reduce_sum(of_gates, 0), tf.reduce_sum(of_candidate, 0)]

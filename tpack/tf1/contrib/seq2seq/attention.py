@@ -378,12 +378,7 @@ def _recursive(p: Any, before: Any) -> Any:
 
 _NOT_MONOTONIC = "probability_fn custom_key_value_fn"
 _MONOTONIC = {
-    "score_mask_value": {
-        "sigmoid_noise": 0.0,
-        "sigmoid_noise_seed": None,
-        "score_bias_init": 0.0,
-        "mode": "parallel",
-    }
+    "score_mask_value": {"sigmoid_noise": 0.0, "sigmoid_noise_seed": None, "score_bias_init": 0.0, "mode": "parallel"}
 }
 
 

@@ -11,13 +11,7 @@ from tpack.tf1.signatures import like, parameter
 from tpack.utils import logger
 from tpack.utils.validation import check_count
 
-__all__ = [
-    "StopAfterNEvalsHook",
-    "SummaryAtEndHook",
-    "evaluate_once",
-    "evaluate_repeatedly",
-    "get_or_create_eval_step",
-]
+__all__ = ["StopAfterNEvalsHook", "SummaryAtEndHook", "evaluate_once", "evaluate_repeatedly", "get_or_create_eval_step"]
 
 
 def get_or_create_eval_step() -> Any:
@@ -80,11 +74,7 @@ class SummaryAtEndHook(tf.train.SessionRunHook):
     """
 
     def __init__(
-        self,
-        log_dir: str | None = None,
-        summary_writer: Any = None,
-        summary_op: Any = None,
-        feed_dict: Any = None,
+        self, log_dir: str | None = None, summary_writer: Any = None, summary_op: Any = None, feed_dict: Any = None
     ) -> None:
         if log_dir is None and summary_writer is None:
             raise ConfigError("SummaryAtEndHook got neither log_dir nor summary_writer: expected one of them")

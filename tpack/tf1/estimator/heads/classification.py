@@ -132,10 +132,7 @@ class BinaryClassHead(_ClassHead):
             **curve_metrics(labels, logistic, weights),
             **threshold_metrics(labels, logistic, weights, self._thresholds),
         }
-        return {
-            **self.loss_metrics(found, regularization),
-            **{self.key(name): metric for name, metric in made.items()},
-        }
+        return {**self.loss_metrics(found, regularization), **{self.key(name): metric for name, metric in made.items()}}
 
     def export_outputs(self, predictions: Mapping[Any, tf.Tensor]) -> dict[str, ExportOutput]:
         """Return a classification, the probability as a regression, and all predictions."""
@@ -309,10 +306,7 @@ class MultiLabelHead(SingleHead):
             made[f"probability_mean/{of_class}"] = tf.metrics.mean(probabilities[:, number], weights=only)
             curves = curve_metrics(labels[:, number], probabilities[:, number], only)
             made.update({f"{name}/{of_class}": metric for name, metric in curves.items()})
-        return {
-            **self.loss_metrics(found, regularization),
-            **{self.key(name): metric for name, metric in made.items()},
-        }
+        return {**self.loss_metrics(found, regularization), **{self.key(name): metric for name, metric in made.items()}}
 
     def export_outputs(self, predictions: Mapping[Any, tf.Tensor]) -> dict[str, ExportOutput]:
         """Return a classification, and all predictions."""

@@ -82,11 +82,7 @@ class RegressionHead(SingleHead):
     def export_outputs(self, predictions: Mapping[Any, tf.Tensor]) -> dict[str, ExportOutput]:
         """Return a regression, and all predictions."""
         regression = RegressionOutput(predictions["predictions"])
-        return {
-            DEFAULT_SIGNATURE: regression,
-            "regression": regression,
-            "predict": PredictOutput(dict(predictions)),
-        }
+        return {DEFAULT_SIGNATURE: regression, "regression": regression, "predict": PredictOutput(dict(predictions))}
 
 
 @check_arguments
@@ -132,10 +128,7 @@ class LogisticRegressionHead(RegressionHead):
     """
 
     def __init__(
-        self,
-        weight_column: Any = None,
-        loss_reduction: str = _SUM_OVER_BATCH_SIZE,
-        name: str | None = None,
+        self, weight_column: Any = None, loss_reduction: str = _SUM_OVER_BATCH_SIZE, name: str | None = None
     ) -> None:
         def loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
             return tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
