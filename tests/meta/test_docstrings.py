@@ -61,6 +61,15 @@ def test_every_module_begins_with_what_it_is_for():
     assert_none(module for module, text in first_paragraphs.items() if not text.endswith((".", ":")))
 
 
+def test_summaries_are_nouns_or_imperatives():
+    clause = re.compile(r"(What|Who|By|How|Which|Where)\b")
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef
+    found = [(module, node) for module in MODULES for node in ast.walk(module.tree) if isinstance(node, kinds)]
+    assert_none(
+        f"{module}: {docstring_of(node).splitlines()[0]}" for module, node in found if clause.match(docstring_of(node))
+    )
+
+
 def test_sections_stand_in_one_order():
     found = [(where(module, node), sections_of(docstring_of(node))) for module, node in DEFINITIONS]
     assert_none(f"{place}: {names}" for place, names in found if names != sorted(set(names), key=SECTIONS.index))

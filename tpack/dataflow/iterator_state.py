@@ -179,7 +179,7 @@ class Passes(Generic[Value]):
 
     @property
     def next_start(self) -> Value:
-        """Where the next pass begins."""
+        """The beginning of the next pass."""
         return self._start
 
     @property

@@ -1,4 +1,4 @@
-"""How a model is replicated over devices and how its gradients are reduced."""
+"""Replication of a model over devices, and reduction of its gradients."""
 
 from tpack.utils.lazy import attach
 

@@ -1,4 +1,4 @@
-"""How data reaches the graph: where the towers' input tensors come from."""
+"""Sources of the towers' input tensors."""
 
 from tpack.utils.lazy import attach
 

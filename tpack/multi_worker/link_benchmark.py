@@ -64,7 +64,7 @@ class LinkOptions:
 
     @property
     def pair_secs(self) -> float:
-        """How long others wait for a pair, each run of which may end at its limit."""
+        """The time that others wait for a pair, each run of which may reach its limit."""
         return self.timeout_secs * _WAYS * (_WARMUP_RUNS + self.runs + 1)
 
 

@@ -36,7 +36,7 @@ _OTHER_FUNCTIONS = (
 
 
 class _Thread(threading.local):
-    """What a thread has entered: the script's graph, and what leaves it."""
+    """The script's graph that a thread has entered, and the context that leaves it."""
 
     def __init__(self) -> None:
         self.graph: tf.Graph | None = None

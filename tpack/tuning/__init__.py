@@ -1,4 +1,4 @@
-"""What is found out before a training: how large its batches and its learning rate may be."""
+"""Searches before a training: the largest batch, and the range of learning rates."""
 
 from tpack.utils.lazy import attach
 

@@ -1,4 +1,4 @@
-"""What has nothing to do with TensorFlow: logging, files, time, statistics, threads, random numbers, serialization.
+"""Logging, files, time, statistics, threads, random numbers, serialization; without TensorFlow.
 
 The names that scripts know from ``tensorpack.utils`` are here; everything else is imported from its module. The package
 is lazy, because every other package imports a module of it and none should pay for all.

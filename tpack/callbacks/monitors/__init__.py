@@ -1,4 +1,4 @@
-"""Where statistics go: event files, stats.json, the log, and the history that other callbacks read."""
+"""Receivers of statistics: event files, stats.json, the log, and the history that other callbacks read."""
 
 from tpack.utils.lazy import attach
 

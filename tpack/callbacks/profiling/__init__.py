@@ -1,4 +1,4 @@
-"""Where the time and the memory of steps go."""
+"""Profiles of the time and the memory of steps."""
 
 from tpack.utils.lazy import attach
 

@@ -1,4 +1,4 @@
-"""How sources are rewritten for tpack: what is called differently, what a person must look at, and the rewriting."""
+"""Rewriting of sources for tpack: the renames, the notes for a person, and the rewriter."""
 
 from tpack.utils.lazy import attach
 

@@ -1,4 +1,4 @@
-"""What is in tpack for scripts of tensorpack's older versions alone: renamed classes, and small things that it had."""
+"""Code for scripts of tensorpack's older versions alone: renamed classes, and small functions that it had."""
 
 from tpack.utils.lazy import attach
 

@@ -47,7 +47,7 @@ class HashTable(tf.lookup.StaticHashTable):
 
     @property
     def init(self) -> tf.Operation:
-        """What fills the table; an older name of ``initializer``."""
+        """The initializer of the table; an older name of ``initializer``."""
         return self.initializer
 
 

@@ -82,7 +82,7 @@ def default_session(layer: Any, asked: str) -> tf.Session:
     """Return the default session; raise ConfigError if there is none."""
     session = tf.get_default_session()
     if session is None:
-        raise ConfigError(f"{layer.name}.{asked} wants a default session: use `with session.as_default():`")
+        raise ConfigError(f"{layer.name}.{asked} found no default session; use `with session.as_default():`")
     return session
 
 

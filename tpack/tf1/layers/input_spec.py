@@ -1,4 +1,4 @@
-"""What a layer wants of its inputs, held against them at each call."""
+"""Requirements of a layer on its inputs, checked at each call."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ __all__ = ["InputSpec"]
 
 
 class InputSpec:
-    """What a layer wants of an input; what is None may be anything.
+    """Requirements of a layer on an input; None accepts anything.
 
     Args:
         dtype: its type.

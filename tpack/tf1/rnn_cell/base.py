@@ -67,12 +67,12 @@ class RNNCell(Layer):
 
     @property
     def state_size(self) -> Size:
-        """What the state has besides the batch."""
+        """The shape of the state without the batch."""
         raise NotImplementedError(f"{type(self).__name__} has no state_size: a cell says what its state is")
 
     @property
     def output_size(self) -> Size:
-        """What the output has besides the batch."""
+        """The shape of the output without the batch."""
         raise NotImplementedError(f"{type(self).__name__} has no output_size: a cell says what its output is")
 
     def zero_state(self, batch_size: int | tf.Tensor, dtype: Any) -> State:
@@ -164,7 +164,7 @@ def zeros(size: int | tf.TensorShape, batch_size: int | tf.Tensor, dtype: Any) -
     """Return zeros of a batch of a size; raise ConfigError if the size is not known."""
     shape = tf.TensorShape(size if isinstance(size, tf.TensorShape) else [size])
     if not shape.is_fully_defined():
-        raise ConfigError(f"a state of zeros wants a known size, got {shape}")
+        raise ConfigError(f"zero_state got the shape {shape}: expected known sizes")
     static = tf.get_static_value(batch_size) if tf.is_tensor(batch_size) else batch_size
     if static is not None:
         return tf.zeros([int(static), *shape.as_list()], dtype)

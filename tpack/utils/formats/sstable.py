@@ -24,7 +24,7 @@ class NotReadError(Exception):
 
 
 class _Handle(NamedTuple):
-    """Where a block is."""
+    """The place of a block."""
 
     offset: int
     size: int

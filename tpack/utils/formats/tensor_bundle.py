@@ -47,7 +47,7 @@ _NUM_BYTES = {1: 8, 5: 4}
 
 
 class _Entry(NamedTuple):
-    """Where a value is, and what it is."""
+    """The place and the type of a value."""
 
     name: str
     dtype: np.dtype

@@ -1,4 +1,4 @@
-"""What the files of a run's directory are to who sends them or fetches them: by their names."""
+"""Kinds of files in a run's directory, by their names, for sending and fetching."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Which remote directories this process writes to and reads, and where they are on this machine.
+"""The remote directories that this process writes and reads, and their copies on this machine.
 
 A run writes into a directory of this machine, below ``$TPACK_REMOTE_CACHE``, which has the files of the remote one and
 is sent there. What an earlier run here could not send is moved aside; what is sent is removed at the exit.
@@ -79,7 +79,7 @@ class RemoteDirectory:
 
 @dataclass
 class _Copy:
-    """What was fetched of a remote directory in order to be read."""
+    """The fetched part of a remote directory that is read."""
 
     store: Store
     sizes: Mapping[str, int]

@@ -36,7 +36,7 @@ _logger = logging.getLogger("tpack")
 
 
 class Signature(NamedTuple):
-    """By what a file is known to be the same: its size, when it was changed, and which file it is."""
+    """Identity of a file's content: its size, time of change, and inode."""
 
     size: int
     changed: int

@@ -95,7 +95,9 @@ def _next_scope(functions: Any, arguments: Mapping[str, Any]) -> ArgScope:
             )
         return {key: dict(given) for key, given in functions.items()}
     if not isinstance(functions, list | tuple):
-        raise WrongTypeError(f"arg_scope wants a list of functions or the scope of another one, got {shown(functions)}")
+        raise WrongTypeError(
+            f"arg_scope got {shown(functions)}: expected a list of functions, or the scope of another one"
+        )
     for function in functions:
         _check_scoped(function)
     scope = {key: dict(given) for key, given in current_arg_scope().items()}

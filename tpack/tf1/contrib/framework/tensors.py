@@ -22,7 +22,7 @@ def with_shape(expected_shape: Any, tensor: Any) -> tf.Tensor:
         return _checked_shape(expected_shape, tensor)
     wanted = tf.TensorShape(static)
     if not wanted.is_fully_defined():
-        raise ConfigError(f"with_shape wants a shape without unknown sizes for {tensor.name}, got {shown(wanted)}")
+        raise ConfigError(f"with_shape got the shape {shown(wanted)} for {tensor.name}: expected known sizes")
     if not tensor.shape.is_compatible_with(wanted):
         raise ConfigError(f"{tensor.name} has the shape {tensor.shape}, expected {wanted}")
     if tensor.shape.is_fully_defined():
@@ -108,7 +108,7 @@ def smart_cond(
     """
     for which, function in (("true_fn", true_fn), ("false_fn", false_fn)):
         if not callable(function):
-            raise WrongTypeError(f"smart_cond wants a function as {which}, got {shown(function)}")
+            raise WrongTypeError(f"smart_cond got {which}={shown(function)}: expected a function")
     known = smart_constant_value(pred)
     if known is None:
         return tf.cond(pred, true_fn=true_fn, false_fn=false_fn, name=name)
@@ -133,7 +133,7 @@ def py_func(
         ConfigError: ``output_types`` is missing.
     """
     if output_types is None:
-        raise ConfigError("py_func wants the output_types of the function's results, got None")
+        raise ConfigError("py_func got output_types=None: expected the types of the function's results")
     given = (tuple(args), kwargs or {})
 
     def call(*flat: Any) -> list[Any]:

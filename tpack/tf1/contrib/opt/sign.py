@@ -19,7 +19,7 @@ __all__ = ["AddSignOptimizer", "PowerSignOptimizer"]
 
 
 class _SignOptimizer(ResourceOptimizer, tf.train.Optimizer):
-    """What the two share: the average ``m`` of the gradients, and the weight of its sign, which may decay."""
+    """Base of both: the average ``m`` of the gradients, and the weight of its sign, which may decay."""
 
     def __init__(
         self,

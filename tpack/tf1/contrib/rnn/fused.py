@@ -22,7 +22,7 @@ Sequences: TypeAlias = Any
 
 
 class FusedRNNCell:
-    """What is called with a whole sequence; a base to derive from."""
+    """Base of cells that are called with a whole sequence."""
 
     def __call__(
         self,

@@ -14,7 +14,7 @@ _UNIT_VARIANCE = 3**0.5
 
 
 class _CellInside(CellOfCells):
-    """What the wrappers below share: they have a scope of their own, in which the variables of the cell inside are."""
+    """Base of wrappers with a scope of their own, which holds the variables of the cell inside."""
 
     def __init__(self, cell: Any, reuse: Any = None) -> None:
         super().__init__(_reuse=reuse)

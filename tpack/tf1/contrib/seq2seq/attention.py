@@ -32,7 +32,7 @@ __all__ = [
 
 
 class AttentionMechanism:
-    """What `AttentionWrapper` asks where to look, to derive from."""
+    """Base of the attention mechanisms of `AttentionWrapper`."""
 
     @property
     def alignments_size(self) -> Any:
@@ -94,22 +94,22 @@ class _BaseAttentionMechanism(AttentionMechanism):
 
     @property
     def memory_layer(self) -> Any:
-        """What makes the keys."""
+        """The layer that makes the keys."""
         return self._memory_layer
 
     @property
     def query_layer(self) -> Any:
-        """What a query goes through."""
+        """The layer that transforms queries."""
         return self._query_layer
 
     @property
     def values(self) -> Any:
-        """What is looked at: the masked memory, [B, S, ...]."""
+        """The masked memory, [B, S, ...]."""
         return self._values
 
     @property
     def keys(self) -> Any:
-        """What queries are compared with, [B, S, N]."""
+        """The keys that queries are compared with, [B, S, N]."""
         return self._keys
 
     @property

@@ -15,7 +15,7 @@ __all__ = ["BasicDecoder", "BasicDecoderOutput", "check_output_layer", "output_s
 
 
 class BasicDecoderOutput(NamedTuple):
-    """What the cell gave, with the layer on top, and the helper's sample of it."""
+    """The output of the cell, after the layer on top, and the helper's sample of it."""
 
     rnn_output: Any
     sample_id: Any

@@ -16,7 +16,7 @@ __all__ = ["Decoder", "dynamic_decode"]
 
 
 class Decoder(abc.ABC):
-    """What `dynamic_decode` runs, to derive from."""
+    """Base of the decoders that `dynamic_decode` runs."""
 
     @property
     def batch_size(self) -> Any:

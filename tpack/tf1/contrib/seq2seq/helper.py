@@ -29,7 +29,7 @@ __all__ = [
 
 
 class Helper(abc.ABC):
-    """What a decoder asks for its inputs, to derive from."""
+    """Base of the sources of a decoder's inputs."""
 
     @property
     @abc.abstractmethod

@@ -1,4 +1,4 @@
-"""How large the variables and operations of a model are."""
+"""Sizes of the variables and operations of a model."""
 
 from collections.abc import Iterable
 from typing import Any

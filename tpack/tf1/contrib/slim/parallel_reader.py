@@ -36,13 +36,13 @@ class ParallelReader(tf.ReaderBase):
         reader_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         if list(common_queue.dtypes) != [tf.string, tf.string]:
-            raise ConfigError(f"a ParallelReader wants a queue of two strings, got {common_queue.dtypes}")
+            raise ConfigError(f"ParallelReader got a queue of {common_queue.dtypes}: expected two strings")
         self._readers = [reader_class(**(reader_kwargs or {})) for _ in range(num_readers)]
         self._common_queue = common_queue
 
     @property
     def num_readers(self) -> int:
-        """How many readers there are."""
+        """The number of readers."""
         return len(self._readers)
 
     @property

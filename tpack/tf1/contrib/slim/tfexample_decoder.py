@@ -220,7 +220,7 @@ class SparseTensor(ItemHandler):
         indices, values = (keys_to_tensors[key] for key in (self._indices_key, self._values_key))
         shape = _dense(keys_to_tensors[self._shape_key]) if self._shape_key else self._shape
         if shape is None:
-            raise ConfigError("SparseTensor wants a shape_key or a shape, got neither")
+            raise ConfigError("SparseTensor got neither shape_key nor shape: expected one of them")
         positions = tf.cast(_dense(indices), tf.int64)
         if positions.shape.rank == 1:
             positions = tf.expand_dims(positions, 1)
