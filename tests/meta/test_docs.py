@@ -3,6 +3,7 @@
 `scripts/docs` runs the code and builds the site; here is what can be seen without either.
 """
 
+import importlib
 import inspect
 import re
 import subprocess
@@ -46,6 +47,64 @@ def _has_a_page(value, paths):
     if inspect.ismodule(value) or value.__module__.startswith(api_pages.WITHOUT_PAGE):
         return True
     return f"{value.__module__}.{value.__qualname__}" in paths
+
+
+def documents():
+    """Return the path and the text of each document that names files; changelog and trials tell of earlier trees."""
+    paths = [
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "tests").glob("**/README.md"),
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+    ]
+    return [
+        (path.name, path.read_text(encoding="utf-8"))
+        for path in paths
+        if path.name not in ("trials.md", "CHANGELOG.md")
+    ]
+
+
+def test_files_that_documents_name_are_there():
+    found = [
+        (name, path) for name, text in documents() for path in re.findall(r"`((?:tpack|tests|tools)/[\w/]+\.py)", text)
+    ]
+    assert len(found) > 40
+    assert_none(f"{name} names {path}" for name, path in found if not (ROOT / path).exists())
+
+
+def test_modules_that_documents_name_are_there():
+    found = [(name, module) for name, text in documents() for module in re.findall(r"`(tpack(?:\.\w+)+)", text)]
+    assert len(found) > 40
+    assert_none(f"{name} names {module}" for name, module in found if not _is_there(module))
+
+
+def _is_there(dotted):
+    """Return whether a dotted name is a module of tpack, or an attribute of one."""
+    value = importlib.import_module("tpack")
+    for part in dotted.split(".")[1:]:
+        try:
+            value = getattr(value, part)
+        except AttributeError:
+            try:
+                value = importlib.import_module(f"{value.__name__}.{part}")
+            except (AttributeError, ImportError):
+                return False
+    return True
+
+
+def test_names_in_the_table_of_mirrored_variables_are_there():
+    text = (ROOT / "docs" / "strategies.md").read_text(encoding="utf-8")
+    pairs = re.findall(r"`([\w/]+\.py): ([\w., ]+)`", text)
+    assert len(pairs) > 12
+    for path, names in pairs:
+        file = next(each for each in (ROOT / "tpack" / "distribute" / path, ROOT / path) if each.exists())
+        source = file.read_text(encoding="utf-8")
+        missing = [
+            name
+            for name in re.findall(r"\w+", names)
+            if not re.search(rf"\b(def|class) {name}\b|^{name}\b", source, re.M)
+        ]
+        assert missing == [], path
 
 
 def test_pictures_of_trainers_are_those_of_their_graphs():

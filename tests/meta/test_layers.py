@@ -51,7 +51,6 @@ LEVELS = {
     "tpack.distribute.trainer": 9,
     "tpack.multi_worker.callbacks": 9,
     "tpack.multi_worker.cross_worker": 9,
-    "tpack.multi_worker.epoch_barrier": 9,
     "tpack.multi_worker.ps_trainer": 9,
     "tpack.multi_worker.trainer": 9,
     "tpack.keras": 9,

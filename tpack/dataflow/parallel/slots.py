@@ -37,7 +37,7 @@ CANCEL = 0xFFFF
 """The generation of a return that cancels the pass. The slot is the number of the cancellation."""
 
 MAX_NUMBER = 0xFFFF
-"""The greatest number of a cancellation, after which comes 0."""
+"""The greatest number of a cancellation, after which comes 1."""
 
 MAX_SLOTS = 128
 """The greatest number of slots; their returns fit into the smallest usual buffer of a socket."""
