@@ -69,7 +69,10 @@ def test_files_that_documents_name_are_there():
         (name, path) for name, text in documents() for path in re.findall(r"`((?:tpack|tests|tools)/[\w/]+\.py)", text)
     ]
     assert len(found) > 40
-    assert_none(f"{name} names {path}" for name, path in found if not (ROOT / path).exists())
+    example = ("tpack/a/", "tests/a/")
+    assert_none(
+        f"{name} names {path}" for name, path in found if not (path.startswith(example) or (ROOT / path).exists())
+    )
 
 
 def test_modules_that_documents_name_are_there():
