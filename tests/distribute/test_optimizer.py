@@ -148,7 +148,7 @@ def test_other_strategies_and_optimizers_are_refused(graph: Any) -> None:
     with other.scope(), pytest.raises(StrategyError, match="mixing different DistributionStrategy objects"):
         strategy.apply_gradients(optimizer, [])
     with strategy.scope():
-        with pytest.raises(GraphBuildError, match="expected a tf.compat.v1.train.Optimizer, got"):
+        with pytest.raises(GraphBuildError, match="expected a tf.compat.v1.train.Optimizer"):
             strategy.apply_gradients("adam", [])
         with pytest.raises(GraphBuildError, match=r"none of 0 variable\(s\) has a gradient"):
             strategy.apply_gradients(optimizer, [])

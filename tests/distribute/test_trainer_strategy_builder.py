@@ -139,7 +139,7 @@ def test_moving_averages_are_the_mean_over_towers(name: str) -> None:
 
 def test_other_optimizers_are_refused(graph: Any) -> None:
     builder = StrategyBuilder(MirroredStrategy(cpu_devices(2)))
-    with pytest.raises(GraphBuildError, match="expected a tf.compat.v1.train.Optimizer, got"):
+    with pytest.raises(GraphBuildError, match="expected a tf.compat.v1.train.Optimizer"):
         builder.build(lambda: [(tf.ones([]), tf.get_variable("w", []))], lambda: "adam")
 
 

@@ -45,5 +45,5 @@ def test_settings_of_what_people_give():
 
 
 def test_a_checkpoint_that_is_not_there_is_refused(graph, tmp_path):
-    with pytest.raises(CheckpointError, match="has none"):
+    with pytest.raises(CheckpointError, match="expected a directory with a checkpoint"):
         warm_start(WarmStartSettings(str(tmp_path)))

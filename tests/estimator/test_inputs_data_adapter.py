@@ -215,7 +215,7 @@ def raises():
         (({"x": X}, Y), None, ConfigError, "got the arrays .* without a batch size: expected batch_size"),
         (lambda: (X, Y), None, ConfigError, "got the arrays .* without a batch size: expected batch_size"),
         ((X, Y), 0, ConfigError, "batch_size=0: expected an integer of at least 1"),
-        ((X, Y), 13, ConfigError, "batch_size=13 and 12 data points: expected at most 12"),
+        ((X, Y), 13, ConfigError, "batch_size=13: expected at most 12"),
         (BatchData(DataFromArrays((X, Y)), 4), 4, ConfigError, "makes batches of 4 itself: leave one of the two out"),
         (lambda: tf.zeros([3]), 4, ConfigError, "got batch_size=4: expected None where input_fn returns tensors"),
         ("data.csv", None, ConfigError, r"the data are 'data.csv': expected a DataFlow, arrays such as \(x, y\)"),

@@ -73,7 +73,7 @@ def test_an_evaluation_ends_when_training_is_over(tmp_path):
         pass
     # Neither the delay nor the pause between two is waited for then.
     assert Watched(["4"]).run(note, Pace(100, 100, 100), last_step=9) == [("4", True)]
-    with pytest.raises(ClusterError, match="training has ended without a checkpoint to evaluate"):
+    with pytest.raises(ClusterError, match="training has ended, and it has left no checkpoint to evaluate"):
         Watched([None]).run(note)
 
 
@@ -82,13 +82,13 @@ def test_a_training_that_failed_is_told(tmp_path):
     with pytest.raises(ValueError, match="x"), note.written_after():
         raise ValueError("x")
     watched = Watched(["4"])
-    with pytest.raises(ClusterError, match="training failed on the chief: ValueError: x"):
+    with pytest.raises(ClusterError, match="training failed, says the chief: ValueError: x"):
         watched.run(note)
     assert watched.evaluated == [("4", True)]
 
 
 def test_an_evaluator_gives_up_some_time(tmp_path):
-    with pytest.raises(ClusterError, match="waited 0.2 s for a checkpoint after 2"):
+    with pytest.raises(ClusterError, match="no new checkpoint for 0.2 s, .*the last one was 2"):
         Watched(["2"]).run(note_of(tmp_path), last_step=3)
 
 

@@ -103,8 +103,8 @@ def test_what_a_subclass_forgot_is_named(method):
     ("inputs", "message"),
     [
         ([3], "returned 3: expected .* placeholders"),
-        ([tf.TensorSpec([], tf.float32)], "must be a tf.TensorSpec with a name"),
-        ([tf.TensorSpec([], tf.float32, "a")] * 2, "must differ, got"),
+        ([tf.TensorSpec([], tf.float32)], "expected a tf.TensorSpec with a name"),
+        ([tf.TensorSpec([], tf.float32, "a")] * 2, "expected different names"),
     ],
 )
 def test_inputs_that_cannot_be_a_signature_are_errors(inputs, message):

@@ -79,7 +79,7 @@ def test_bad_arguments_are_errors():
         StagingInput(FeedInput(ds))
     with pytest.raises(ConfigError, match="StagingInput got nr_stage=0: expected an integer of at least 1"):
         StagingInput(QueueInput(ds), nr_stage=0)
-    with pytest.raises(ConfigError, match="no device name"):
+    with pytest.raises(ConfigError, match="canonical_device got .*: expected the name of a device"):
         StagingInput(QueueInput(ds), device="nowhere:x:y")
 
 

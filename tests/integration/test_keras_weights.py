@@ -263,7 +263,7 @@ def test_a_model_of_elsewhere_is_an_error_that_says_what_to_do(name, where, pret
     else:
         with tf.Graph().as_default():
             model = load_model(pretrained)
-    with pytest.raises(GraphBuildError, match=r"made outside of it, .*clone_model\(model\); model.set_weights"):
+    with pytest.raises(GraphBuildError, match=r"has variables from outside, .*clone_model\(model\); model.set_weights"):
         launch(TRAINERS[name], Model(lambda: model), pretrained["x"])
 
 

@@ -52,7 +52,7 @@ def test_the_end_of_the_data_is_an_error():
     with FeedfreePredictor(make_config(), source) as predict:
         for _ in range(4):
             predict()
-        with pytest.raises(DataExhaustedError, match="end"):
+        with pytest.raises(DataExhaustedError, match="no more data"):
             predict()
 
 

@@ -49,7 +49,7 @@ NOT_OURS = {
 WANTING = {
     "of a name that tpack does not have": r"MissingName|no attribute '(map|_defun|defun|_[a-z_]+)'",
     "in eager mode": r"no attribute 'numpy'|Eager",
-    "on GPUs": r"NCCL needs each tower's gradient on a GPU",
+    "on GPUs": r"a GPU of its own for each tower",
 }
 """What is told by the error of a test that cannot pass here."""
 

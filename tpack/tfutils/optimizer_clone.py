@@ -45,8 +45,8 @@ def check_optimizer(optimizer: object) -> tf.train.Optimizer:
     if not isinstance(optimizer, tf.train.Optimizer):
         kind = type(optimizer)
         raise GraphBuildError(
-            f"got optimizer={kind.__module__}.{kind.__qualname__}: Keras optimizers cannot run in a graph session; use "
-            "one such as tf.compat.v1.train.AdamOptimizer"
+            f"optimizer() got {kind.__module__}.{kind.__qualname__}: expected a tf.compat.v1.train.Optimizer, such as "
+            "AdamOptimizer; Keras optimizers cannot run in a graph session"
         )
     _check_learning_rate(optimizer)
     return optimizer

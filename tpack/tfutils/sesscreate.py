@@ -80,6 +80,11 @@ class NewSessionCreator(tf.train.SessionCreator):
         elif self.grappler == "auto":
             choose_rewrites(config, graph)
         _tell_if_sums_may_be_taken_apart(config, graph)
+        return self._open_session(graph, config)
+
+    # Sessions on the server of a worker override it.
+    def _open_session(self, graph: tf.Graph, config: tf.ConfigProto) -> tf.Session:
+        """Return a session that has the devices of the graph."""
         session = tf.Session(self.target, graph=graph, config=config)
         try:
             check_session_devices(session, graph)
