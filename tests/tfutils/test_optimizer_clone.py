@@ -145,7 +145,7 @@ def test_clones_name_their_counters_in_scopes_of_their_own(graph: Any) -> None:
 def test_other_optimizers_are_refused() -> None:
     with pytest.raises(GraphBuildError, match=r"got tests\.tfutils.*NotAnOptimizer: expected a tf.compat"):
         clone_optimizer(NotAnOptimizer())
-    with pytest.raises(GraphBuildError, match=r"keras.*SGD: expected a tf\.compat\.v1\.train\.Optimizer, such as AdamOptimizer; Keras"):
+    with pytest.raises(GraphBuildError, match=r"keras.*SGD: expected a tf.*, such as AdamOptimizer; Keras"):
         clone_optimizer(tf.keras.optimizers.SGD(0.1))
 
 
