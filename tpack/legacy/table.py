@@ -125,6 +125,7 @@ MODULES: dict[str, tuple[str, str]] = {
     "models.softmax": ("models", "SoftMax"),
     "models.tflayer": ("models", "convert_to_tflayer_args rename_get_variable rename_tflayer_get_variable"),
     "models.utils": ("models", "VariableHolder"),
+    "older_names": ("legacy", " ".join(name for names in NAMES.values() for name in names)),
     "predict.common": ("predict", "OfflinePredictor PredictConfig"),
     "predict.concurrency": ("predict", "MultiThreadAsyncPredictor"),
     "predict.multigpu": ("predict", "DataParallelOfflinePredictor MultiTowerOfflinePredictor"),
