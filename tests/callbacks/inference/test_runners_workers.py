@@ -140,7 +140,7 @@ def test_a_share_of_another_worker_and_a_length_that_is_not_known_are_refused(rn
     def make(ds):
         return InferenceRunner(FeedInput(BatchData(ds, 4)), ClassificationError())
 
-    with pytest.raises(ConfigError, match="got rank=0 and size=4 in worker 0 of 2"):
+    with pytest.raises(ConfigError, match="got rank=0 and size=4 in worker [01] of 2"):
         run_workers(2, lambda peers: evaluate(lambda: make(ShardData(DataFromList(data), 0, 4)), peers))
     expected = evaluate(lambda: make(DataFromList(data)))
     assert run_workers(2, lambda peers: evaluate(lambda: make(ShardData(DataFromList(data))), peers)) == [expected] * 2
