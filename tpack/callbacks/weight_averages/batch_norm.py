@@ -45,8 +45,8 @@ class _Move(NamedTuple):
 
     def target(self, value: np.ndarray, operand: np.ndarray, slope: np.ndarray) -> np.ndarray:
         """Return the target of the move, from the statistic's value and those of the two tensors."""
-        change = operand - value if self.is_new else -operand.astype(np.float64)
-        rate = slope.astype(np.float64)
+        change: np.ndarray = operand - value if self.is_new else -operand.astype(np.float64)
+        rate: np.ndarray = slope.astype(np.float64)
         if self.is_new:
             # As written in a script: 0.99 for the nearest 32-bit number. The division would enlarge its rounding error
             # a hundredfold.

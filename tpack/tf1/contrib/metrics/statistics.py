@@ -186,7 +186,8 @@ def streaming_concat(
         value = tf.identity(array, "concat")
         joined = tf.concat([value, values], axis)
         if max_size is not None:
-            joined = joined[(*[slice(None)] * axis, slice(max_size))]
+            head = (*[slice(None)] * axis, slice(max_size))
+            joined = joined[head]
         with tf.control_dependencies([array.assign(joined, read_value=False)]):
             update = tf.shape(joined)[axis]
         return in_collections(value, update, metrics_collections, updates_collections)
