@@ -6,9 +6,9 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.replicated_models import batch, regression
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.estimator.estimator import Estimator
-from tpack.estimator.evaluation import write_results
 from tpack.estimator.exporters import BestExporter, loss_smaller
 from tpack.estimator.inputs import build_raw_serving_input_receiver_fn
+from tpack.estimator.session import write_results
 
 
 def receive():

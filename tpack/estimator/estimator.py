@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import CheckpointError, ConfigError
-from tpack.estimator import evaluation, exporting
+from tpack.estimator import exporters, session
 from tpack.estimator.building import (
     BuiltModel,
     ModelFn,
@@ -226,8 +226,8 @@ class Estimator:
             model = self._build(given, ModeKeys.EVAL)
             if steps is None:
                 warn_if_endless(model.inputs, "the evaluation")
-            results = evaluation.evaluate_model(self._parts, model, checkpoint, steps, hooks)
-        evaluation.report(directory, results)
+            results = session.evaluate_model(self._parts, model, checkpoint, steps, hooks)
+        session.report(directory, results)
         return results
 
     def predict(
@@ -260,10 +260,10 @@ class Estimator:
         with tf.Graph().as_default():
             model = self._build(given, ModeKeys.PREDICT)
             warn_if_endless(model.inputs, "prediction")
-            wanted = evaluation.chosen_predictions(model.spec.predictions, predict_keys)
-        for values in evaluation.predict_model(self._parts, model, checkpoint, wanted, hooks):
+            wanted = session.chosen_predictions(model.spec.predictions, predict_keys)
+        for values in session.predict_model(self._parts, model, checkpoint, wanted, hooks):
             if yield_single_examples:
-                yield from evaluation.each_example(values)
+                yield from session.each_example(values)
             else:
                 yield values
 
@@ -291,12 +291,12 @@ class Estimator:
         """
         checkpoint = self._existing_checkpoint(checkpoint_path)
         base = os.fsdecode(export_dir_base) if isinstance(export_dir_base, bytes) else export_dir_base
-        path = exporting.new_export_dir(check_local_path("export_saved_model", "export_dir_base", base))
+        path = exporters.new_export_dir(check_local_path("export_saved_model", "export_dir_base", base))
         with tf.Graph().as_default():
-            receiver = exporting.call_receiver_fn(serving_input_receiver_fn)
+            receiver = exporters.call_receiver_fn(serving_input_receiver_fn)
             model = build_model(self._parts, ModeKeys.PREDICT, lambda: Inputs(receiver.features, None))
-            target = exporting.ExportTarget(path, assets_extra, as_text)
-            exporting.export_model(self._parts, model, receiver, checkpoint, target)
+            target = exporters.ExportTarget(path, assets_extra, as_text)
+            exporters.export_model(self._parts, model, receiver, checkpoint, target)
         return path
 
     def export_savedmodel(self, *args: Any, strip_default_attrs: bool = True, **kwargs: Any) -> str:
@@ -311,7 +311,7 @@ class Estimator:
         """Return the directory of an evaluation's results."""
         if name is not None:
             check_text(self, "name", name)
-        return evaluation.evaluation_dir(self.model_dir, name)
+        return session.evaluation_dir(self.model_dir, name)
 
     def get_variable_names(self) -> list[str]:
         """Return the names of the variables in the newest checkpoint; raise a CheckpointError if there is none."""

@@ -4,7 +4,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.estimator.evaluation import write_results
+from tpack.estimator.session import write_results
 from tpack.tf1.estimator import hooks
 from tpack.tf1.estimator.baseline import BaselineRegressor
 

@@ -7,9 +7,9 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.checkpoints import save_checkpoint
 from tpack.errors import ConfigError
 from tpack.estimator.building import ModelParts, build_model
-from tpack.estimator.evaluation import chosen_predictions, each_example, predict_model
 from tpack.estimator.inputs import GivenInput, call_input_fn
 from tpack.estimator.run_config import RunConfig
+from tpack.estimator.session import chosen_predictions, each_example, predict_model
 from tpack.estimator.spec import EstimatorSpec
 
 

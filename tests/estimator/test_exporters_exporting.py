@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.checkpoints import save_checkpoint
 from tpack.errors import CheckpointError, ConfigError
-from tpack.estimator import exporting
+from tpack.estimator import exporters as exporting
 from tpack.estimator.building import ModelParts, build_model
 from tpack.estimator.inputs import Inputs, ServingInputReceiver
 from tpack.estimator.run_config import RunConfig

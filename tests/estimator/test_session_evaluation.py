@@ -8,11 +8,11 @@ from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.event_files import scalars_in
 from tests.helpers.log_lines import captured_log
 from tpack.errors import ConfigError, DataExhaustedError
-from tpack.estimator import evaluation
+from tpack.estimator import session as evaluation
 from tpack.estimator.building import ModelParts, build_model
-from tpack.estimator.evaluation import write_results
 from tpack.estimator.inputs import GivenInput, call_input_fn
 from tpack.estimator.run_config import RunConfig
+from tpack.estimator.session import write_results
 from tpack.estimator.spec import EstimatorSpec
 
 

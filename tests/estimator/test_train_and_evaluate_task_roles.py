@@ -5,9 +5,9 @@ import itertools
 import pytest
 
 from tpack.errors import CheckpointError, ClusterError
-from tpack.estimator import task_roles
+from tpack.estimator import train_and_evaluate as task_roles
 from tpack.estimator.run_config import ClusterPlace
-from tpack.estimator.task_roles import NOTE_NAME, EndNote, Pace, evaluate_until_end
+from tpack.estimator.train_and_evaluate import NOTE_NAME, EndNote, Pace, evaluate_until_end
 from tpack.utils.launch_env import ClusterTask
 
 CLUSTER = {"chief": ["a:1"], "worker": ["b:1"]}

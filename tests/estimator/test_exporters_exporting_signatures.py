@@ -5,7 +5,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.log_lines import captured_log
 from tpack.errors import ConfigError
-from tpack.estimator.exporting import signature_defs
+from tpack.estimator.exporters import signature_defs
 from tpack.estimator.inputs import ServingInputReceiver
 from tpack.estimator.spec import PredictOutput, RegressionOutput
 
