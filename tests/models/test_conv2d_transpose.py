@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.feature_maps import conv2d_transpose
 from tests.helpers.layer_checks import FORMATS, assert_layer
 from tpack.errors import ConfigError
-from tpack.models.conv2d_transpose import Conv2DTranspose, Deconv2D
+from tpack.models.conv2d import Conv2DTranspose, Deconv2D
 from tpack.models.linearwrap import LinearWrap
 from tpack.tfutils.argscope import argscope
 

@@ -11,8 +11,7 @@ from tests.helpers.log_lines import captured_log
 from tpack.compat import eager_mode
 from tpack.errors import ConfigError
 from tpack.models.batch_norm import BatchNorm
-from tpack.models.conv2d import Conv2D
-from tpack.models.conv2d_transpose import Conv2DTranspose
+from tpack.models.conv2d import Conv2D, Conv2DTranspose
 from tpack.models.fc import FullyConnected
 from tpack.models.registry import (
     argument_aliases,

@@ -5,10 +5,8 @@ from tpack.utils.lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "batch_norm": ("BatchNorm",),
-        "batch_renorm": ("BatchRenorm",),
-        "conv2d": ("Conv2D",),
-        "conv2d_transpose": ("Conv2DTranspose", "Deconv2D"),
+        "batch_norm": ("BatchNorm", "BatchRenorm"),
+        "conv2d": ("Conv2D", "Conv2DTranspose", "Deconv2D"),
         "dropout": ("Dropout",),
         "fc": ("FullyConnected",),
         "linearwrap": ("ConcatWith", "LinearWrap"),

@@ -1,10 +1,10 @@
 """Made by ``python -m tests.helpers.stubs``: where each name of this package is, for type checkers."""
 
 from tpack.models.batch_norm import BatchNorm as BatchNorm
-from tpack.models.batch_renorm import BatchRenorm as BatchRenorm
+from tpack.models.batch_norm import BatchRenorm as BatchRenorm
 from tpack.models.conv2d import Conv2D as Conv2D
-from tpack.models.conv2d_transpose import Conv2DTranspose as Conv2DTranspose
-from tpack.models.conv2d_transpose import Deconv2D as Deconv2D
+from tpack.models.conv2d import Conv2DTranspose as Conv2DTranspose
+from tpack.models.conv2d import Deconv2D as Deconv2D
 from tpack.models.dropout import Dropout as Dropout
 from tpack.models.fc import FullyConnected as FullyConnected
 from tpack.models.linearwrap import ConcatWith as ConcatWith

@@ -16,8 +16,7 @@ from tpack.distribute.trainer import StrategyBuilder
 from tpack.errors import CallbackError, InputError
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.queue_input import QueueInput
-from tpack.models.batch_norm import BatchNorm
-from tpack.models.batch_renorm import BatchRenorm
+from tpack.models.batch_norm import BatchNorm, BatchRenorm
 from tpack.tf1.layers.normalization import batch_normalization
 from tpack.train.single_cost import BuilderTrainer
 from tpack.train.trainers import SimpleTrainer, SyncMultiGPUTrainerParameterServer, SyncMultiGPUTrainerReplicated

@@ -7,8 +7,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.layer_checks import FORMATS, to_format
 from tests.helpers.norm_oracles import normalized
 from tpack.errors import ConfigError
-from tpack.models.batch_norm import BatchNorm
-from tpack.models.batch_renorm import BatchRenorm
+from tpack.models.batch_norm import BatchNorm, BatchRenorm
 from tpack.tower.context import PredictTowerContext, TrainTowerContext
 
 
