@@ -8,16 +8,15 @@ __getattr__, _, __all__ = look_up(
         "base": "Layer",
         "convolutional": (
             "Conv1D Conv2D Conv3D conv1d conv2d conv3d Conv2DTranspose Conv3DTranspose conv2d_transpose "
-            "conv3d_transpose"
+            "conv3d_transpose SeparableConv1D SeparableConv2D separable_conv1d separable_conv2d"
         ),
         "core": "Dense Dropout Flatten dense dropout flatten",
-        "input_spec": "InputSpec",
+        "arguments": "InputSpec",
         "normalization": "BatchNormalization batch_normalization",
         "pooling": (
             "AveragePooling1D AveragePooling2D AveragePooling3D MaxPooling1D MaxPooling2D MaxPooling3D "
             "average_pooling1d average_pooling2d average_pooling3d max_pooling1d max_pooling2d max_pooling3d"
         ),
-        "separable": "SeparableConv1D SeparableConv2D separable_conv1d separable_conv2d",
     },
 )
 

@@ -1,7 +1,7 @@
 """Arguments of ``tf.layers`` and their checks, and the configurations of layers."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,8 +10,6 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.tfutils.varmanip import SessionUpdate
 from tpack.utils.validation import check_choice, check_count, check_function, mismatch, shown
-
-__all__ = ["ACTIVATIONS", "config_of", "default_session", "initializer_from_config", "load_weights"]
 
 # An argument of ``tf.get_variable``; None for that of the scope.
 Initializer: TypeAlias = Callable[..., tf.Tensor] | tf.Tensor | None
@@ -253,3 +251,107 @@ def sizes_of(owner: object, name: str, sizes: Any, rank: int) -> tuple[int, ...]
 
 def _norms(w: tf.Tensor) -> tf.Tensor:
     return tf.sqrt(tf.reduce_sum(tf.square(w), axis=0, keepdims=True))
+
+
+_FIRST = inspect.Parameter("inputs", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Any)
+_REUSE = inspect.Parameter("reuse", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=Any)
+
+
+def layer_function(name: str, layer: type[Any], *, has_variables: bool = True) -> Callable[..., tf.Tensor]:
+    """Return the function of a layer's class.
+
+    Args:
+        name: of the function.
+        layer: the class.
+        has_variables: whether the function takes ``reuse``.
+    """
+    parameters = [p for p in _parameters_of(layer) if p.kind is not p.VAR_KEYWORD]
+    signature = inspect.Signature([_FIRST, *parameters, *([_REUSE] if has_variables else [])])
+    known = set(signature.parameters)
+
+    def function(*args: Any, **kwargs: Any) -> tf.Tensor:
+        given = dict(zip(signature.parameters, args, strict=False), **kwargs)
+        if len(given) != len(args) + len(kwargs) or not given.keys() <= known or "inputs" not in given:
+            # It says which argument is wrong.
+            signature.bind(*args, **kwargs)
+        inputs = given.pop("inputs")
+        if has_variables:
+            given.update(_reuse=given.pop("reuse", None), _scope=given.get("name"))
+        return layer(**given)(inputs)
+
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = layer.__module__
+    function.__doc__ = f"""Apply `{layer.__name__}`, whose arguments these are.
+
+    Args:
+        inputs: the input.
+        *args: the arguments of the class, in its order{"; then ``reuse``, as for a variable scope" * has_variables}.
+        **kwargs: the same by name.
+    """
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    return function
+
+
+def _parameters_of(layer: type[Any]) -> list[inspect.Parameter]:
+    """Return the parameters of a class; before Python 3.11 its signature is that of ``__new__``, which takes any."""
+    shown = vars(layer).get("__signature__")
+    _, *parameters = inspect.signature(layer.__init__).parameters.values()
+    return list(parameters if shown is None else shown.parameters.values())
+
+
+class InputSpec:
+    """Requirements of a layer on an input; None accepts anything.
+
+    Args:
+        dtype: its type.
+        shape: its shape, in which None is any size.
+        ndim: its number of dimensions.
+        max_ndim: the largest number of dimensions.
+        min_ndim: the smallest one.
+        axes: the sizes of some axes, by their numbers, which may count from the end.
+    """
+
+    def __init__(
+        self,
+        dtype: Any = None,
+        shape: Sequence[int | None] | None = None,
+        ndim: int | None = None,
+        max_ndim: int | None = None,
+        min_ndim: int | None = None,
+        axes: Mapping[int, int | None] | None = None,
+    ) -> None:
+        self.dtype = dtype
+        self.shape = shape
+        self.ndim = len(shape) if shape is not None else ndim
+        self.max_ndim = max_ndim
+        self.min_ndim = min_ndim
+        self.axes = {int(axis): size for axis, size in (axes or {}).items()}
+
+    def __repr__(self) -> str:
+        given = [f"{name}={value}" for name, value in vars(self).items() if value or value == 0]
+        return f"InputSpec({', '.join(given)})"
+
+    def refusal(self, inputs: tf.Tensor) -> str | None:
+        """Return why an input does not fit, or None if it does."""
+        wants_rank = self.ndim is not None or self.max_ndim is not None or self.min_ndim is not None
+        rank = inputs.shape.rank
+        if rank is None:
+            return "expected a known number of dimensions" if wants_rank or self.axes else None
+        if self.ndim is not None and rank != self.ndim:
+            return f"expected {self.ndim} dimensions"
+        if self.max_ndim is not None and rank > self.max_ndim:
+            return f"expected at most {self.max_ndim} dimensions"
+        if self.min_ndim is not None and rank < self.min_ndim:
+            return f"expected at least {self.min_ndim} dimensions"
+        if self.dtype is not None and inputs.dtype.base_dtype != tf.as_dtype(self.dtype):
+            return f"expected {tf.as_dtype(self.dtype).name}"
+        return self._refused_size(inputs.shape.as_list())
+
+    def _refused_size(self, sizes: list[int | None]) -> str | None:
+        wanted = [*self.axes.items(), *enumerate(self.shape or ())]
+        for axis, size in wanted:
+            if not -len(sizes) <= axis < len(sizes):
+                return f"expected a dimension {axis}"
+            if size is not None and sizes[axis] is not None and sizes[axis] != size:
+                return f"expected {size} as the size of dimension {axis}"
+        return None

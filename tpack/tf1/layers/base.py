@@ -21,14 +21,11 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, MissingNameError, WrongTypeError
 from tpack.tf1.layers import arguments
-from tpack.tf1.layers.arguments import Initializer, Regularizer
-from tpack.tf1.layers.input_spec import InputSpec
+from tpack.tf1.layers.arguments import Initializer, InputSpec, Regularizer
 from tpack.tfutils.dependency import ancestors
 from tpack.tower.context import get_current_tower_context
 from tpack.tower.per_graph import PerGraph, built_graph
 from tpack.utils.validation import check_function
-
-__all__ = ["Layer"]
 
 _WORD_STARTS = re.compile("(?<=.)(?=[A-Z][a-z0-9])|(?<=[a-z])(?=[A-Z])")
 _num_layers: PerGraph[Counter[str]] = PerGraph(Counter)

@@ -13,20 +13,18 @@ from tpack.tf1.layers.arguments import (
     Activation,
     Constraint,
     Initializer,
+    InputSpec,
     Regularizer,
     activation_of,
     check_data_format,
     constraint_of,
     count_of,
     initializer_of,
+    layer_function,
     regularizer_of,
 )
 from tpack.tf1.layers.base import Layer
-from tpack.tf1.layers.functions import layer_function
-from tpack.tf1.layers.input_spec import InputSpec
 from tpack.tf1.signatures import like, parameter
-
-__all__ = ["Dense", "Dropout", "Flatten", "dense", "dropout", "flatten"]
 
 
 class WeightedLayer(Layer):

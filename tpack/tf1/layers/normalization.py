@@ -16,6 +16,7 @@ from tpack.tf1.layers.arguments import (
     ZEROS,
     Constraint,
     Initializer,
+    InputSpec,
     Regularizer,
     constraint_of,
     initializer_of,
@@ -23,12 +24,9 @@ from tpack.tf1.layers.arguments import (
 )
 from tpack.tf1.layers.base import Layer
 from tpack.tf1.layers.core import is_never, where_training
-from tpack.tf1.layers.input_spec import InputSpec
 from tpack.tf1.signatures import like, parameter
 from tpack.tower.getters import full_precision
 from tpack.utils.validation import check_count, check_function, shown
-
-__all__ = ["BatchNormalization", "batch_normalization"]
 
 _CLIPPED = {"rmax", "rmin", "dmax"}
 

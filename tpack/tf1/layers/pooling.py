@@ -5,26 +5,18 @@ from typing import Any, ClassVar
 
 import tensorflow.compat.v1 as tf
 
-from tpack.tf1.layers.arguments import CHANNELS_FIRST, CHANNELS_LAST, Sizes, check_data_format, check_padding, sizes_of
+from tpack.tf1.layers.arguments import (
+    CHANNELS_FIRST,
+    CHANNELS_LAST,
+    InputSpec,
+    Sizes,
+    check_data_format,
+    check_padding,
+    layer_function,
+    sizes_of,
+)
 from tpack.tf1.layers.base import Layer
 from tpack.tf1.layers.convolutional import in_format
-from tpack.tf1.layers.functions import layer_function
-from tpack.tf1.layers.input_spec import InputSpec
-
-__all__ = [
-    "AveragePooling1D",
-    "AveragePooling2D",
-    "AveragePooling3D",
-    "MaxPooling1D",
-    "MaxPooling2D",
-    "MaxPooling3D",
-    "average_pooling1d",
-    "average_pooling2d",
-    "average_pooling3d",
-    "max_pooling1d",
-    "max_pooling2d",
-    "max_pooling3d",
-]
 
 
 class Pooling(Layer):

@@ -6,8 +6,7 @@ __getattr__, __dir__, __all__ = look_up(
     __name__,
     {
         "base": "RNNCell",
-        "lstm": "BasicLSTMCell LSTMCell LSTMStateTuple",
-        "plain": "BasicRNNCell GRUCell",
+        "lstm": "BasicLSTMCell BasicRNNCell GRUCell LSTMCell LSTMStateTuple",
         "wrappers": "DeviceWrapper DropoutWrapper ResidualWrapper MultiRNNCell",
     },
 )

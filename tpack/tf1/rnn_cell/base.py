@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
+from tpack.tf1.layers.arguments import InputSpec
 from tpack.tf1.layers.base import Layer
-from tpack.tf1.layers.input_spec import InputSpec
 from tpack.utils.validation import shown
 
 State: TypeAlias = Any

@@ -8,18 +8,18 @@ __getattr__, __dir__, __all__ = look_up(
         "bidirectional": (
             "best_effort_input_batch_size stack_bidirectional_dynamic_rnn stack_bidirectional_rnn transpose_batch_time"
         ),
-        "block": "GRUBlockCell GRUBlockCellV2 LSTMBlockCell",
         "conv": "Conv1DLSTMCell Conv2DLSTMCell Conv3DLSTMCell ConvLSTMCell",
-        "fused": "FusedRNNCell FusedRNNCellAdaptor LSTMBlockFusedCell LSTMBlockWrapper TimeReversedFusedRNN",
-        "gated": "IndRNNCell IndyGRUCell IndyLSTMCell IntersectionRNNCell SRUCell UGRNNCell",
+        "fused": (
+            "FusedRNNCell FusedRNNCellAdaptor GRUBlockCell GRUBlockCellV2 LSTMBlockCell LSTMBlockFusedCell "
+            "LSTMBlockWrapper TimeReversedFusedRNN"
+        ),
+        "gated": "IndRNNCell IndyGRUCell IndyLSTMCell IntersectionRNNCell PhasedLSTMCell SRUCell UGRNNCell",
         "lstm": "CoupledInputForgetGateLSTMCell GLSTMCell LayerNormBasicLSTMCell NASCell",
-        "phased": "PhasedLSTMCell",
         "wrappers": (
             "AttentionCellWrapper EmbeddingWrapper HighwayWrapper InputProjectionWrapper OutputProjectionWrapper"
         ),
         "tpack.tf1.rnn_cell.base": "LayerRNNCell RNNCell",
-        "tpack.tf1.rnn_cell.lstm": "BasicLSTMCell LSTMCell LSTMStateTuple",
-        "tpack.tf1.rnn_cell.plain": "BasicRNNCell GRUCell",
+        "tpack.tf1.rnn_cell.lstm": "BasicLSTMCell BasicRNNCell GRUCell LSTMCell LSTMStateTuple",
         "tpack.tf1.rnn_cell.wrappers": "DeviceWrapper DropoutWrapper ResidualWrapper MultiRNNCell",
         "tensorflow.compat.v1.nn": "static_bidirectional_rnn static_rnn static_state_saving_rnn",
     },

@@ -4,18 +4,18 @@ They are called with inputs of [time, batch, depth], or a list of matrices, and 
 last state.
 """
 
+import functools
 from typing import Any, TypeAlias
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tf1.contrib.rnn.block import add_lstm_variables, lstm_weights
+from tpack.tf1.layers.arguments import InputSpec
 from tpack.tf1.layers.base import Layer
-from tpack.tf1.layers.input_spec import InputSpec
-from tpack.tf1.rnn_cell.base import check_cell, depth_of
-from tpack.tf1.rnn_cell.lstm import LSTMStateTuple
+from tpack.tf1.rnn_cell.base import LayerRNNCell, UnitSizes, check_cell, depth_of, matrix_inputs
+from tpack.tf1.rnn_cell.lstm import LSTMSizes, LSTMStateTuple
 from tpack.tf1.signatures import like
-from tpack.utils.validation import check_count
+from tpack.utils.validation import check_count, shown
 
 Sequences: TypeAlias = Any
 """A tensor of [time, batch, depth], or a list of tensors of [batch, depth]."""
@@ -209,3 +209,191 @@ def _last(values: tf.Tensor, first: tf.Tensor, lengths: tf.Tensor | None) -> tf.
         return values[-1]
     with_first = tf.concat([tf.expand_dims(first, 0), values], 0)
     return tf.gather_nd(with_first, tf.stack([lengths, tf.range(tf.shape(lengths)[0])], 1))
+
+
+_LSTM_GRADIENT = "TpackLSTMBlockCell"
+_GRU_GRADIENT = "TpackGRUBlockCell"
+_NO_CLIP = -1.0
+
+
+class LSTMBlockCell(LSTMSizes, LayerRNNCell):
+    """A cell with long short-term memory, in one operation.
+
+    Args:
+        cell_clip: a bound for what is remembered, of which gradients take no notice.
+        name: of the variable scope; the default lets it load what `LSTMCell` saved.
+
+    Creates:
+        ``kernel``, ``bias``, and with peepholes ``w_i_diag``, ``w_f_diag`` and ``w_o_diag``.
+
+    Raises:
+        ConfigError: A state comes that is no pair.
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        forget_bias: float = 1.0,
+        cell_clip: float | None = None,
+        use_peephole: bool = False,
+        dtype: Any = None,
+        reuse: Any = None,
+        name: str | None = "lstm_cell",
+    ) -> None:
+        super().__init__(_reuse=reuse, dtype=dtype, name=name)
+        self.input_spec = matrix_inputs()
+        self._num_units = check_count(self, "num_units", num_units)
+        self._forget_bias = forget_bias
+        self._cell_clip = _NO_CLIP if cell_clip is None else cell_clip
+        self._use_peephole = bool(use_peephole)
+
+    def build(self, inputs_shape: Any) -> None:
+        """Make the variables for inputs of a shape."""
+        rows = depth_of(self, inputs_shape) + self._num_units
+        add_lstm_variables(self, rows, self._num_units, use_peephole=self._use_peephole)
+        self.built = True
+
+    def call(self, inputs: tf.Tensor, state: Any) -> tuple[tf.Tensor, LSTMStateTuple]:
+        """Compute a step; a state that is no pair is refused."""
+        if tf.is_tensor(state) or len(state) != 2:
+            raise ConfigError(f"LSTMBlockCell got the state {shown(state)}: expected an LSTMStateTuple of c and h")
+        memory, last = state
+        _register_gradients()
+        with tf.get_default_graph().gradient_override_map({"LSTMBlockCell": _LSTM_GRADIENT}):
+            step = tf.raw_ops.LSTMBlockCell(
+                x=inputs,
+                cs_prev=memory,
+                h_prev=last,
+                **lstm_weights(self, self._num_units, inputs.dtype),
+                forget_bias=self._forget_bias,
+                cell_clip=self._cell_clip,
+                use_peephole=self._use_peephole,
+            )
+        return step.h, LSTMStateTuple(step.cs, step.h)
+
+
+class GRUBlockCell(UnitSizes, LayerRNNCell):
+    """A gated recurrent unit in one operation, with variables under names of its own; see `GRUBlockCellV2`.
+
+    Args:
+        cell_size: the older name of ``num_units``.
+
+    Creates:
+        ``w_ru``, ``b_ru``, ``w_c`` and ``b_c``.
+
+    Raises:
+        ConfigError: The size came under both names, or under none.
+    """
+
+    _NAMES = {"w_ru": "w_ru", "b_ru": "b_ru", "w_c": "w_c", "b_c": "b_c"}
+
+    def __init__(
+        self,
+        num_units: int | None = None,
+        cell_size: int | None = None,
+        reuse: Any = None,
+        name: str | None = "gru_cell",
+    ) -> None:
+        super().__init__(_reuse=reuse, name=name)
+        if (num_units is None) == (cell_size is None):
+            raise ConfigError(f"{type(self).__name__} got {num_units=} and {cell_size=}: expected one of them")
+        self.input_spec = matrix_inputs()
+        self._num_units = check_count(self, "num_units", cell_size if num_units is None else num_units)
+
+    def build(self, inputs_shape: Any) -> None:
+        """Make the variables for inputs of a shape."""
+        rows = depth_of(self, inputs_shape) + self._num_units
+        columns = {"ru": 2 * self._num_units, "c": self._num_units}
+        biases = {"ru": tf.constant_initializer(1.0), "c": tf.constant_initializer(0.0)}
+        self._weights = {}
+        for part, size in columns.items():
+            self._weights[f"w_{part}"] = self.add_variable(self._NAMES[f"w_{part}"], shape=[rows, size])
+            self._weights[f"b_{part}"] = self.add_variable(
+                self._NAMES[f"b_{part}"], shape=[size], initializer=biases[part]
+            )
+        self.built = True
+
+    def call(self, inputs: tf.Tensor, h_prev: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Compute a step."""
+        _register_gradients()
+        with tf.get_default_graph().gradient_override_map({"GRUBlockCell": _GRU_GRADIENT}):
+            step = tf.raw_ops.GRUBlockCell(x=inputs, h_prev=h_prev, **self._weights)
+        return step.h, step.h
+
+
+class GRUBlockCellV2(GRUBlockCell):
+    """A gated recurrent unit in one operation, with the variables of `GRUCell`, whose checkpoints it loads.
+
+    Creates:
+        ``gates/kernel``, ``gates/bias``, ``candidate/kernel`` and ``candidate/bias``.
+    """
+
+    _NAMES = {"w_ru": "gates/kernel", "b_ru": "gates/bias", "w_c": "candidate/kernel", "b_c": "candidate/bias"}
+
+
+def add_lstm_variables(layer: Any, rows: int, num_units: int, *, use_peephole: bool) -> None:
+    """Make the variables of a layer that `lstm_weights` gives to the operation."""
+    layer._kernel = layer.add_variable("kernel", shape=[rows, 4 * num_units])
+    layer._bias = layer.add_variable("bias", shape=[4 * num_units], initializer=tf.constant_initializer(0.0))
+    layer._peepholes = (
+        [layer.add_variable(f"w_{gate}_diag", shape=[num_units]) for gate in "ifo"] if use_peephole else None
+    )
+
+
+def lstm_weights(layer: Any, num_units: int, dtype: tf.DType) -> dict[str, Any]:
+    """Return the weights of a layer as the operation names them; it wants peepholes even if it does not use them."""
+    peepholes = [tf.zeros([num_units], dtype)] * 3 if layer._peepholes is None else layer._peepholes
+    return {"w": layer._kernel, "b": layer._bias, **dict(zip(("wci", "wcf", "wco"), peepholes, strict=True))}
+
+
+@functools.cache
+def _register_gradients() -> None:
+    """Register the gradients, which TensorFlow takes by name and once for the life of the process."""
+    tf.RegisterGradient(_LSTM_GRADIENT)(_lstm_gradient)
+    tf.RegisterGradient(_GRU_GRADIENT)(_gru_gradient)
+
+
+def _lstm_gradient(op: tf.Operation, *grads: tf.Tensor) -> list[tf.Tensor]:
+    """Return the gradients of an LSTMBlockCell's inputs: x, cs_prev, h_prev, w, wci, wcf, wco, b."""
+    x, cs_prev, h_prev, w, wci, wcf, wco, b = op.inputs
+    enter, cs, forget, leave, candidate, output, _ = op.outputs
+    back = tf.raw_ops.LSTMBlockCellGrad(
+        x=x,
+        cs_prev=cs_prev,
+        h_prev=h_prev,
+        w=w,
+        wci=wci,
+        wcf=wcf,
+        wco=wco,
+        b=b,
+        i=enter,
+        cs=cs,
+        f=forget,
+        o=leave,
+        ci=candidate,
+        co=output,
+        cs_grad=grads[1],
+        h_grad=grads[6],
+        use_peephole=op.get_attr("use_peephole"),
+    )
+    gates = back.dicfo
+    of_joined = tf.matmul(gates, w, transpose_b=True)
+    of_x, of_h = tf.split(of_joined, [tf.shape(x)[1], tf.shape(h_prev)[1]], axis=1)
+    of_w = tf.matmul(tf.concat([x, h_prev], 1), gates, transpose_a=True)
+    of_peepholes = [back.wci_grad, back.wcf_grad, back.wco_grad]
+    of_x.set_shape(x.shape)
+    of_h.set_shape(h_prev.shape)
+    return [of_x, back.cs_prev_grad, of_h, of_w, *of_peepholes, tf.reduce_sum(gates, 0)]
+
+
+def _gru_gradient(op: tf.Operation, *grads: tf.Tensor) -> list[tf.Tensor]:
+    """Return the gradients of a GRUBlockCell's inputs: x, h_prev, w_ru, w_c, b_ru, b_c."""
+    x, h_prev, w_ru, w_c, b_ru, b_c = op.inputs
+    reset, update, candidate, _ = op.outputs
+    back = tf.raw_ops.GRUBlockCellGrad(
+        x=x, h_prev=h_prev, w_ru=w_ru, w_c=w_c, b_ru=b_ru, b_c=b_c, r=reset, u=update, c=candidate, d_h=grads[3]
+    )
+    of_gates, of_candidate = back.d_r_bar_u_bar, back.d_c_bar
+    of_w_ru = tf.matmul(tf.concat([x, h_prev], 1), of_gates, transpose_a=True)
+    of_w_c = tf.matmul(tf.concat([x, h_prev * reset], 1), of_candidate, transpose_a=True)
+    return [back.d_x, back.d_h_prev, of_w_ru, of_w_c, tf.reduce_sum(of_gates, 0), tf.reduce_sum(of_candidate, 0)]
