@@ -8,8 +8,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.models.data_format import runs_on_cpu, sizes_of
 from tpack.tf1.contrib.framework.scoping import add_arg_scope
-from tpack.tf1.contrib.layers.initializers import XAVIER, ZEROS
-from tpack.tf1.contrib.layers.layer_weights import LayerParts
+from tpack.tf1.contrib.layers.layer_weights import XAVIER, ZEROS, LayerParts
 from tpack.tf1.contrib.layers.utils import channel_dimension, n_positive_integers, two_element_tuple
 from tpack.tf1.signatures import like
 from tpack.utils.validation import shown

@@ -13,24 +13,6 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.utils.validation import check_count, check_function, shown
 
-__all__ = [
-    "bucketized_column",
-    "create_feature_spec_for_parsing",
-    "crossed_column",
-    "embedding_column",
-    "input_from_feature_columns",
-    "one_hot_column",
-    "parse_feature_columns_from_examples",
-    "real_valued_column",
-    "shared_embedding_columns",
-    "sparse_column_with_hash_bucket",
-    "sparse_column_with_integerized_feature",
-    "sparse_column_with_keys",
-    "sparse_column_with_vocabulary_file",
-    "weighted_sparse_column",
-    "weighted_sum_from_feature_columns",
-]
-
 _columns = tf.feature_column
 
 

@@ -12,8 +12,7 @@ from tpack.tf1.contrib.framework.scoping import add_arg_scope
 from tpack.tf1.contrib.framework.tensors import smart_cond
 from tpack.tf1.contrib.framework.variables import model_variable
 from tpack.tf1.contrib.layers.convolutions import check_format, check_rank
-from tpack.tf1.contrib.layers.initializers import ZEROS
-from tpack.tf1.contrib.layers.layer_weights import Weights, activate
+from tpack.tf1.contrib.layers.layer_weights import ZEROS, Weights, activate
 from tpack.tf1.contrib.layers.utils import (
     channel_dimension,
     collect_named_outputs,

@@ -10,8 +10,7 @@ from tpack.errors import ConfigError
 from tpack.models.data_format import sizes_of
 from tpack.tf1.contrib.framework.scoping import add_arg_scope
 from tpack.tf1.contrib.layers.convolutions import check_format
-from tpack.tf1.contrib.layers.initializers import ZEROS
-from tpack.tf1.contrib.layers.layer_weights import Weights, activate
+from tpack.tf1.contrib.layers.layer_weights import ZEROS, Weights, activate
 from tpack.tf1.contrib.layers.utils import channel_dimension
 from tpack.tf1.signatures import like
 

@@ -15,15 +15,13 @@ __getattr__, __dir__, __all__ = look_up(
             "streaming_sparse_precision_at_top_k streaming_sparse_recall_at_k streaming_specificity_at_sensitivity "
             "streaming_true_negatives streaming_true_positives sparse_recall_at_top_k"
         ),
-        "thresholds": (
-            "streaming_false_negative_rate_at_thresholds streaming_false_negatives_at_thresholds "
-            "streaming_false_positive_rate_at_thresholds streaming_false_positives_at_thresholds "
-            "streaming_true_negatives_at_thresholds streaming_true_positives_at_thresholds f1_score "
-            "precision_at_recall recall_at_precision"
-        ),
         "statistics": (
-            "accuracy aggregate_metric_map aggregate_metrics cohen_kappa count streaming_concat streaming_covariance "
-            "streaming_false_negative_rate streaming_false_positive_rate streaming_pearson_correlation"
+            "accuracy aggregate_metric_map aggregate_metrics cohen_kappa count f1_score precision_at_recall "
+            "recall_at_precision streaming_concat streaming_covariance streaming_false_negative_rate "
+            "streaming_false_negative_rate_at_thresholds streaming_false_negatives_at_thresholds "
+            "streaming_false_positive_rate streaming_false_positive_rate_at_thresholds "
+            "streaming_false_positives_at_thresholds streaming_pearson_correlation "
+            "streaming_true_negatives_at_thresholds streaming_true_positives_at_thresholds"
         ),
         "tensorflow.compat.v1.math": "confusion_matrix",
         "tensorflow.compat.v1.sets": "set_difference set_intersection set_size set_union",

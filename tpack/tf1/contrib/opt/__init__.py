@@ -6,13 +6,10 @@ __getattr__, __dir__, __all__ = look_up(
     __name__,
     {
         "adam": "AdaMaxOptimizer AdamGSOptimizer LazyAdamGSOptimizer LazyAdamOptimizer NadamOptimizer",
-        "clipping": "VariableClippingOptimizer clip_gradients_by_global_norm",
-        "lars": "LARSOptimizer",
-        "moving_average": "MovingAverageOptimizer",
-        "reg_adagrad": "RegAdagradOptimizer",
-        "sign": "AddSignOptimizer PowerSignOptimizer",
-        "weight_decay": (
-            "AdamWOptimizer DecoupledWeightDecayExtension MomentumWOptimizer extend_with_decoupled_weight_decay"
+        "update_rules": "AddSignOptimizer LARSOptimizer PowerSignOptimizer RegAdagradOptimizer",
+        "wrappers": (
+            "AdamWOptimizer DecoupledWeightDecayExtension MomentumWOptimizer MovingAverageOptimizer "
+            "VariableClippingOptimizer clip_gradients_by_global_norm extend_with_decoupled_weight_decay"
         ),
     },
 )

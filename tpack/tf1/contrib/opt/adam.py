@@ -11,8 +11,6 @@ from tpack.optimizers.base import ResourceOptimizer
 from tpack.optimizers.hyper import as_dtype_of
 from tpack.tf1.signatures import like, parameter
 
-__all__ = ["AdaMaxOptimizer", "AdamGSOptimizer", "LazyAdamGSOptimizer", "LazyAdamOptimizer", "NadamOptimizer"]
-
 
 class AdaMaxOptimizer(ResourceOptimizer, tf.train.AdamOptimizer):
     """Adam by the infinity norm: what a gradient is divided by is the largest one of late, and not a mean of squares.

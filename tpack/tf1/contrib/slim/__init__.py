@@ -8,15 +8,14 @@ __getattr__, __dir__, __all__ = look_up(
         "tpack.tf1.contrib.layers": "* layers=",
         "tpack.tf1.contrib.framework": "*",
         "tpack.tf1.contrib.framework.variables": "",
-        "tpack.tf1.contrib.layers.initializers": "",
-        "tpack.tf1.contrib.layers.regularizers": "",
         "tpack.tf1.contrib.losses": "",
         "tpack.tf1.contrib.metrics": "",
-        "dataset_data_provider": "data_provider= dataset= dataset_data_provider=",
+        "dataset_data_provider": (
+            "data_provider= dataset= dataset_data_provider= parallel_reader= prefetch_queue= queues="
+        ),
         "evaluation": "",
         "learning": "",
         "model_analyzer": "",
-        "parallel_reader": "parallel_reader= prefetch_queue= queues=",
         "tfexample_decoder": "data_decoder= tfexample_decoder=",
     },
 )

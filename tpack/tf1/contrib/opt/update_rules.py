@@ -1,11 +1,9 @@
-"""Optimizers that look at signs: a step is larger where a gradient points as the average of those before.
-
-Source:
-    Bello, Zoph, Vasudevan and Le, "Neural optimizer search with reinforcement learning" (2017).
-"""
+"""`LARSOptimizer`: `tpack.optimizers.lars.LARS` by TensorFlow 1's arguments, and with its way with sparse gradients."""
 
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -13,9 +11,92 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.optimizers.base import ResourceOptimizer
 from tpack.optimizers.hyper import as_dtype_of
+from tpack.optimizers.lars import LARS
 from tpack.tf1.signatures import like, parameter
 
-__all__ = ["AddSignOptimizer", "PowerSignOptimizer"]
+
+class LARSOptimizer(LARS):
+    """Momentum whose learning rate is ``eeta * |w| / (|g| + weight_decay * |w| + epsilon)`` times the one given.
+
+    It is for batches of thousands, where one rate for all layers diverges. A sparse gradient gets plain momentum.
+
+    Args:
+        weight_decay: times the variable, is added to its gradient.
+        eeta: how much of a variable's norm a step may change.
+        skip_list: texts; a variable with one of them in its name gets plain momentum without weight decay.
+        use_nesterov: whether the momentum is Nesterov's.
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        momentum: Any = 0.9,
+        weight_decay: float = 0.0001,
+        eeta: float = 0.001,
+        epsilon: float = 0.0,
+        name: str = "LARSOptimizer",
+        skip_list: Sequence[str] | None = None,
+        use_nesterov: bool = False,
+    ) -> None:
+        super().__init__(
+            learning_rate,
+            weight_decay,
+            momentum=momentum,
+            trust=eeta,
+            use_nesterov=use_nesterov,
+            no_decay=[re.escape(text) for text in skip_list or ()],
+        )
+        self._name = name
+        self._epsilon = epsilon
+
+    def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any) -> Any:
+        # Rows have no norm of the whole variable: they are changed by plain momentum, whose slot sums gradients.
+        arguments = self._fused(var, self._lr)
+        return tf.raw_ops.ResourceSparseApplyMomentum(grad=grad, indices=indices, **arguments)
+
+
+class RegAdagradOptimizer(ResourceOptimizer, tf.train.AdagradOptimizer):
+    """Adagrad whose accumulators can be left alone for a step.
+
+    Example:
+        train_op = optimizer.minimize(loss)
+        with optimizer.avoid_updating_slots():
+            penalty_op = optimizer.minimize(penalty)
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        initial_accumulator_value: float = 0.1,
+        use_locking: bool = False,
+        name: str = "RegAdagrad",
+    ) -> None:
+        super().__init__(learning_rate, initial_accumulator_value, use_locking, name)
+        self._should_update_slots = True
+
+    @contextmanager
+    def avoid_updating_slots(self) -> Iterator[None]:
+        """Leave the accumulators alone in steps that are built in the block."""
+        before, self._should_update_slots = self._should_update_slots, False
+        try:
+            yield
+        finally:
+            self._should_update_slots = before
+
+    def _resource_apply_dense(self, grad: Any, var: Any) -> Any:
+        return tf.raw_ops.ResourceApplyAdagrad(grad=grad, **self._fused(var))
+
+    def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any) -> Any:
+        return tf.raw_ops.ResourceSparseApplyAdagrad(grad=grad, indices=indices, **self._fused(var))
+
+    def _fused(self, var: Any) -> dict[str, Any]:
+        return {
+            "var": var.handle,
+            "accum": self.get_slot(var, "accumulator").handle,
+            "lr": as_dtype_of(var, self._learning_rate_tensor)[0],
+            "use_locking": self._use_locking,
+            "update_slots": self._should_update_slots,
+        }
 
 
 class _SignOptimizer(ResourceOptimizer, tf.train.Optimizer):
