@@ -27,7 +27,7 @@ __getattr__, __dir__, __all__ = look_up(
         "tpack.tf1.estimator": "BaselineEstimator DNNEstimator DNNLinearCombinedEstimator LinearEstimator",
         "tpack.tf1.estimator.hooks": "read_eval_metrics",
         "tpack.tf1.estimator.experimental": "*",
-        "tpack.tf1.estimator.exporters": "StepsExporter",
+        "tpack.tf1.estimator.export": "StepsExporter",
         "tpack.tf1.estimator.extenders": "add_metrics clip_gradients_by_norm forward_features",
     },
     own=_HEADS.split(),

@@ -5,7 +5,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.tf1.contrib import seq2seq
 from tpack.tf1.layers.core import Dense
-from tpack.tf1.rnn_cell.plain import GRUCell
+from tpack.tf1.rnn_cell.lstm import GRUCell
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tpack.errors import ConfigError, WrongTypeError
 from tpack.tf1.contrib import seq2seq
 from tpack.tf1.layers.core import Dense
 from tpack.tf1.rnn_cell.base import RNNCell
-from tpack.tf1.rnn_cell.plain import GRUCell
+from tpack.tf1.rnn_cell.lstm import GRUCell
 
 TOKENS, END, STEPS = 3, 0, 4
 STARTS = [1, 2]

@@ -9,8 +9,7 @@ from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.graph_builder.simple import SimpleBuilder
 from tpack.tf1.contrib import crf, seq2seq
 from tpack.tf1.layers.core import Dense
-from tpack.tf1.rnn_cell.lstm import LSTMCell
-from tpack.tf1.rnn_cell.plain import GRUCell
+from tpack.tf1.rnn_cell.lstm import GRUCell, LSTMCell
 from tpack.tower.context import current_tower_context
 
 ROWS, TIME, TOKENS, UNITS = 4, 5, 7, 6

@@ -8,12 +8,10 @@ __getattr__, __dir__, __all__ = look_up(
         "attention": "AttentionMechanism BahdanauAttention LuongAttention hardmax BahdanauMonotonicAttention "
         "LuongMonotonicAttention monotonic_attention safe_cumprod",
         "attention_wrapper": "AttentionWrapper AttentionWrapperState",
-        "basic_decoder": "BasicDecoder BasicDecoderOutput",
         "beam_search_decoder": "BeamSearchDecoder BeamSearchDecoderOutput BeamSearchDecoderState "
         "FinalBeamSearchDecoderOutput gather_tree tile_batch",
-        "decoder": "Decoder dynamic_decode",
+        "decoder": "BasicDecoder BasicDecoderOutput Decoder dynamic_decode sequence_loss",
         "helper": "CustomHelper GreedyEmbeddingHelper Helper InferenceHelper SampleEmbeddingHelper TrainingHelper",
-        "loss": "sequence_loss",
         "scheduled_helper": "ScheduledEmbeddingTrainingHelper ScheduledOutputTrainingHelper",
     },
 )

@@ -19,17 +19,6 @@ from tpack.errors import ConfigError
 from tpack.tf1.layers.core import Dense
 from tpack.tf1.signatures import like
 
-__all__ = [
-    "AttentionMechanism",
-    "BahdanauAttention",
-    "BahdanauMonotonicAttention",
-    "LuongAttention",
-    "LuongMonotonicAttention",
-    "hardmax",
-    "monotonic_attention",
-    "safe_cumprod",
-]
-
 
 class AttentionMechanism:
     """Base of the attention mechanisms of `AttentionWrapper`."""

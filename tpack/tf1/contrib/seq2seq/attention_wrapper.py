@@ -11,8 +11,6 @@ from tpack.tf1.layers.core import Dense
 from tpack.tf1.rnn_cell.base import CellOfCells, check_cell
 from tpack.utils.validation import check_function, shown
 
-__all__ = ["AttentionWrapper", "AttentionWrapperState"]
-
 
 class AttentionWrapperState(NamedTuple):
     """The state of an `AttentionWrapper`.

@@ -13,21 +13,10 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.tf1.contrib.seq2seq.attention_wrapper import AttentionWrapperState
-from tpack.tf1.contrib.seq2seq.basic_decoder import check_output_layer
-from tpack.tf1.contrib.seq2seq.decoder import Decoder
+from tpack.tf1.contrib.seq2seq.decoder import Decoder, check_output_layer
 from tpack.tf1.contrib.seq2seq.helper import check_tokens, embedding_function
 from tpack.tf1.rnn_cell.base import check_cell
 from tpack.utils.validation import check_count
-
-__all__ = [
-    "BeamSearchDecoder",
-    "BeamSearchDecoderOutput",
-    "BeamSearchDecoderState",
-    "FinalBeamSearchDecoderOutput",
-    "gather_tree",
-    "gather_tree_from_array",
-    "tile_batch",
-]
 
 
 def tile_batch(t: Any, multiplier: int, name: str | None = None) -> Any:

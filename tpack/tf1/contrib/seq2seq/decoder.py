@@ -5,14 +5,16 @@ it gave over time, and knows who has finished and how long each sequence is.
 """
 
 import abc
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
+from tpack.tf1.contrib.seq2seq.helper import Helper
+from tpack.tf1.layers.base import Layer
+from tpack.tf1.rnn_cell.base import check_cell
 from tpack.utils.validation import shown
-
-__all__ = ["Decoder", "dynamic_decode"]
 
 
 class Decoder(abc.ABC):
@@ -207,3 +209,158 @@ def _batch_first(output: Any) -> Any:
     rank = output.shape.rank
     order = [1, 0, *range(2, rank)] if rank is not None else tf.concat([[1, 0], tf.range(2, tf.rank(output))], axis=0)
     return tf.transpose(output, order)
+
+
+class BasicDecoderOutput(NamedTuple):
+    """The output of the cell, after the layer on top, and the helper's sample of it."""
+
+    rnn_output: Any
+    sample_id: Any
+
+
+class BasicDecoder(Decoder):
+    """Decode by a cell, with inputs from a helper.
+
+    Args:
+        helper: gives inputs and samples.
+        initial_state: the state of the cell at the beginning.
+        output_layer: a layer of ``tf.layers``, such as ``Dense(vocabulary)``, on each output of the cell.
+
+    Raises:
+        WrongTypeError: One of them is of another kind.
+    """
+
+    def __init__(self, cell: Any, helper: Helper, initial_state: Any, output_layer: Layer | None = None) -> None:
+        check_cell(self, "cell", cell)
+        if not isinstance(helper, Helper):
+            raise WrongTypeError(f"BasicDecoder: helper must be a Helper, got {shown(helper)}")
+        check_output_layer(self, output_layer)
+        self._cell = cell
+        self._helper = helper
+        self._initial_state = initial_state
+        self._output_layer = output_layer
+
+    @property
+    def batch_size(self) -> Any:
+        """The number of sequences that the helper has."""
+        return self._helper.batch_size
+
+    @property
+    def output_size(self) -> BasicDecoderOutput:
+        """The sizes of the cell's or layer's output, and of a sample."""
+        return BasicDecoderOutput(output_sizes(self._cell, self._output_layer), self._helper.sample_ids_shape)
+
+    @property
+    def output_dtype(self) -> BasicDecoderOutput:
+        """The dtypes of the output, that of the state, and of a sample."""
+        dtype = tf.nest.flatten(self._initial_state)[0].dtype
+        sizes = output_sizes(self._cell, self._output_layer)
+        return BasicDecoderOutput(_each_size(lambda size: dtype, sizes), self._helper.sample_ids_dtype)
+
+    def initialize(self, name: str | None = None) -> Any:
+        """Return who has finished, the first inputs and the first state."""
+        return (*self._helper.initialize(), self._initial_state)
+
+    def step(self, time: Any, inputs: Any, state: Any, name: str | None = None) -> Any:
+        """Make a step: the cell, the layer, a sample, and the next inputs."""
+        with tf.name_scope(name, "BasicDecoderStep", (time, inputs, state)):
+            cell_outputs, cell_state = self._cell(inputs, state)
+            if self._output_layer is not None:
+                cell_outputs = self._output_layer(cell_outputs)
+            sample_ids = self._helper.sample(time=time, outputs=cell_outputs, state=cell_state)
+            finished, next_inputs, next_state = self._helper.next_inputs(
+                time=time, outputs=cell_outputs, state=cell_state, sample_ids=sample_ids
+            )
+        return BasicDecoderOutput(cell_outputs, sample_ids), next_state, next_inputs, finished
+
+
+def check_output_layer(owner: object, layer: Any) -> None:
+    """Refuse what is neither a layer nor None; raise WrongTypeError if it is not."""
+    if layer is not None and not (isinstance(layer, Layer) or hasattr(layer, "compute_output_shape")):
+        raise WrongTypeError(f"{type(owner).__name__}: output_layer must be a Layer, got {shown(layer)}")
+
+
+def output_sizes(cell: Any, layer: Any) -> Any:
+    """Return the sizes of what a cell gives, with a layer on top if there is one."""
+    if layer is None:
+        return cell.output_size
+    return _each_size(
+        lambda size: layer.compute_output_shape(tf.TensorShape([None]).concatenate(size))[1:], cell.output_size
+    )
+
+
+def _each_size(function: Any, sizes: Any) -> Any:
+    if tf.nest.is_nested(sizes) and not isinstance(sizes, tf.TensorShape):
+        return tf.nest.pack_sequence_as(sizes, [_each_size(function, size) for size in sizes])
+    return function(sizes)
+
+
+# Weights may all be zero.
+_TINY = 1e-12
+
+
+def sequence_loss(
+    logits: Any,
+    targets: Any,
+    weights: Any,
+    average_across_timesteps: bool = True,
+    average_across_batch: bool = True,
+    sum_over_timesteps: bool = False,
+    sum_over_batch: bool = False,
+    softmax_loss_function: Callable[..., Any] | None = None,
+    name: str | None = None,
+) -> Any:
+    """Return the weighted cross entropy of sequences: a scalar; [B], [T] or [B, T] where less is averaged or summed.
+
+    Averages divide by the sum of weights, sums by the number of weights that are not 0. A ``softmax_loss_function`` of
+    (labels=, logits=) replaces the cross entropy.
+
+    Shapes:
+        logits [B, T, tokens], targets [B, T], weights [B, T], 0 behind the end of a sequence.
+
+    Raises:
+        ConfigError: A shape is another one, or an average and a sum over the same are asked for.
+    """
+    for what, tensor, rank in (("logits", logits, 3), ("targets", targets, 2), ("weights", weights, 2)):
+        _check_rank(what, tensor, rank)
+    for what, is_average, is_sum in (
+        ("timesteps", average_across_timesteps, sum_over_timesteps),
+        ("batch", average_across_batch, sum_over_batch),
+    ):
+        if is_average and is_sum:
+            raise ConfigError(f"sequence_loss: average_across_{what} and sum_over_{what} cannot both be True")
+    averaged, summed = (average_across_batch, average_across_timesteps), (sum_over_batch, sum_over_timesteps)
+    with tf.name_scope(name, "sequence_loss", [logits, targets, weights]):
+        weights = tf.convert_to_tensor(weights)
+        losses = _token_losses(logits, targets, softmax_loss_function) * weights
+        # Where both are asked for, over different dimensions, the average is made, if not both sums are.
+        if any(averaged) and not all(summed):
+            return _divided(losses, weights, _axes(averaged))
+        if any(summed):
+            return _divided(losses, tf.cast(tf.not_equal(weights, 0), losses.dtype), _axes(summed))
+        return losses
+
+
+def _check_rank(what: str, tensor: Any, rank: int) -> None:
+    shape = tf.convert_to_tensor(tensor).shape
+    if shape.rank not in (rank, None):
+        wanted = "[batch_size x sequence_length" + (" x logits]" if rank == 3 else "]")
+        raise ConfigError(f"sequence_loss: {what} must be a {wanted} tensor, got shape {shape}")
+
+
+def _token_losses(logits: Any, targets: Any, function: Callable[..., Any] | None) -> Any:
+    flat = tf.reshape(logits, [-1, tf.shape(logits)[2]])
+    labels = tf.reshape(targets, [-1])
+    if function is None:
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=flat)
+    else:
+        losses = function(labels=labels, logits=flat)
+    return tf.reshape(losses, tf.shape(logits)[:2])
+
+
+def _axes(over: tuple[bool, bool]) -> list[int]:
+    return [axis for axis, is_reduced in enumerate(over) if is_reduced]
+
+
+def _divided(losses: Any, weights: Any, axes: list[int]) -> Any:
+    return tf.reduce_sum(losses, axes) / (tf.reduce_sum(weights, axes) + _TINY)

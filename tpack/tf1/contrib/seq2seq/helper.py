@@ -13,20 +13,6 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.utils.validation import shown
 
-__all__ = [
-    "CustomHelper",
-    "GreedyEmbeddingHelper",
-    "Helper",
-    "InferenceHelper",
-    "SampleEmbeddingHelper",
-    "TrainingHelper",
-    "check_tokens",
-    "embedding_function",
-    "sample_tokens",
-    "swap_batch_and_time",
-    "unstacked",
-]
-
 
 class Helper(abc.ABC):
     """Base of the sources of a decoder's inputs."""

@@ -18,8 +18,6 @@ from tpack.tf1.contrib.seq2seq.helper import (
     unstacked,
 )
 
-__all__ = ["ScheduledEmbeddingTrainingHelper", "ScheduledOutputTrainingHelper"]
-
 
 class ScheduledEmbeddingTrainingHelper(TrainingHelper):
     """Feeds the decoder with data, and here and there with a token that it drew from what it gave.

@@ -11,8 +11,6 @@ from tpack.tf1.signatures import like, parameter
 from tpack.utils import logger
 from tpack.utils.validation import check_count
 
-__all__ = ["StopAfterNEvalsHook", "SummaryAtEndHook", "evaluate_once", "evaluate_repeatedly", "get_or_create_eval_step"]
-
 
 def get_or_create_eval_step() -> Any:
     """Return the variable that counts the steps of an evaluation; raise ConfigError if there are several.

@@ -14,8 +14,6 @@ import numpy as np
 from tpack.errors import ConfigError
 from tpack.utils.validation import shown
 
-__all__ = ["HParams", "parse_values"]
-
 # ``name=value``, ``name[3]=value`` or ``name=[value,value]``, and the comma behind it.
 _ASSIGNMENT = re.compile(
     r"(?P<name>[a-zA-Z][\w.]*)(?:\[\s*(?P<index>\d+)\s*\])?\s*=\s*(?:\[(?P<list>[^\]]*)\]|(?P<text>[^,\[]*))(?:$|,\s*)"

@@ -10,8 +10,6 @@ from tpack.tf1.signatures import like
 from tpack.tfutils.optimizer import ProxyOptimizer
 from tpack.types import GradsAndVars
 
-__all__ = ["clip_gradient_norms_fn", "create_train_op", "train"]
-
 
 def clip_gradient_norms_fn(max_norm: float) -> Callable[[GradsAndVars], GradsAndVars]:
     """Return a function that scales down each gradient to a norm, if it is larger."""

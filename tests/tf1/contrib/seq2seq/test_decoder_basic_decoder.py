@@ -5,8 +5,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import WrongTypeError
 from tpack.tf1.contrib import seq2seq
 from tpack.tf1.layers.core import Dense
-from tpack.tf1.rnn_cell.lstm import BasicLSTMCell
-from tpack.tf1.rnn_cell.plain import GRUCell
+from tpack.tf1.rnn_cell.lstm import BasicLSTMCell, GRUCell
 
 
 def test_training_is_dynamic_rnn_with_a_layer_on_top(session8, rng):

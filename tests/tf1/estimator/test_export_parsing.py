@@ -4,7 +4,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tf1.estimator.parsing import classifier_parse_example_spec, regressor_parse_example_spec
+from tpack.tf1.estimator.export import classifier_parse_example_spec, regressor_parse_example_spec
 
 X = tf.feature_column.numeric_column("x")
 W = tf.feature_column.numeric_column("w")

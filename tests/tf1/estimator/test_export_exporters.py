@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.log_lines import captured_log
 from tpack.errors import ConfigError
 from tpack.tf1 import contrib
-from tpack.tf1.estimator.exporters import BestExporter, StepsExporter
+from tpack.tf1.estimator.export import BestExporter, StepsExporter
 
 
 def test_the_best_exporter_knows_earlier_runs():
