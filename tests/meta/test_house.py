@@ -48,9 +48,7 @@ CHAIN_MODULES = 8
 ROOM_LINES = 40
 
 # Few lines and one importer beside it, and yet a room of its own: scripts import it by this name, or it is run.
-STANDS_ALONE: dict[str, str] = {
-    "tpack.tf1.estimator.run_config": "its class has the same name as the one of the module that imports it"
-}
+STANDS_ALONE: dict[str, str] = {}
 
 # It only hands on what is elsewhere: scripts import these names from here, and a level below needs the code.
 HANDS_ON = {"tpack.tfutils.collection": "the code is in tpack.tower, which saves and restores collections itself"}

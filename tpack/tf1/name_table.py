@@ -37,6 +37,14 @@ MODULES: dict[str, tuple[str, Mapping[str, str]]] = {
             f"{_ROOT}.estimator.logits": "call_logit_fn dnn_logit_fn_builder linear_logit_fn_builder",
         },
     ),
+    "estimator.tpu": (
+        "``tf.estimator.tpu`` on CPUs and GPUs.",
+        {
+            f"{_ROOT}.estimator.tpu_estimator": (
+                "InputPipelineConfig RunConfig=TPURunConfig TPUConfig TPUEstimator TPUEstimatorSpec"
+            )
+        },
+    ),
     "contrib.all_reduce.python": (
         "The module of ``tf.contrib.all_reduce``.",
         {f"{_ROOT}.contrib.all_reduce.python.all_reduce": ""},
@@ -124,6 +132,21 @@ MODULES: dict[str, tuple[str, Mapping[str, str]]] = {
             )
         },
     ),
+    "contrib.estimator": (
+        "``tf.contrib.estimator``: heads as functions, and what it added to Estimators.",
+        {
+            "tpack.estimator": "TowerOptimizer replicate_model_fn",
+            f"{_ROOT}.estimator": "BaselineEstimator DNNEstimator DNNLinearCombinedEstimator LinearEstimator",
+            f"{_ROOT}.estimator.experimental": "*",
+            f"{_ROOT}.estimator.export": "StepsExporter",
+            f"{_ROOT}.estimator.extenders": "add_metrics clip_gradients_by_norm forward_features",
+            f"{_ROOT}.estimator.heads.multi": (
+                "binary_classification_head logistic_regression_head multi_class_head multi_head multi_label_head "
+                "poisson_regression_head regression_head"
+            ),
+            f"{_ROOT}.estimator.hooks": "read_eval_metrics",
+        },
+    ),
     "contrib.feature_column": (
         "``tf.contrib.feature_column``: the columns of sequences of ``tf.feature_column``.",
         {
@@ -151,6 +174,10 @@ MODULES: dict[str, tuple[str, Mapping[str, str]]] = {
                 "stateless_random_uniform=stateless_uniform stateless_truncated_normal"
             )
         },
+    ),
+    "contrib.tpu": (
+        "``tf.contrib.tpu`` on CPUs and GPUs: its Estimator with ``use_tpu=False``, and other names of such code.",
+        {f"{_ROOT}.estimator.tpu": "*", f"{_ROOT}.estimator.tpu_estimator": "CrossShardOptimizer"},
     ),
     "contrib.util": (
         "``tf.contrib.util``: values of tensors known while the graph is built, and their protos.",

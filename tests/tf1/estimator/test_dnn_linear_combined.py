@@ -14,7 +14,7 @@ from tpack.tf1.estimator.dnn_linear_combined import (
     DNNLinearCombinedRegressor,
 )
 from tpack.tf1.estimator.heads.regression import RegressionHead
-from tpack.tf1.estimator.run_config import RunConfig
+from tpack.tf1.estimator.tpu_estimator import RunConfig
 
 RNG = np.random.default_rng(2)
 

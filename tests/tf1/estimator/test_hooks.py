@@ -4,7 +4,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.tf1.estimator.baseline import BaselineRegressor
 from tpack.tf1.estimator.hooks import InMemoryEvaluatorHook, make_stop_at_checkpoint_step_hook, read_eval_metrics
-from tpack.tf1.estimator.run_config import RunConfig
+from tpack.tf1.estimator.tpu_estimator import RunConfig
 
 
 def test_the_model_is_evaluated_between_checkpoints(tmp_path):

@@ -6,19 +6,18 @@ __getattr__, __dir__, __all__ = look_up(
     __name__,
     {
         "baseline": "BaselineClassifier BaselineEstimator BaselineRegressor",
-        "dnn": "DNNClassifier DNNEstimator DNNRegressor",
+        "canned": "DNNClassifier DNNEstimator DNNRegressor LinearClassifier LinearEstimator LinearRegressor",
         "dnn_linear_combined": "DNNLinearCombinedClassifier DNNLinearCombinedEstimator DNNLinearCombinedRegressor",
         "extenders": "add_metrics",
         "heads.base": "Head",
         "heads.classification": "BinaryClassHead MultiClassHead MultiLabelHead",
         "heads.multi": "MultiHead",
         "heads.regression": "LogisticRegressionHead PoissonRegressionHead RegressionHead",
-        "linear": "LinearClassifier LinearEstimator LinearRegressor",
-        "run_config": "RunConfig",
         "tpack.tf1.estimator.experimental": "",
         "export": "export= BestExporter classifier_parse_example_spec regressor_parse_example_spec",
         "inputs": "",
-        "tpu": "",
+        "tpack.tf1.estimator.tpu": "",
+        "tpu_estimator": "RunConfig",
         "tpack.estimator": (
             "Estimator EstimatorSpec EvalSpec Exporter FinalExporter LatestExporter ModeKeys TrainSpec "
             "WarmStartSettings train_and_evaluate"

@@ -5,13 +5,13 @@ like those of ``tpack.models``.
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.models.data_format import has_basic_kernels, runs_on_cpu
+from tpack.models.data_format import runs_on_cpu
 from tpack.tf1.layers.arguments import (
     CHANNELS_FIRST,
     CHANNELS_LAST,
@@ -29,11 +29,10 @@ from tpack.tf1.layers.arguments import (
     regularizer_of,
     sizes_of,
 )
-from tpack.tf1.layers.core import WeightedLayer
+from tpack.tf1.layers.core import WeightedLayer, in_format
 from tpack.tf1.signatures import like, parameter
 
 _SIZES = ("strides", "dilation_rate")
-_LONG_FORMATS = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
 
 
 class Conv(WeightedLayer):
@@ -204,20 +203,6 @@ class Conv3D(Conv):
     """
 
     num_axes = 3
-
-
-def in_format(
-    layer: Any, inputs: tf.Tensor, operation: Callable[[tf.Tensor, str], tf.Tensor], *, is_last_only: bool = False
-) -> tf.Tensor:
-    """Apply an operation of (tensor, format such as ``"NHWC"``) in a format with kernels; see `Conv`."""
-    last, first = _LONG_FORMATS[layer.num_axes]
-    if layer.data_format == CHANNELS_LAST:
-        return operation(inputs, last)
-    if not is_last_only and not has_basic_kernels(inputs.dtype.base_dtype):
-        return operation(inputs, first)
-    rank = layer.num_axes + 2
-    outputs = operation(tf.transpose(inputs, [0, *range(2, rank), 1]), last)
-    return tf.transpose(outputs, [0, rank - 1, *range(1, rank - 1)])
 
 
 conv1d = layer_function("conv1d", Conv1D)

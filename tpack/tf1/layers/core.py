@@ -7,8 +7,10 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
+from tpack.models.data_format import has_basic_kernels
 from tpack.step.step_seeds import uniform_of_step
 from tpack.tf1.layers.arguments import (
+    CHANNELS_LAST,
     ZEROS,
     Activation,
     Constraint,
@@ -25,6 +27,8 @@ from tpack.tf1.layers.arguments import (
 )
 from tpack.tf1.layers.base import Layer
 from tpack.tf1.signatures import like, parameter
+
+_LONG_FORMATS = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
 
 
 class WeightedLayer(Layer):
@@ -244,6 +248,20 @@ def where_training(training: Any, train: Callable[[], Any], infer: Callable[[], 
     if tf.is_tensor(training) and tf.get_static_value(training) is None:
         return tf.cond(tf.cast(training, tf.bool), train, infer)
     return train()
+
+
+def in_format(
+    layer: Any, inputs: tf.Tensor, operation: Callable[[tf.Tensor, str], tf.Tensor], *, is_last_only: bool = False
+) -> tf.Tensor:
+    """Apply an operation of (tensor, format such as ``"NHWC"``) in a format with kernels; see `convolutional`."""
+    last, first = _LONG_FORMATS[layer.num_axes]
+    if layer.data_format == CHANNELS_LAST:
+        return operation(inputs, last)
+    if not is_last_only and not has_basic_kernels(inputs.dtype.base_dtype):
+        return operation(inputs, first)
+    rank = layer.num_axes + 2
+    outputs = operation(tf.transpose(inputs, [0, *range(2, rank), 1]), last)
+    return tf.transpose(outputs, [0, rank - 1, *range(1, rank - 1)])
 
 
 dense = layer_function("dense", Dense)

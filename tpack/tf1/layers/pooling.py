@@ -16,7 +16,7 @@ from tpack.tf1.layers.arguments import (
     sizes_of,
 )
 from tpack.tf1.layers.base import Layer
-from tpack.tf1.layers.convolutional import in_format
+from tpack.tf1.layers.core import in_format
 
 
 class Pooling(Layer):

@@ -160,6 +160,32 @@ class CellOfCells(RNNCell):
         return list({id(weight): weight for weight in every}.values())
 
 
+class CellAround(CellOfCells):
+    """A cell around another one, which has its sizes, its state and its variables."""
+
+    def __init__(self, cell: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.cell = check_cell(self, "cell", cell)
+
+    def _cells_inside(self) -> list[Any]:
+        return [self.cell]
+
+    @property
+    def state_size(self) -> Size:
+        """That of the cell inside."""
+        return self.cell.state_size
+
+    @property
+    def output_size(self) -> Size:
+        """That of the cell inside."""
+        return self.cell.output_size
+
+    def zero_state(self, batch_size: int | tf.Tensor, dtype: Any) -> State:
+        """Return that of the cell inside."""
+        with tf.name_scope(f"{type(self).__name__}ZeroState", values=[batch_size]):
+            return self.cell.zero_state(batch_size, dtype)
+
+
 def zeros(size: int | tf.TensorShape, batch_size: int | tf.Tensor, dtype: Any) -> tf.Tensor:
     """Return zeros of a batch of a size; raise ConfigError if the size is not known."""
     shape = tf.TensorShape(size if isinstance(size, tf.TensorShape) else [size])

@@ -13,48 +13,30 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.step.step_seeds import uniform_of_step
-from tpack.tf1.rnn_cell.base import CellOfCells, Size, State, check_cell
+from tpack.tf1.rnn_cell.base import CellAround, CellOfCells, Size, State, check_cell, linear
 from tpack.tf1.rnn_cell.lstm import LSTMStateTuple
 from tpack.utils import logger
-from tpack.utils.validation import check_bool, check_function, check_number, shown
+from tpack.utils.validation import check_bool, check_count, check_function, check_number, shown
 
 Probability: TypeAlias = float | tf.Tensor
 
 
-class _Wrapper(CellOfCells):
-    """A cell around another one, which has its sizes and its variables."""
+_UNIT_VARIANCE = 3**0.5
+"""The bound of uniform numbers whose variance is one."""
 
-    def __init__(self, cell: Any, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.cell = check_cell(self, "cell", cell)
+
+class _Wrapper(CellAround):
+    """A cell around another one, with its variables under the same names."""
 
     def __call__(self, inputs: Any, state: State, scope: Any = None, **kwargs: Any) -> tuple[Any, State]:
         """Compute a step of the cell inside, with what the wrapper does about it."""
         inside = dict(kwargs) if scope is None else {"scope": scope, **kwargs}
         return self._wrap(lambda inputs, state: self.cell(inputs, state, **inside), inputs, state)
 
-    def _cells_inside(self) -> list[Any]:
-        return [self.cell]
-
     @property
     def wrapped_cell(self) -> Any:
         """The cell inside."""
         return self.cell
-
-    @property
-    def state_size(self) -> Size:
-        """That of the cell inside."""
-        return self.cell.state_size
-
-    @property
-    def output_size(self) -> Size:
-        """That of the cell inside."""
-        return self.cell.output_size
-
-    def zero_state(self, batch_size: int | tf.Tensor, dtype: Any) -> State:
-        """Return that of the cell inside."""
-        with tf.name_scope(f"{type(self).__name__}ZeroState", values=[batch_size]):
-            return self.cell.zero_state(batch_size, dtype)
 
     def _wrap(self, step: Callable[..., tuple[Any, State]], inputs: Any, state: State) -> tuple[Any, State]:
         raise NotImplementedError
@@ -219,6 +201,70 @@ class DeviceWrapper(_Wrapper):
 
     def _on_device(self) -> AbstractContextManager[Any]:
         return tf.device(self._device)
+
+
+class OutputProjectionWrapper(CellAround):
+    """A cell whose outputs go through a matrix.
+
+    A matrix after the loop does the same in one product.
+
+    Args:
+        output_size: the size that the outputs get.
+        activation: a function of them; the default is none.
+
+    Creates:
+        ``kernel``, ``bias``, and the variables of the cell.
+    """
+
+    def __init__(self, cell: Any, output_size: int, activation: Any = None, reuse: Any = None) -> None:
+        super().__init__(cell, _reuse=reuse)
+        self._output_size = check_count(self, "output_size", output_size)
+        self._activation = None if activation is None else check_function(self, "activation", activation)
+
+    @property
+    def output_size(self) -> int:
+        """The size of the output."""
+        return self._output_size
+
+    def call(self, inputs: Any, state: State) -> tuple[tf.Tensor, State]:
+        """Compute a step."""
+        output, new_state = self.cell(inputs, state)
+        projected = linear(output, self._output_size)
+        return projected if self._activation is None else self._activation(projected), new_state
+
+
+class EmbeddingWrapper(CellAround):
+    """A cell whose inputs are numbers of classes, for which vectors are looked up.
+
+    ``tf.nn.embedding_lookup`` before the loop does the same at once. The vectors are on the CPU.
+
+    Args:
+        embedding_classes: how many classes.
+        embedding_size: the size of a vector.
+        initializer: of the vectors; the default is that of the scope, or uniform numbers with a variance of one.
+
+    Creates:
+        ``embedding``, and the variables of the cell.
+    """
+
+    def __init__(
+        self, cell: Any, embedding_classes: int, embedding_size: int, initializer: Any = None, reuse: Any = None
+    ) -> None:
+        super().__init__(cell, _reuse=reuse)
+        self._classes = check_count(self, "embedding_classes", embedding_classes)
+        self._size = check_count(self, "embedding_size", embedding_size)
+        self._initializer = initializer
+
+    def call(self, inputs: tf.Tensor, state: State) -> tuple[Any, State]:
+        """Compute a step."""
+        initializer = self._initializer or tf.get_variable_scope().initializer
+        if initializer is None:
+            initializer = tf.random_uniform_initializer(-_UNIT_VARIANCE, _UNIT_VARIANCE)
+        with tf.device("/cpu:0"):
+            dtype = tf.nest.flatten(state)[0].dtype
+            vectors = tf.get_variable("embedding", [self._classes, self._size], dtype, initializer)
+            looked_up = tf.nn.embedding_lookup(vectors, tf.reshape(inputs, [-1]))
+        return self.cell(looked_up, state)
 
 
 def drop(value: tf.Tensor, keep_prob: Probability, seed: int | None, kind: str) -> tf.Tensor:

@@ -18,7 +18,7 @@ __getattr__, __dir__, __all__ = look_up(
         ),
         "dense": (
             "elu fully_connected legacy_fully_connected legacy_linear legacy_relu linear relu relu6 bow_encoder "
-            "embed_sequence embedding_lookup_unique safe_embedding_lookup_sparse"
+            "dense_to_sparse embed_sequence embedding_lookup_unique safe_embedding_lookup_sparse"
         ),
         "feature_columns": (
             "bucketized_column create_feature_spec_for_parsing crossed_column embedding_column "
@@ -35,7 +35,7 @@ __getattr__, __dir__, __all__ = look_up(
         "optimizers": "OPTIMIZER_CLS_NAMES OPTIMIZER_SUMMARIES adaptive_clipping_fn optimize_loss",
         "pooling": "avg_pool2d avg_pool3d max_pool2d max_pool3d pool",
         "layer_parts": (
-            "bias_add dense_to_sparse dropout flatten images_to_sequence maxout one_hot_encoding repeat "
+            "bias_add dropout flatten images_to_sequence maxout one_hot_encoding repeat "
             "sequence_to_images softmax spatial_softmax stack unit_norm"
         ),
     },

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
+from tpack.models.batch_norm import updates_statistics
 from tpack.models.channels import wide_dtype
-from tpack.models.statistics import updates_statistics
 from tpack.tf1.contrib.framework.scoping import add_arg_scope
 from tpack.tf1.contrib.framework.tensors import smart_cond, smart_constant_value
 from tpack.tf1.contrib.framework.variables import add_model_variable

@@ -10,9 +10,8 @@ from tpack.errors import ConfigError, WrongTypeError
 from tpack.tf1.contrib.framework.scoping import add_arg_scope
 from tpack.tf1.contrib.framework.variables import model_variable
 from tpack.tf1.contrib.layers.convolutions import convolution
-from tpack.tf1.contrib.layers.layer_parts import dense_to_sparse
 from tpack.tf1.contrib.layers.layer_weights import XAVIER, ZEROS, LayerParts
-from tpack.tf1.contrib.layers.utils import last_dimension
+from tpack.tf1.contrib.layers.utils import collect_named_outputs, last_dimension
 from tpack.tf1.signatures import like
 from tpack.utils.validation import shown
 
@@ -217,6 +216,19 @@ def embed_sequence(
         shape = [vocab_size, embed_dim] if vocab_size and embed_dim else None
         embeddings = model_variable("embeddings", shape, **given)
         return embedding_lookup_unique(embeddings, ids) if unique else tf.nn.embedding_lookup(embeddings, ids)
+
+
+@add_arg_scope
+def dense_to_sparse(
+    tensor: Any, eos_token: int = 0, outputs_collections: Any = None, scope: Any = None
+) -> tf.SparseTensor:
+    """Return the elements other than the end-of-sentence token, in the scope ``dense_to_sparse``."""
+    with tf.variable_scope(scope, "dense_to_sparse", [tensor]) as sc:
+        tensor = tf.convert_to_tensor(tensor)
+        indices = tf.where(tf.not_equal(tensor, tf.constant(eos_token, tensor.dtype)))
+        values = tf.gather_nd(tensor, indices)
+        outputs = tf.SparseTensor(indices, values, tf.shape(tensor, out_type=tf.int64))
+        return collect_named_outputs(outputs_collections, sc.name, outputs)
 
 
 def embedding_lookup_unique(

@@ -298,19 +298,6 @@ def sequence_to_images(
         return collect_named_outputs(outputs_collections, sc, tf.transpose(images, order))
 
 
-@add_arg_scope
-def dense_to_sparse(
-    tensor: Any, eos_token: int = 0, outputs_collections: Any = None, scope: Any = None
-) -> tf.SparseTensor:
-    """Return the elements other than the end-of-sentence token, in the scope ``dense_to_sparse``."""
-    with tf.variable_scope(scope, "dense_to_sparse", [tensor]) as sc:
-        tensor = tf.convert_to_tensor(tensor)
-        indices = tf.where(tf.not_equal(tensor, tf.constant(eos_token, tensor.dtype)))
-        values = tf.gather_nd(tensor, indices)
-        outputs = tf.SparseTensor(indices, values, tf.shape(tensor, out_type=tf.int64))
-        return collect_named_outputs(outputs_collections, sc.name, outputs)
-
-
 def repeat(inputs: Any, repetitions: int, layer: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Apply a layer several times in succession.
 

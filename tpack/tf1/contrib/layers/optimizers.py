@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.types import GradsAndVars
+from tpack.utils import logger
 from tpack.utils.validation import shown
 
 OPTIMIZER_CLS_NAMES: dict[str, Callable[..., tf.train.Optimizer]] = {
@@ -169,6 +170,45 @@ def make_optimizer(optimizer: Any, rate: Any) -> tf.train.Optimizer:
     return made
 
 
+def clip_gradient_norms(gradients_to_variables: GradsAndVars, max_norm: float) -> GradsAndVars:
+    """Return gradients, each scaled down to a norm if it is larger."""
+    return [(_clipped(grad, max_norm), var) for grad, var in gradients_to_variables]
+
+
+def multiply_gradients(grads_and_vars: GradsAndVars, gradient_multipliers: Mapping[Any, Any]) -> GradsAndVars:
+    """Return gradients times factors.
+
+    Args:
+        grads_and_vars: the gradients.
+        gradient_multipliers: factors by variables or their names; other gradients stay as they are.
+
+    Raises:
+        ConfigError: There are no factors, or one for a variable without a gradient.
+    """
+    if not isinstance(gradient_multipliers, Mapping) or not gradient_multipliers:
+        raise ConfigError(f"got gradient_multipliers={shown(gradient_multipliers)}: expected a dict with entries")
+    multiplied = []
+    for grad, var in grads_and_vars:
+        found = [factor for key, factor in gradient_multipliers.items() if key is var or key == var.op.name]
+        if found and grad is None:
+            raise ConfigError(f"got gradient_multipliers with {var.op.name}, which has no gradient: expected others")
+        multiplied.append((scaled(grad, found[0]) if found else grad, var))
+    return multiplied
+
+
+def add_gradients_summaries(grads_and_vars: GradsAndVars) -> list[tf.Tensor]:
+    """Summarise gradients and their norms; return the summaries."""
+    summaries = []
+    for grad, var in grads_and_vars:
+        if grad is None:
+            logger.warning(f"{var.op.name} has no gradient, and no summary of it.")
+            continue
+        values = grad.values if isinstance(grad, tf.IndexedSlices) else grad
+        summaries.append(tf.summary.histogram(f"{var.op.name}_gradient", values))
+        summaries.append(tf.summary.scalar(f"{var.op.name}_gradient_norm", tf.global_norm([values])))
+    return summaries
+
+
 def scaled(grad: Any, factor: Any) -> Any:
     """Return a gradient, which may be sparse or None, times a factor."""
     if grad is None:
@@ -176,6 +216,12 @@ def scaled(grad: Any, factor: Any) -> Any:
     if isinstance(grad, tf.IndexedSlices):
         return tf.IndexedSlices(grad.values * tf.cast(factor, grad.dtype), grad.indices, grad.dense_shape)
     return grad * tf.cast(factor, grad.dtype)
+
+
+def _clipped(grad: Any, max_norm: float) -> Any:
+    if isinstance(grad, tf.IndexedSlices):
+        return tf.IndexedSlices(tf.clip_by_norm(grad.values, max_norm), grad.indices, grad.dense_shape)
+    return None if grad is None else tf.clip_by_norm(grad, max_norm)
 
 
 def _check_summaries(summaries: Sequence[str] | None) -> Sequence[str]:

@@ -15,12 +15,12 @@ __getattr__, __dir__, __all__ = look_up(
         ),
         "gated": "IndRNNCell IndyGRUCell IndyLSTMCell IntersectionRNNCell PhasedLSTMCell SRUCell UGRNNCell",
         "lstm": "CoupledInputForgetGateLSTMCell GLSTMCell LayerNormBasicLSTMCell NASCell",
-        "wrappers": (
-            "AttentionCellWrapper EmbeddingWrapper HighwayWrapper InputProjectionWrapper OutputProjectionWrapper"
-        ),
+        "wrappers": "AttentionCellWrapper HighwayWrapper InputProjectionWrapper",
         "tpack.tf1.rnn_cell.base": "LayerRNNCell RNNCell",
         "tpack.tf1.rnn_cell.lstm": "BasicLSTMCell BasicRNNCell GRUCell LSTMCell LSTMStateTuple",
-        "tpack.tf1.rnn_cell.wrappers": "DeviceWrapper DropoutWrapper ResidualWrapper MultiRNNCell",
+        "tpack.tf1.rnn_cell.wrappers": (
+            "DeviceWrapper DropoutWrapper EmbeddingWrapper MultiRNNCell OutputProjectionWrapper ResidualWrapper"
+        ),
         "tensorflow.compat.v1.nn": "static_bidirectional_rnn static_rnn static_state_saving_rnn",
     },
 )

@@ -5,38 +5,9 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tf1.rnn_cell.base import CellOfCells, State, check_cell, depth_of, linear
+from tpack.tf1.rnn_cell.base import CellAround, CellOfCells, State, check_cell, depth_of, linear
 from tpack.utils import logger
 from tpack.utils.validation import check_bool, check_count, check_function
-
-_UNIT_VARIANCE = 3**0.5
-"""The bound of uniform numbers whose variance is one."""
-
-
-class _CellInside(CellOfCells):
-    """Base of wrappers with a scope of their own, which holds the variables of the cell inside."""
-
-    def __init__(self, cell: Any, reuse: Any = None) -> None:
-        super().__init__(_reuse=reuse)
-        self._cell = check_cell(self, "cell", cell)
-
-    @property
-    def state_size(self) -> Any:
-        """That of the cell inside."""
-        return self._cell.state_size
-
-    @property
-    def output_size(self) -> Any:
-        """That of the cell inside."""
-        return self._cell.output_size
-
-    def _cells_inside(self) -> list[Any]:
-        return [self._cell]
-
-    def zero_state(self, batch_size: int | tf.Tensor, dtype: Any) -> State:
-        """Return that of the cell inside."""
-        with tf.name_scope(f"{type(self).__name__}ZeroState", values=[batch_size]):
-            return self._cell.zero_state(batch_size, dtype)
 
 
 class AttentionCellWrapper(CellOfCells):
@@ -130,7 +101,7 @@ class AttentionCellWrapper(CellOfCells):
         return tf.reduce_sum(tf.expand_dims(scores, 2) * outputs, 1)
 
 
-class InputProjectionWrapper(_CellInside):
+class InputProjectionWrapper(CellAround):
     """A cell whose inputs go through a matrix.
 
     Args:
@@ -145,7 +116,7 @@ class InputProjectionWrapper(_CellInside):
     def __init__(
         self, cell: Any, num_proj: int, activation: Any = None, input_size: Any = None, reuse: Any = None
     ) -> None:
-        super().__init__(cell, reuse)
+        super().__init__(cell, _reuse=reuse)
         if input_size is not None:
             logger.warning("InputProjectionWrapper got input_size, which is not used: the inputs say their size")
         self._num_proj = check_count(self, "num_proj", num_proj)
@@ -154,74 +125,10 @@ class InputProjectionWrapper(_CellInside):
     def call(self, inputs: tf.Tensor, state: State) -> tuple[Any, State]:
         """Compute a step."""
         projected = linear(inputs, self._num_proj)
-        return self._cell(projected if self._activation is None else self._activation(projected), state)
+        return self.cell(projected if self._activation is None else self._activation(projected), state)
 
 
-class OutputProjectionWrapper(_CellInside):
-    """A cell whose outputs go through a matrix.
-
-    A matrix after the loop does the same in one product.
-
-    Args:
-        output_size: the size that the outputs get.
-        activation: a function of them; the default is none.
-
-    Creates:
-        ``kernel``, ``bias``, and the variables of the cell.
-    """
-
-    def __init__(self, cell: Any, output_size: int, activation: Any = None, reuse: Any = None) -> None:
-        super().__init__(cell, reuse)
-        self._output_size = check_count(self, "output_size", output_size)
-        self._activation = None if activation is None else check_function(self, "activation", activation)
-
-    @property
-    def output_size(self) -> int:
-        """The size of the output."""
-        return self._output_size
-
-    def call(self, inputs: Any, state: State) -> tuple[tf.Tensor, State]:
-        """Compute a step."""
-        output, new_state = self._cell(inputs, state)
-        projected = linear(output, self._output_size)
-        return projected if self._activation is None else self._activation(projected), new_state
-
-
-class EmbeddingWrapper(_CellInside):
-    """A cell whose inputs are numbers of classes, for which vectors are looked up.
-
-    ``tf.nn.embedding_lookup`` before the loop does the same at once. The vectors are on the CPU.
-
-    Args:
-        embedding_classes: how many classes.
-        embedding_size: the size of a vector.
-        initializer: of the vectors; the default is that of the scope, or uniform numbers with a variance of one.
-
-    Creates:
-        ``embedding``, and the variables of the cell.
-    """
-
-    def __init__(
-        self, cell: Any, embedding_classes: int, embedding_size: int, initializer: Any = None, reuse: Any = None
-    ) -> None:
-        super().__init__(cell, reuse)
-        self._classes = check_count(self, "embedding_classes", embedding_classes)
-        self._size = check_count(self, "embedding_size", embedding_size)
-        self._initializer = initializer
-
-    def call(self, inputs: tf.Tensor, state: State) -> tuple[Any, State]:
-        """Compute a step."""
-        initializer = self._initializer or tf.get_variable_scope().initializer
-        if initializer is None:
-            initializer = tf.random_uniform_initializer(-_UNIT_VARIANCE, _UNIT_VARIANCE)
-        with tf.device("/cpu:0"):
-            dtype = tf.nest.flatten(state)[0].dtype
-            vectors = tf.get_variable("embedding", [self._classes, self._size], dtype, initializer)
-            looked_up = tf.nn.embedding_lookup(vectors, tf.reshape(inputs, [-1]))
-        return self._cell(looked_up, state)
-
-
-class HighwayWrapper(_CellInside):
+class HighwayWrapper(CellAround):
     """A cell around which the inputs have a way of their own, as wide as a gate lets them.
 
     It adds no scope to the names of variables.
@@ -245,7 +152,7 @@ class HighwayWrapper(_CellInside):
     def __call__(self, inputs: Any, state: State, scope: Any = None) -> tuple[Any, State]:
         """Compute a step."""
         options = {} if scope is None else {"scope": scope}
-        outputs, new_state = self._cell(inputs, state, **options)
+        outputs, new_state = self.cell(inputs, state, **options)
         with tf.variable_scope(
             tf.get_variable_scope(), custom_getter=self._remember_variable, auxiliary_name_scope=False
         ):

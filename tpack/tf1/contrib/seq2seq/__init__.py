@@ -6,12 +6,15 @@ __getattr__, __dir__, __all__ = look_up(
     __name__,
     {
         "attention": "AttentionMechanism BahdanauAttention LuongAttention hardmax BahdanauMonotonicAttention "
-        "LuongMonotonicAttention monotonic_attention safe_cumprod",
-        "attention_wrapper": "AttentionWrapper AttentionWrapperState",
+        "AttentionWrapperState LuongMonotonicAttention monotonic_attention safe_cumprod",
+        "attention_wrapper": "AttentionWrapper",
         "beam_search_decoder": "BeamSearchDecoder BeamSearchDecoderOutput BeamSearchDecoderState "
         "FinalBeamSearchDecoderOutput gather_tree tile_batch",
-        "decoder": "BasicDecoder BasicDecoderOutput Decoder dynamic_decode sequence_loss",
-        "helper": "CustomHelper GreedyEmbeddingHelper Helper InferenceHelper SampleEmbeddingHelper TrainingHelper",
+        "decoder": "Decoder dynamic_decode sequence_loss",
+        "helper": (
+            "BasicDecoder BasicDecoderOutput CustomHelper GreedyEmbeddingHelper Helper InferenceHelper "
+            "SampleEmbeddingHelper TrainingHelper"
+        ),
         "scheduled_helper": "ScheduledEmbeddingTrainingHelper ScheduledOutputTrainingHelper",
     },
 )

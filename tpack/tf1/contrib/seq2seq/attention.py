@@ -10,7 +10,8 @@ Source:
 
 import math
 from collections.abc import Callable
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -81,40 +82,13 @@ class _BaseAttentionMechanism(AttentionMechanism):
                 mask_value = tf.as_dtype(self._keys.dtype).as_numpy_dtype(-math.inf)
             self._probability_fn = lambda score, state: probability_fn(_masked_score(score, lengths, mask_value), state)
 
-    @property
-    def memory_layer(self) -> Any:
-        """The layer that makes the keys."""
-        return self._memory_layer
-
-    @property
-    def query_layer(self) -> Any:
-        """The layer that transforms queries."""
-        return self._query_layer
-
-    @property
-    def values(self) -> Any:
-        """The masked memory, [B, S, ...]."""
-        return self._values
-
-    @property
-    def keys(self) -> Any:
-        """The keys that queries are compared with, [B, S, N]."""
-        return self._keys
-
-    @property
-    def batch_size(self) -> Any:
-        """The number of sequences, an integer if it is known."""
-        return self._batch_size
-
-    @property
-    def alignments_size(self) -> Any:
-        """The number of places, an integer if it is known."""
-        return self._alignments_size
-
-    @property
-    def state_size(self) -> Any:
-        """The state is the alignments of the step before."""
-        return self._alignments_size
+    memory_layer = property(attrgetter("_memory_layer"), doc="The layer that makes the keys.")
+    query_layer = property(attrgetter("_query_layer"), doc="The layer that transforms queries.")
+    values = property(attrgetter("_values"), doc="The masked memory, [B, S, ...].")
+    keys = property(attrgetter("_keys"), doc="The keys that queries are compared with, [B, S, N].")
+    batch_size = property(attrgetter("_batch_size"), doc="The number of sequences, an integer if it is known.")
+    alignments_size = property(attrgetter("_alignments_size"), doc="The number of places, an integer if it is known.")
+    state_size = property(attrgetter("_alignments_size"), doc="The state is the alignments of the step before.")
 
     def initial_alignments(self, batch_size: Any, dtype: Any) -> Any:
         """Return the alignments before the first step: zeros, [B, S]."""
@@ -442,3 +416,53 @@ class _Stopping:
             score += self._noise * tf.random_normal(tf.shape(score), dtype=score.dtype, seed=self._seed)
         stops = tf.cast(score > 0, score.dtype) if self._mode == "hard" else tf.sigmoid(score)
         return monotonic_attention(stops, previous, self._mode)
+
+
+class AttentionWrapperState(NamedTuple):
+    """The state of an `AttentionWrapper`.
+
+    Attributes:
+        cell_state: that of the cell.
+        attention: what was seen in the step before, [B, size].
+        time: how many steps were made.
+        alignments: where was looked, [B, S], or a tuple of one for each mechanism.
+        alignment_history: a ``TensorArray`` of all alignments, or a tuple of them; ``()`` without history.
+        attention_state: that of the mechanism, or a tuple of one for each.
+    """
+
+    cell_state: Any
+    attention: Any
+    time: Any
+    alignments: Any
+    alignment_history: Any
+    attention_state: Any
+
+    def clone(self, **kwargs: Any) -> "AttentionWrapperState":
+        """Return the state with some fields replaced, by values of the same structure and shapes.
+
+        Raises:
+            ConfigError: A shape is another one, or there is no such field.
+            ValueError: A structure is another one.
+
+        Example:
+            ``wrapper.zero_state(batch_size, tf.float32).clone(cell_state=encoder_state)``
+        """
+        unknown = sorted(set(kwargs) - set(self._fields))
+        if unknown:
+            raise ConfigError(f"AttentionWrapperState got unexpected field names: {unknown}; there are {self._fields}")
+        replaced = {name: _like(name, getattr(self, name), value) for name, value in kwargs.items()}
+        return self._replace(**replaced)
+
+
+def _like(field: str, old: Any, new: Any) -> Any:
+    tf.nest.assert_same_structure(old, new)
+
+    def check(before: Any, after: Any) -> Any:
+        if not (tf.is_tensor(before) and tf.is_tensor(after)):
+            return after
+        if not before.shape.is_compatible_with(after.shape):
+            raise ConfigError(f"invalid shape for {field}: expected {before.shape}, got {after.shape} of {after.name}")
+        after.set_shape(before.shape)
+        return after
+
+    return tf.nest.map_structure(check, old, new)

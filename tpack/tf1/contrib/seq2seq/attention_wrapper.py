@@ -1,65 +1,15 @@
 """`AttentionWrapper`: a cell that looks at a memory in each step, and is fed with what it saw in the step before."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
-from tpack.tf1.contrib.seq2seq.attention import AttentionMechanism
+from tpack.tf1.contrib.seq2seq.attention import AttentionMechanism, AttentionWrapperState
 from tpack.tf1.layers.core import Dense
 from tpack.tf1.rnn_cell.base import CellOfCells, check_cell
 from tpack.utils.validation import check_function, shown
-
-
-class AttentionWrapperState(NamedTuple):
-    """The state of an `AttentionWrapper`.
-
-    Attributes:
-        cell_state: that of the cell.
-        attention: what was seen in the step before, [B, size].
-        time: how many steps were made.
-        alignments: where was looked, [B, S], or a tuple of one for each mechanism.
-        alignment_history: a ``TensorArray`` of all alignments, or a tuple of them; ``()`` without history.
-        attention_state: that of the mechanism, or a tuple of one for each.
-    """
-
-    cell_state: Any
-    attention: Any
-    time: Any
-    alignments: Any
-    alignment_history: Any
-    attention_state: Any
-
-    def clone(self, **kwargs: Any) -> "AttentionWrapperState":
-        """Return the state with some fields replaced, by values of the same structure and shapes.
-
-        Raises:
-            ConfigError: A shape is another one, or there is no such field.
-            ValueError: A structure is another one.
-
-        Example:
-            ``wrapper.zero_state(batch_size, tf.float32).clone(cell_state=encoder_state)``
-        """
-        unknown = sorted(set(kwargs) - set(self._fields))
-        if unknown:
-            raise ConfigError(f"AttentionWrapperState got unexpected field names: {unknown}; there are {self._fields}")
-        replaced = {name: _like(name, getattr(self, name), value) for name, value in kwargs.items()}
-        return self._replace(**replaced)
-
-
-def _like(field: str, old: Any, new: Any) -> Any:
-    tf.nest.assert_same_structure(old, new)
-
-    def check(before: Any, after: Any) -> Any:
-        if not (tf.is_tensor(before) and tf.is_tensor(after)):
-            return after
-        if not before.shape.is_compatible_with(after.shape):
-            raise ConfigError(f"invalid shape for {field}: expected {before.shape}, got {after.shape} of {after.name}")
-        after.set_shape(before.shape)
-        return after
-
-    return tf.nest.map_structure(check, old, new)
 
 
 class AttentionWrapper(CellOfCells):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tf1.contrib.seq2seq.attention_wrapper import AttentionWrapperState
+from tpack.tf1.contrib.seq2seq.attention import AttentionWrapperState
 from tpack.tf1.contrib.seq2seq.decoder import Decoder, check_output_layer
 from tpack.tf1.contrib.seq2seq.helper import check_tokens, embedding_function
 from tpack.tf1.rnn_cell.base import check_cell

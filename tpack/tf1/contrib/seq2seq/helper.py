@@ -1,4 +1,4 @@
-"""Helpers: what a decoder's next input is, from the data while it trains or from what it gave while it is used.
+"""`BasicDecoder`, and its helpers: what a decoder's next input is, from data or from its output.
 
 A helper gives the first inputs, makes a token (a sample) of each output of the decoder, and gives the next input and
 who has finished. B sequences of at most T steps; an input has any shape behind [B].
@@ -6,11 +6,14 @@ who has finished. B sequences of at most T steps; an input has any shape behind 
 
 import abc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
+from tpack.tf1.contrib.seq2seq.decoder import Decoder, check_output_layer, map_sizes, output_sizes
+from tpack.tf1.layers.base import Layer
+from tpack.tf1.rnn_cell.base import check_cell
 from tpack.utils.validation import shown
 
 
@@ -45,7 +48,30 @@ class Helper(abc.ABC):
         """Return who has finished after a step, the next inputs and the state."""
 
 
-class CustomHelper(Helper):
+class _KnownHelper(Helper):
+    """A helper that knows its batch and what a sample is: a token, unless a derived one says otherwise."""
+
+    _batch_size: Any = None
+    _sample_ids_shape: Any = tf.TensorShape([])
+    _sample_ids_dtype: Any = tf.int32
+
+    @property
+    def batch_size(self) -> Any:
+        """The number of sequences."""
+        return self._batch_size
+
+    @property
+    def sample_ids_shape(self) -> Any:
+        """The shape of a sample without the batch."""
+        return self._sample_ids_shape
+
+    @property
+    def sample_ids_dtype(self) -> Any:
+        """The dtype of a sample."""
+        return self._sample_ids_dtype
+
+
+class CustomHelper(_KnownHelper):
     """A helper of three functions.
 
     Args:
@@ -67,7 +93,6 @@ class CustomHelper(Helper):
         self._initialize_fn = initialize_fn
         self._sample_fn = sample_fn
         self._next_inputs_fn = next_inputs_fn
-        self._batch_size: Any = None
         self._sample_ids_shape = tf.TensorShape(sample_ids_shape or [])
         self._sample_ids_dtype = sample_ids_dtype or tf.int32
 
@@ -77,16 +102,6 @@ class CustomHelper(Helper):
         if self._batch_size is None:
             raise ConfigError("batch_size accessed before initialize was called, which tells it to CustomHelper")
         return self._batch_size
-
-    @property
-    def sample_ids_shape(self) -> Any:
-        """The shape of a sample without the batch."""
-        return self._sample_ids_shape
-
-    @property
-    def sample_ids_dtype(self) -> Any:
-        """The dtype of a sample."""
-        return self._sample_ids_dtype
 
     def initialize(self, name: str | None = None) -> Any:
         """Return what ``initialize_fn`` does."""
@@ -107,7 +122,7 @@ class CustomHelper(Helper):
             return self._next_inputs_fn(time=time, outputs=outputs, state=state, sample_ids=sample_ids)
 
 
-class TrainingHelper(Helper):
+class TrainingHelper(_KnownHelper):
     """Feeds the decoder with data, whatever it gives; a sample is the likeliest token.
 
     Args:
@@ -139,21 +154,6 @@ class TrainingHelper(Helper):
     def sequence_length(self) -> Any:
         """The lengths, [B]."""
         return self._sequence_length
-
-    @property
-    def batch_size(self) -> Any:
-        """The number of sequences."""
-        return self._batch_size
-
-    @property
-    def sample_ids_shape(self) -> Any:
-        """A sample is a number."""
-        return tf.TensorShape([])
-
-    @property
-    def sample_ids_dtype(self) -> Any:
-        """A sample is an int32."""
-        return tf.int32
 
     def initialize(self, name: str | None = None) -> Any:
         """Return who has finished, those without a step, and the first inputs."""
@@ -188,7 +188,7 @@ class TrainingHelper(Helper):
         return inputs
 
 
-class GreedyEmbeddingHelper(Helper):
+class GreedyEmbeddingHelper(_KnownHelper):
     """Feeds the decoder with the likeliest token of what it gave before, until it gives the token of the end.
 
     Args:
@@ -207,21 +207,6 @@ class GreedyEmbeddingHelper(Helper):
         check_tokens(self, self._start_tokens, self._end_token)
         self._batch_size = tf.size(self._start_tokens)
         self._start_inputs = self._embedding_fn(self._start_tokens)
-
-    @property
-    def batch_size(self) -> Any:
-        """The number of sequences."""
-        return self._batch_size
-
-    @property
-    def sample_ids_shape(self) -> Any:
-        """A sample is a number."""
-        return tf.TensorShape([])
-
-    @property
-    def sample_ids_dtype(self) -> Any:
-        """A sample is an int32."""
-        return tf.int32
 
     def initialize(self, name: str | None = None) -> Any:
         """Return that nobody has finished, and the embedded first tokens."""
@@ -263,7 +248,7 @@ class SampleEmbeddingHelper(GreedyEmbeddingHelper):
         return sample_tokens(logits, self._seed)
 
 
-class InferenceHelper(Helper):
+class InferenceHelper(_KnownHelper):
     """Feeds the decoder with what a function makes of what it gave before.
 
     Args:
@@ -286,26 +271,11 @@ class InferenceHelper(Helper):
     ) -> None:
         self._sample_fn = sample_fn
         self._end_fn = end_fn
-        self._sample_shape = tf.TensorShape(sample_shape)
-        self._sample_dtype = sample_dtype
+        self._sample_ids_shape = tf.TensorShape(sample_shape)
+        self._sample_ids_dtype = sample_dtype
         self._next_inputs_fn = next_inputs_fn
         self._batch_size = tf.shape(start_inputs)[0]
         self._start_inputs = tf.convert_to_tensor(start_inputs, name="start_inputs")
-
-    @property
-    def batch_size(self) -> Any:
-        """The number of sequences."""
-        return self._batch_size
-
-    @property
-    def sample_ids_shape(self) -> Any:
-        """The shape of a sample without the batch."""
-        return self._sample_shape
-
-    @property
-    def sample_ids_dtype(self) -> Any:
-        """The dtype of a sample."""
-        return self._sample_dtype
 
     def initialize(self, name: str | None = None) -> Any:
         """Return that nobody has finished, and the first inputs."""
@@ -319,6 +289,69 @@ class InferenceHelper(Helper):
         """Return who has finished, the next inputs, and the state as it is."""
         inputs = sample_ids if self._next_inputs_fn is None else self._next_inputs_fn(sample_ids)
         return self._end_fn(sample_ids), inputs, state
+
+
+class BasicDecoderOutput(NamedTuple):
+    """The output of the cell, after the layer on top, and the helper's sample of it."""
+
+    rnn_output: Any
+    sample_id: Any
+
+
+class BasicDecoder(Decoder):
+    """Decode by a cell, with inputs from a helper.
+
+    Args:
+        helper: gives inputs and samples.
+        initial_state: the state of the cell at the beginning.
+        output_layer: a layer of ``tf.layers``, such as ``Dense(vocabulary)``, on each output of the cell.
+
+    Raises:
+        WrongTypeError: One of them is of another kind.
+    """
+
+    def __init__(self, cell: Any, helper: Helper, initial_state: Any, output_layer: Layer | None = None) -> None:
+        check_cell(self, "cell", cell)
+        if not isinstance(helper, Helper):
+            raise WrongTypeError(f"BasicDecoder: helper must be a Helper, got {shown(helper)}")
+        check_output_layer(self, output_layer)
+        self._cell = cell
+        self._helper = helper
+        self._initial_state = initial_state
+        self._output_layer = output_layer
+
+    @property
+    def batch_size(self) -> Any:
+        """The number of sequences that the helper has."""
+        return self._helper.batch_size
+
+    @property
+    def output_size(self) -> BasicDecoderOutput:
+        """The sizes of the cell's or layer's output, and of a sample."""
+        return BasicDecoderOutput(output_sizes(self._cell, self._output_layer), self._helper.sample_ids_shape)
+
+    @property
+    def output_dtype(self) -> BasicDecoderOutput:
+        """The dtypes of the output, that of the state, and of a sample."""
+        dtype = tf.nest.flatten(self._initial_state)[0].dtype
+        sizes = output_sizes(self._cell, self._output_layer)
+        return BasicDecoderOutput(map_sizes(lambda size: dtype, sizes), self._helper.sample_ids_dtype)
+
+    def initialize(self, name: str | None = None) -> Any:
+        """Return who has finished, the first inputs and the first state."""
+        return (*self._helper.initialize(), self._initial_state)
+
+    def step(self, time: Any, inputs: Any, state: Any, name: str | None = None) -> Any:
+        """Make a step: the cell, the layer, a sample, and the next inputs."""
+        with tf.name_scope(name, "BasicDecoderStep", (time, inputs, state)):
+            cell_outputs, cell_state = self._cell(inputs, state)
+            if self._output_layer is not None:
+                cell_outputs = self._output_layer(cell_outputs)
+            sample_ids = self._helper.sample(time=time, outputs=cell_outputs, state=cell_state)
+            finished, next_inputs, next_state = self._helper.next_inputs(
+                time=time, outputs=cell_outputs, state=cell_state, sample_ids=sample_ids
+            )
+        return BasicDecoderOutput(cell_outputs, sample_ids), next_state, next_inputs, finished
 
 
 def embedding_function(embedding: Any) -> Callable[[Any], Any]:

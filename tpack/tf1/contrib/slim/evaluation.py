@@ -9,14 +9,13 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.estimator.session import SessionPlan, model_session
 from tpack.tf1.contrib.framework.variables import get_variables_to_restore
+from tpack.tf1.contrib.slim.learning import USE_DEFAULT, is_default
 from tpack.tf1.signatures import like, parameter
 from tpack.tfutils.summary import event_writer
 from tpack.utils import logger
 from tpack.utils.validation import check_count, shown
 
 __all__ = ["checkpoints_iterator", "evaluate_once", "evaluation_loop", "wait_for_new_checkpoint"]
-
-_USE_DEFAULT = 0
 
 
 def checkpoints_iterator(
@@ -55,7 +54,7 @@ def evaluate_once(
     eval_op_feed_dict: Mapping[tf.Tensor, Any] | None = None,
     final_op: Any = None,
     final_op_feed_dict: Mapping[tf.Tensor, Any] | None = None,
-    summary_op: Any = _USE_DEFAULT,
+    summary_op: Any = USE_DEFAULT,
     summary_op_feed_dict: Mapping[tf.Tensor, Any] | None = None,
     variables_to_restore: Any = None,
     session_config: tf.ConfigProto | None = None,
@@ -149,7 +148,7 @@ class _Evaluation:
         self._given, self._logdir = given, logdir
         self._num_evals = check_count("slim.evaluation", "num_evals", num_evals)
         self._step = tf.train.get_or_create_global_step()
-        if isinstance(given["summary_op"], int) and given["summary_op"] == _USE_DEFAULT:
+        if is_default(given["summary_op"]):
             given["summary_op"] = tf.summary.merge_all()
         saver = tf.train.Saver(variables_to_restore or get_variables_to_restore())
         self._scaffold = tf.train.Scaffold(saver=saver)

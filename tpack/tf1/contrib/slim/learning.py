@@ -18,9 +18,8 @@ from tpack.estimator.session import SessionPlan, add_default_saver, model_sessio
 from tpack.estimator.training import CheckpointWriter
 from tpack.step.hooked_session import HookedSession
 from tpack.step.step_timer import StepTimer
-from tpack.tf1.contrib.layers.optimizers import scaled
+from tpack.tf1.contrib.layers.optimizers import add_gradients_summaries, clip_gradient_norms, multiply_gradients
 from tpack.tfutils.summary import event_writer
-from tpack.types import GradsAndVars
 from tpack.utils import logger
 from tpack.utils.validation import check_count, shown
 
@@ -33,53 +32,13 @@ __all__ = [
     "train_step",
 ]
 
-_USE_GLOBAL_STEP = 0
-_USE_DEFAULT = 0
-
-
-def clip_gradient_norms(gradients_to_variables: GradsAndVars, max_norm: float) -> GradsAndVars:
-    """Return gradients, each scaled down to a norm if it is larger."""
-    return [(_clipped(grad, max_norm), var) for grad, var in gradients_to_variables]
-
-
-def multiply_gradients(grads_and_vars: GradsAndVars, gradient_multipliers: Mapping[Any, Any]) -> GradsAndVars:
-    """Return gradients times factors.
-
-    Args:
-        grads_and_vars: the gradients.
-        gradient_multipliers: factors by variables or their names; other gradients stay as they are.
-
-    Raises:
-        ConfigError: There are no factors, or one for a variable without a gradient.
-    """
-    if not isinstance(gradient_multipliers, Mapping) or not gradient_multipliers:
-        raise ConfigError(f"got gradient_multipliers={shown(gradient_multipliers)}: expected a dict with entries")
-    multiplied = []
-    for grad, var in grads_and_vars:
-        found = [factor for key, factor in gradient_multipliers.items() if key is var or key == var.op.name]
-        if found and grad is None:
-            raise ConfigError(f"got gradient_multipliers with {var.op.name}, which has no gradient: expected others")
-        multiplied.append((scaled(grad, found[0]) if found else grad, var))
-    return multiplied
-
-
-def add_gradients_summaries(grads_and_vars: GradsAndVars) -> list[tf.Tensor]:
-    """Summarise gradients and their norms; return the summaries."""
-    summaries = []
-    for grad, var in grads_and_vars:
-        if grad is None:
-            logger.warning(f"{var.op.name} has no gradient, and no summary of it.")
-            continue
-        values = grad.values if isinstance(grad, tf.IndexedSlices) else grad
-        summaries.append(tf.summary.histogram(f"{var.op.name}_gradient", values))
-        summaries.append(tf.summary.scalar(f"{var.op.name}_gradient_norm", tf.global_norm([values])))
-    return summaries
+USE_DEFAULT = 0
 
 
 def create_train_op(
     total_loss: tf.Tensor,
     optimizer: tf.train.Optimizer,
-    global_step: Any = _USE_GLOBAL_STEP,
+    global_step: Any = USE_DEFAULT,
     update_ops: Sequence[tf.Operation] | None = None,
     variables_to_train: Sequence[tf.Variable] | None = None,
     clip_gradient_norm: float = 0,
@@ -168,21 +127,21 @@ def train(
     train_op: tf.Tensor,
     logdir: str | None,
     train_step_fn: Callable[..., tuple[float, bool]] = train_step,
-    train_step_kwargs: Any = _USE_DEFAULT,
+    train_step_kwargs: Any = USE_DEFAULT,
     log_every_n_steps: int | None = 1,
     graph: tf.Graph | None = None,
     master: str = "",
     is_chief: bool = True,
     global_step: tf.Variable | None = None,
     number_of_steps: int | None = None,
-    init_op: Any = _USE_DEFAULT,
+    init_op: Any = USE_DEFAULT,
     init_feed_dict: Mapping[tf.Tensor, Any] | None = None,
-    local_init_op: Any = _USE_DEFAULT,
+    local_init_op: Any = USE_DEFAULT,
     init_fn: Callable[[tf.Session], Any] | None = None,
-    ready_op: Any = _USE_DEFAULT,
-    summary_op: Any = _USE_DEFAULT,
+    ready_op: Any = USE_DEFAULT,
+    summary_op: Any = USE_DEFAULT,
     save_summaries_secs: float | None = 600,
-    summary_writer: Any = _USE_DEFAULT,
+    summary_writer: Any = USE_DEFAULT,
     startup_delay_steps: int = 0,
     saver: tf.train.Saver | None = None,
     save_interval_secs: float | None = 600,
@@ -238,7 +197,7 @@ def train(
     graph = graph or tf.get_default_graph()
     with graph.as_default():
         step = tf.train.get_or_create_global_step() if global_step is None else global_step
-        if _is_default(train_step_kwargs):
+        if is_default(train_step_kwargs):
             train_step_kwargs = _step_kwargs(step, number_of_steps, log_every_n_steps, logdir)
         scaffold = tf.train.Scaffold(
             init_op=_given(init_op),
@@ -246,7 +205,7 @@ def train(
             init_fn=None if init_fn is None else lambda scaffold, session: init_fn(session),
             ready_op=_given(ready_op),
             local_init_op=_given(local_init_op),
-            summary_op=tf.summary.merge_all() if _is_default(summary_op) else summary_op,
+            summary_op=tf.summary.merge_all() if is_default(summary_op) else summary_op,
             saver=saver,
         )
         writes = bool(logdir) and is_chief
@@ -254,7 +213,7 @@ def train(
         add_default_saver(scaffold, config)
         writer = CheckpointWriter(logdir or "", config)
         plan = SessionPlan(scaffold, tf.train.latest_checkpoint(logdir) if logdir else None, session_config)
-        has_events = writes and _is_default(summary_writer)
+        has_events = writes and is_default(summary_writer)
         with event_writer(logdir) if has_events else nullcontext(summary_writer or None) as events:  # type: ignore[arg-type]
             summaries = _Summaries(plan, events, save_summaries_secs)
             loop = _Loop(train_step_fn, train_op, step, train_step_kwargs, number_of_steps)
@@ -335,12 +294,6 @@ def _step_kwargs(
     return kwargs
 
 
-def _clipped(grad: Any, max_norm: float) -> Any:
-    if isinstance(grad, tf.IndexedSlices):
-        return tf.IndexedSlices(tf.clip_by_norm(grad.values, max_norm), grad.indices, grad.dense_shape)
-    return None if grad is None else tf.clip_by_norm(grad, max_norm)
-
-
 def _trained(variables_to_train: Sequence[tf.Variable] | None) -> list[tf.Variable]:
     trainable = tf.trainable_variables()
     if variables_to_train is None:
@@ -351,9 +304,10 @@ def _trained(variables_to_train: Sequence[tf.Variable] | None) -> list[tf.Variab
     return list(variables_to_train)
 
 
-def _is_default(value: Any) -> bool:
-    return isinstance(value, int) and value == _USE_DEFAULT
+def is_default(value: Any) -> bool:
+    """Tell whether an argument stands for TensorFlow's own default."""
+    return isinstance(value, int) and value == USE_DEFAULT
 
 
 def _given(value: Any) -> Any:
-    return None if _is_default(value) else value
+    return None if is_default(value) else value

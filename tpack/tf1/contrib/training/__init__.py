@@ -9,7 +9,7 @@ __getattr__, __dir__, __all__ = look_up(
         "hparam": "HParams parse_values",
         "training": "clip_gradient_norms_fn create_train_op train",
         "tpack.tf1.contrib.slim.evaluation": "wait_for_new_checkpoint",
-        "tpack.tf1.contrib.slim.learning": "add_gradients_summaries clip_gradient_norms multiply_gradients",
+        "tpack.tf1.contrib.layers.optimizers": "add_gradients_summaries clip_gradient_norms multiply_gradients",
         "tensorflow.compat.v1.train": "checkpoints_iterator",
     },
 )

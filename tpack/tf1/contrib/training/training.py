@@ -5,6 +5,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.tf1.contrib.layers.optimizers import clip_gradient_norms
 from tpack.tf1.contrib.slim import learning
 from tpack.tf1.signatures import like
 from tpack.tfutils.optimizer import ProxyOptimizer
@@ -13,7 +14,7 @@ from tpack.types import GradsAndVars
 
 def clip_gradient_norms_fn(max_norm: float) -> Callable[[GradsAndVars], GradsAndVars]:
     """Return a function that scales down each gradient to a norm, if it is larger."""
-    return lambda grads_and_vars: learning.clip_gradient_norms(grads_and_vars, max_norm)
+    return lambda grads_and_vars: clip_gradient_norms(grads_and_vars, max_norm)
 
 
 @like(

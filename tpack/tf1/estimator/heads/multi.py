@@ -1,6 +1,6 @@
-"""Several heads on one model, with the sum of their losses."""
+"""Several heads on one model, with the sum of their losses; and heads as functions, for ``tf.contrib.estimator``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -9,6 +9,9 @@ from tpack.errors import ConfigError
 from tpack.estimator.spec import ExportOutput, Metrics, PredictOutput
 from tpack.tf1.estimator.heads.base import DEFAULT_SIGNATURE, Head, LossSpec, MultiLossSpec
 from tpack.tf1.estimator.heads.checks import check_logits
+from tpack.tf1.estimator.heads.classification import BinaryClassHead, MultiClassHead, MultiLabelHead
+from tpack.tf1.estimator.heads.regression import LogisticRegressionHead, PoissonRegressionHead, RegressionHead
+from tpack.tf1.signatures import like
 from tpack.utils.validation import check_arguments, check_instances
 
 
@@ -139,3 +142,26 @@ class MultiHead(Head):
     @staticmethod
     def _of(head: Head, predictions: Mapping[Any, tf.Tensor]) -> dict[str, tf.Tensor]:
         return {key: value for (name, key), value in predictions.items() if name == head.name}
+
+
+def _function_of(name: str, head: type[Head], **options: Any) -> Callable[..., Head]:
+    """Return a function that makes a head, with the signature of its class and the options of `like`."""
+
+    def make(**given: Any) -> Head:
+        return head(**given)
+
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = f"Return a `{head.__name__}`, whose arguments these are."
+    return check_arguments(like(head, **options)(make))
+
+
+_MEAN = {"loss_reduction": tf.losses.Reduction.SUM_OVER_BATCH_SIZE}
+_DIMENSION_SECOND = {**_MEAN, "without": "label_dimension", "after": {"weight_column": {"label_dimension": 1}}}
+
+binary_classification_head = _function_of("binary_classification_head", BinaryClassHead, **_MEAN)
+multi_class_head = _function_of("multi_class_head", MultiClassHead, **_MEAN)
+multi_label_head = _function_of("multi_label_head", MultiLabelHead, **_MEAN)
+regression_head = _function_of("regression_head", RegressionHead, **_DIMENSION_SECOND)
+poisson_regression_head = _function_of("poisson_regression_head", PoissonRegressionHead, **_DIMENSION_SECOND)
+logistic_regression_head = _function_of("logistic_regression_head", LogisticRegressionHead, **_MEAN)
+multi_head = _function_of("multi_head", MultiHead)

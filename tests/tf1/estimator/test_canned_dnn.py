@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.column_models import column_data, dense_columns, train_in_towers
 from tests.helpers.replicated_models import train
 from tpack.errors import ConfigError
-from tpack.tf1.estimator.dnn import DNNClassifier, DNNEstimator, DNNRegressor
+from tpack.tf1.estimator.canned import DNNClassifier, DNNEstimator, DNNRegressor
 from tpack.tf1.estimator.heads.regression import RegressionHead
 
 RNG = np.random.default_rng(1)

@@ -1,4 +1,4 @@
-"""``tf.estimator.tpu`` on CPUs and GPUs: ``TPUEstimator(use_tpu=False)`` of TensorFlow 1.
+"""``tf.estimator.RunConfig``, and ``tf.estimator.tpu`` on CPUs and GPUs: ``TPUEstimator(use_tpu=False)``.
 
 Without a TPU it is an Estimator that passes the size of a batch to its input_fn and model_fn as
 ``params["batch_size"]``, and whose metrics are a function of tensors. ``use_tpu=True`` is refused.
@@ -9,13 +9,18 @@ from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
+from tpack.distribute.strategy import DistributeConfig, DistributionStrategy
 from tpack.errors import ConfigError
+from tpack.estimator import run_config
 from tpack.estimator.estimator import Estimator
 from tpack.estimator.inputs import InputFn, call_with_accepted, takes_argument
 from tpack.estimator.spec import EstimatorSpec, ModeKeys
-from tpack.tf1.estimator.run_config import RunConfig as PlainRunConfig
+from tpack.tfutils.optimizer import ProxyOptimizer
 from tpack.utils.validation import check_count, shown
 
+# What tpack's config has for "neither is given".
+_UNSET: Any = run_config.RunConfig.__dataclass_fields__["save_checkpoints_steps"].default
+_CREATION_SECS = 7200
 _BATCH_SIZE = "batch_size"
 _RESERVED = (_BATCH_SIZE, "context")
 
@@ -47,7 +52,56 @@ class TPUConfig(NamedTuple):
     experimental_host_call_every_n_steps: int = 1
 
 
-class RunConfig(PlainRunConfig):
+class RunConfig(run_config.RunConfig):
+    """The options of an Estimator's runs; see `tpack.estimator.RunConfig`.
+
+    Args:
+        model_dir: the directory of checkpoints and summaries.
+        tf_random_seed: the seed of each graph.
+        save_summary_steps: steps between two summaries.
+        save_checkpoints_steps: steps between two checkpoints.
+        save_checkpoints_secs: seconds between two checkpoints.
+        session_config: a ``tf.ConfigProto``.
+        keep_checkpoint_max: the number of checkpoints to keep.
+        keep_checkpoint_every_n_hours: time between checkpoints that are kept for good.
+        log_step_count_steps: steps between two lines of the log.
+        train_distribute: a strategy to train under.
+        device_fn: a device function.
+        protocol: None or ``"grpc"``.
+        eval_distribute: a strategy to evaluate under.
+        experimental_distribute: both strategies.
+        experimental_max_worker_delay_secs: not used.
+        session_creation_timeout_secs: the timeout of a cluster's processes for each other.
+
+    Raises:
+        ConfigError: As for `tpack.estimator.RunConfig`, or the protocol is unknown.
+    """
+
+    def __init__(
+        self,
+        model_dir: str | None = None,
+        tf_random_seed: int | None = None,
+        save_summary_steps: int | None = 100,
+        save_checkpoints_steps: int | None = _UNSET,
+        save_checkpoints_secs: float | None = _UNSET,
+        session_config: tf.ConfigProto | None = None,
+        keep_checkpoint_max: int | None = 5,
+        keep_checkpoint_every_n_hours: float = 10000,
+        log_step_count_steps: int | None = 100,
+        train_distribute: DistributionStrategy | None = None,
+        device_fn: Callable[[tf.Operation], str] | None = None,
+        protocol: str | None = None,
+        eval_distribute: DistributionStrategy | None = None,
+        experimental_distribute: DistributeConfig | None = None,
+        experimental_max_worker_delay_secs: float | None = None,
+        session_creation_timeout_secs: float = _CREATION_SECS,
+    ) -> None:
+        given = locals()
+        del given["self"], given["__class__"]
+        super().__init__(**given)
+
+
+class TPURunConfig(RunConfig):
     """A ``tf.estimator.RunConfig`` with the options of a TPU.
 
     Args:
@@ -79,10 +133,10 @@ class RunConfig(PlainRunConfig):
         object.__setattr__(self, "tpu_config", tpu_config or TPUConfig())
         object.__setattr__(self, "cluster", None)
 
-    def replace(self, **changes: Any) -> "RunConfig":
+    def replace(self, **changes: Any) -> "TPURunConfig":
         """Return a config with other values, and the same options of a TPU unless given."""
         tpu_config = changes.pop("tpu_config", vars(self)["tpu_config"])
-        config = PlainRunConfig.replace(self, **changes)
+        config = RunConfig.replace(self, **changes)
         object.__setattr__(config, "tpu_config", tpu_config)
         return config  # type: ignore[return-value]
 
@@ -160,7 +214,7 @@ class TPUEstimator(Estimator):
     Args:
         model_fn: as for ``tf.estimator.Estimator``; it may return a `TPUEstimatorSpec`.
         model_dir: the directory of checkpoints and summaries.
-        config: a `RunConfig`, or one of ``tf.estimator``.
+        config: a `TPURunConfig`, or one of ``tf.estimator``.
         params: given to the functions, with the size of a batch added.
         use_tpu: False.
         train_batch_size: of a batch in training.
@@ -180,7 +234,7 @@ class TPUEstimator(Estimator):
         self,
         model_fn: Callable[..., Any] | None = None,
         model_dir: str | None = None,
-        config: PlainRunConfig | None = None,
+        config: RunConfig | None = None,
         params: Mapping[str, Any] | None = None,
         use_tpu: bool = True,
         train_batch_size: int | None = None,
@@ -259,3 +313,28 @@ class TPUEstimator(Estimator):
     def predict(self, input_fn: InputFn, *args: Any, **kwargs: Any) -> Iterator[Any]:
         """Predict as ``tf.estimator.Estimator.predict`` does."""
         return super().predict(self._input_of(input_fn, ModeKeys.PREDICT), *args, **kwargs)
+
+
+class CrossShardOptimizer(ProxyOptimizer):
+    """An optimizer of the gradients of all shards of a TPU; here, the given optimizer.
+
+    Args:
+        opt: the optimizer.
+        reduction: of the gradients; of no effect with a single shard.
+        name: of this one.
+        group_assignment: of no effect either.
+
+    Raises:
+        ValueError: The reduction is neither SUM nor MEAN.
+    """
+
+    def __init__(
+        self,
+        opt: tf.train.Optimizer,
+        reduction: str = tf.losses.Reduction.MEAN,
+        name: str = "CrossShardOptimizer",
+        group_assignment: Any = None,
+    ) -> None:
+        if reduction not in (tf.losses.Reduction.SUM, tf.losses.Reduction.MEAN):
+            raise ValueError(f"CrossShardOptimizer got reduction={reduction!r}: expected SUM or MEAN")
+        super().__init__(opt, name)

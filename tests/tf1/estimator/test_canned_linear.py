@@ -8,8 +8,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from tests.helpers.column_models import column_data, linear_columns, train_in_towers
 from tests.helpers.replicated_models import train
 from tpack.errors import ConfigError, WrongTypeError
+from tpack.tf1.estimator.canned import LinearClassifier, LinearEstimator, LinearRegressor
 from tpack.tf1.estimator.heads.classification import MultiLabelHead
-from tpack.tf1.estimator.linear import LinearClassifier, LinearEstimator, LinearRegressor
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 2)).astype("float32")

@@ -6,14 +6,14 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.layer_checks import to_format
 from tpack.graph_builder.towers import build_towers
-from tpack.models.channels import channels_of
-from tpack.models.statistics import (
+from tpack.models.batch_norm import (
     group_statistics,
     numbers_per_channel,
     statistics_over_towers,
     tower_statistics,
     unbiased,
 )
+from tpack.models.channels import channels_of
 from tpack.tower.context import current_tower_context
 
 

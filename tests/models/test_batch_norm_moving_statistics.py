@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import in_scope, tower_number
 from tpack.errors import ConfigError
-from tpack.models.statistics import MovingStatistics, parse_update, updates_statistics
+from tpack.models.batch_norm import MovingStatistics, parse_update, updates_statistics
 from tpack.tower.context import PredictTowerContext, TrainTowerContext
 from tpack.tower.getters import compute_in
 

@@ -6,7 +6,7 @@ import pytest
 
 from tpack.errors import ConfigError
 from tpack.estimator import run_config
-from tpack.tf1.estimator.run_config import RunConfig
+from tpack.tf1.estimator.tpu_estimator import RunConfig
 
 
 def test_arguments_are_those_of_tensorflow_1_and_mean_what_tpack_has():
