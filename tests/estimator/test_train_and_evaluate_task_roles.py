@@ -1,11 +1,11 @@
 """The evaluator's way to the end of a training, and the note by which it knows of it."""
 
 import itertools
+import sys
 
 import pytest
 
 from tpack.errors import CheckpointError, ClusterError
-from tpack.estimator import train_and_evaluate as task_roles
 from tpack.estimator.run_config import ClusterPlace
 from tpack.estimator.train_and_evaluate import NOTE_NAME, EndNote, Pace, evaluate_until_end
 from tpack.utils.launch_env import ClusterTask
@@ -59,7 +59,7 @@ class Watched:
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch):
-    monkeypatch.setattr(task_roles, "_POLL_SECS", 0.0)
+    monkeypatch.setattr(sys.modules[EndNote.__module__], "_POLL_SECS", 0.0)
 
 
 def test_an_evaluation_ends_with_the_last_step(tmp_path):

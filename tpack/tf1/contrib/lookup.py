@@ -6,6 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.compat import lookup_ops
 from tpack.tf1.name_table import look_up
+from tpack.tf1.signatures import like, parameter
 
 _SAME = (
     "FastHashSpec HasherSpec IdTableWithHashBuckets InitializableLookupTableBase KeyValueTensorInitializer "
@@ -72,34 +73,23 @@ def index_table_from_tensor(
     return lookup_ops.index_table_from_tensor(mapping, num_oov_buckets, default_value, hasher_spec, dtype, name)
 
 
-def string_to_index_table_from_tensor(
-    mapping: Any, num_oov_buckets: int = 0, default_value: int = -1, hasher_spec: Any = _FAST, name: str | None = None
-) -> Any:
+@like(index_table_from_tensor, without="dtype")
+def string_to_index_table_from_tensor(**given: Any) -> Any:
     """Make a table that gives the place of each text of a list; arguments as for `index_table_from_tensor`."""
-    return index_table_from_tensor(mapping, num_oov_buckets, default_value, hasher_spec, name=name)
+    return index_table_from_tensor(**given)
 
 
-def string_to_index_table_from_file(
-    vocabulary_file: Any = None,
-    num_oov_buckets: int = 0,
-    vocab_size: int | None = None,
-    default_value: int = -1,
-    hasher_spec: Any = _FAST,
-    name: str | None = None,
-) -> Any:
-    """Make a table that gives the number of each line of a file.
+@like(
+    index_table_from_tensor,
+    without="mapping dtype",
+    after={"": {"vocabulary_file": None}, "num_oov_buckets": {"vocab_size": parameter("vocab_size", int | None, None)}},
+)
+def string_to_index_table_from_file(**given: Any) -> Any:
+    """Make a table that gives the number of each of the first ``vocab_size`` lines of a file, or of all.
 
-    Args:
-        vocabulary_file: the file.
-        num_oov_buckets: over how many further numbers other texts are spread.
-        vocab_size: how many lines count; None for all.
-        default_value: the number of others if there are no further numbers.
-        hasher_spec: how they are spread.
-        name: of the operations.
+    The other arguments are those of `index_table_from_tensor`.
     """
-    return lookup_ops.index_table_from_file(
-        vocabulary_file, num_oov_buckets, vocab_size, default_value, hasher_spec, name=name
-    )
+    return lookup_ops.index_table_from_file(**given)
 
 
 def index_to_string_table_from_tensor(mapping: Any, default_value: str = "UNK", name: str | None = None) -> Any:

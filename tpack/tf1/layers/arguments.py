@@ -194,6 +194,12 @@ def initializer_of(owner: object, initializer: Any) -> Initializer:
     return initializer() if isinstance(initializer, type) else initializer
 
 
+def _function_of(owner: object, kind: str, value: Any, named: dict[str, Any]) -> Any:
+    if isinstance(value, str):
+        return named[check_choice(owner, kind, value, named)]
+    return None if value is None else check_function(owner, kind, value, _FUNCTION)
+
+
 def regularizer_of(owner: object, regularizer: Any) -> Regularizer:
     """Return a regularizer given as a function, by name or as None.
 
@@ -201,21 +207,33 @@ def regularizer_of(owner: object, regularizer: Any) -> Regularizer:
         ConfigError: The name is not known.
         WrongTypeError: It is neither a function nor a name.
     """
-    if isinstance(regularizer, str):
-        return _REGULARIZERS[check_choice(owner, "regularizer", regularizer, _REGULARIZERS)]
-    return None if regularizer is None else check_function(owner, "regularizer", regularizer, _FUNCTION)
+    return _function_of(owner, "regularizer", regularizer, _REGULARIZERS)
 
 
 def constraint_of(owner: object, constraint: Any) -> Constraint:
-    """Return a constraint given as a function, by name or as None.
+    """Return a constraint, given as `regularizer_of` takes a regularizer."""
+    return _function_of(owner, "constraint", constraint, _CONSTRAINTS)
+
+
+_KINDS = {"initializer": initializer_of, "regularizer": regularizer_of, "constraint": constraint_of}
+
+
+def set_parts(layer: Any, given: dict[str, Any]) -> None:
+    """Check arguments such as ``kernel_initializer`` or ``beta_constraint``, and make them attributes of a layer.
 
     Raises:
-        ConfigError: The name is not known.
-        WrongTypeError: It is neither a function nor a name.
+        ConfigError: A name is not known.
+        WrongTypeError: One is neither a function nor a name.
     """
-    if isinstance(constraint, str):
-        return _CONSTRAINTS[check_choice(owner, "constraint", constraint, _CONSTRAINTS)]
-    return None if constraint is None else check_function(owner, "constraint", constraint, _FUNCTION)
+    for name, value in given.items():
+        variable, _, kind = name.rpartition("_")
+        if kind in _KINDS and variable != "activity":
+            setattr(layer, name, _KINDS[kind](layer, value))
+
+
+def parts_of(layer: Any, variable: str) -> dict[str, Any]:
+    """Return the initializer, regularizer and constraint of a variable of a layer, as far as the layer has them."""
+    return {kind: getattr(layer, f"{variable}_{kind}", None) for kind in _KINDS}
 
 
 def check_data_format(owner: object, data_format: str) -> str:

@@ -22,11 +22,9 @@ from tpack.tf1.layers.arguments import (
     Sizes,
     check_data_format,
     check_padding,
-    constraint_of,
     count_of,
-    initializer_of,
     layer_function,
-    regularizer_of,
+    set_parts,
     sizes_of,
 )
 from tpack.tf1.layers.core import WeightedLayer, in_format
@@ -318,25 +316,11 @@ class SeparableConv(Conv):
             "activity_regularizer": _of_both("constraint", Constraint),
         },
     )
-    def __init__(
-        self,
-        depth_multiplier: int,
-        depthwise_initializer: Initializer,
-        pointwise_initializer: Initializer,
-        depthwise_regularizer: Regularizer,
-        pointwise_regularizer: Regularizer,
-        depthwise_constraint: Constraint,
-        pointwise_constraint: Constraint,
-        **given: Any,
-    ) -> None:
+    def __init__(self, depth_multiplier: int, **given: Any) -> None:
+        parts = {name: given.pop(name) for name in list(given) if name.startswith(("depthwise_", "pointwise_"))}
         super().__init__(**given)
         self.depth_multiplier = count_of(self, "depth_multiplier", depth_multiplier)
-        self.depthwise_initializer = initializer_of(self, depthwise_initializer)
-        self.pointwise_initializer = initializer_of(self, pointwise_initializer)
-        self.depthwise_regularizer = regularizer_of(self, depthwise_regularizer)
-        self.pointwise_regularizer = regularizer_of(self, pointwise_regularizer)
-        self.depthwise_constraint = constraint_of(self, depthwise_constraint)
-        self.pointwise_constraint = constraint_of(self, pointwise_constraint)
+        set_parts(self, parts)
         self.depthwise_kernel: Any = None
         self.pointwise_kernel: Any = None
 

@@ -19,11 +19,10 @@ from tpack.tf1.layers.arguments import (
     Regularizer,
     activation_of,
     check_data_format,
-    constraint_of,
     count_of,
-    initializer_of,
     layer_function,
-    regularizer_of,
+    parts_of,
+    set_parts,
 )
 from tpack.tf1.layers.base import Layer
 from tpack.tf1.signatures import like, parameter
@@ -57,15 +56,11 @@ class WeightedLayer(Layer):
         name: str | None = None,
         **kwargs: Any,
     ) -> None:
+        given = locals()
         super().__init__(activity_regularizer=activity_regularizer, trainable=trainable, name=name, **kwargs)
         self.activation = activation_of(self, activation)
         self.use_bias = use_bias
-        self.kernel_initializer = initializer_of(self, kernel_initializer)
-        self.bias_initializer = initializer_of(self, bias_initializer)
-        self.kernel_regularizer = regularizer_of(self, kernel_regularizer)
-        self.bias_regularizer = regularizer_of(self, bias_regularizer)
-        self.kernel_constraint = constraint_of(self, kernel_constraint)
-        self.bias_constraint = constraint_of(self, bias_constraint)
+        set_parts(self, given)
         self.kernel: Any = None
         self.bias: Any = None
 
@@ -76,8 +71,7 @@ class WeightedLayer(Layer):
 
     def _add(self, name: str, shape: Sequence[int], kind: str) -> Any:
         """Make a variable with the initializer, regularizer and constraint of a kind, such as ``kernel``."""
-        given = {part: getattr(self, f"{kind}_{part}") for part in ("initializer", "regularizer", "constraint")}
-        return self.add_weight(name, shape, **given)
+        return self.add_weight(name, shape, **parts_of(self, kind))
 
     def _make_bias(self, size: int) -> None:
         if self.use_bias:
@@ -96,13 +90,8 @@ class Dense(WeightedLayer):
     """Multiply the last dimension with a matrix, ``kernel``, and add ``bias``.
 
     Args:
-        activation: a function of the result, such as ``tf.nn.relu``; None for none.
-        bias_initializer: of the bias.
-        kernel_regularizer: a function of the kernel that returns a loss for REGULARIZATION_LOSSES.
-        bias_regularizer: the same for the bias.
-        activity_regularizer: the same for the output; it is divided by the batch size.
-        kernel_constraint: what optimizers do to the kernel after each update.
-        bias_constraint: the same for the bias.
+        units: the size of the last dimension of the output.
+        **given: see `WeightedLayer`.
 
     Shapes:
         [..., inputs] to [..., units], of at least two dimensions.

@@ -11,17 +11,9 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tf1.layers.arguments import (
-    ONES,
-    ZEROS,
-    Constraint,
-    Initializer,
-    InputSpec,
-    Regularizer,
-    constraint_of,
-    initializer_of,
-    regularizer_of,
-)
+from tpack.models.channels import wide_dtype
+from tpack.models.data_format import sizes_of
+from tpack.tf1.layers.arguments import ONES, ZEROS, Constraint, Initializer, InputSpec, Regularizer, parts_of, set_parts
 from tpack.tf1.layers.base import Layer
 from tpack.tf1.layers.core import is_never, where_training
 from tpack.tf1.signatures import like, parameter
@@ -107,20 +99,14 @@ class BatchNormalization(Layer):
         name: str | None = None,
         **kwargs: Any,
     ) -> None:
+        given = locals()
         super().__init__(trainable=trainable, name=name, **kwargs)
         self.axis = [axis] if isinstance(axis, int) else list(axis)
         self.momentum = momentum
         self.epsilon = epsilon
         self.center = center
         self.scale = scale
-        self.beta_initializer = initializer_of(self, beta_initializer)
-        self.gamma_initializer = initializer_of(self, gamma_initializer)
-        self.moving_mean_initializer = initializer_of(self, moving_mean_initializer)
-        self.moving_variance_initializer = initializer_of(self, moving_variance_initializer)
-        self.beta_regularizer = regularizer_of(self, beta_regularizer)
-        self.gamma_regularizer = regularizer_of(self, gamma_regularizer)
-        self.beta_constraint = constraint_of(self, beta_constraint)
-        self.gamma_constraint = constraint_of(self, gamma_constraint)
+        set_parts(self, given)
         self.renorm = renorm
         self.renorm_clipping = self._check_clipping(renorm_clipping)
         self.renorm_momentum = renorm_momentum
@@ -133,6 +119,9 @@ class BatchNormalization(Layer):
         self.beta: Any = None
         self.moving_mean: Any = None
         self.moving_variance: Any = None
+        self.moving_stddev: Any = None
+        self.renorm_mean: Any = None
+        self.renorm_stddev: Any = None
 
     def build(self, input_shape: Any) -> None:
         """Make the variables, and see whether the operation can be fused."""
@@ -152,7 +141,7 @@ class BatchNormalization(Layer):
         if self.virtual_batch_size is None:
             return self._normalize(inputs, training)
         shape = tf.shape(inputs)
-        grouped = tf.reshape(inputs, [self.virtual_batch_size, -1, *_sizes_of(inputs)[1:]])
+        grouped = tf.reshape(inputs, [self.virtual_batch_size, -1, *sizes_of(inputs)[1:]])
         outputs = tf.reshape(self._normalize(grouped, training), shape)
         outputs.set_shape(inputs.shape)
         return outputs
@@ -192,21 +181,17 @@ class BatchNormalization(Layer):
         return shape if self.virtual_batch_size is None else [1, *shape]
 
     def _make_variables(self, shape: list[int | None]) -> None:
-        dtype = _wide(tf.as_dtype(self.dtype))
-        if self.scale:
-            self.gamma = self.add_weight(
-                "gamma", shape, dtype, self.gamma_initializer, self.gamma_regularizer, constraint=self.gamma_constraint
-            )
-        if self.center:
-            self.beta = self.add_weight(
-                "beta", shape, dtype, self.beta_initializer, self.beta_regularizer, constraint=self.beta_constraint
-            )
-        self.moving_mean = self._make_average("moving_mean", shape, dtype, self.moving_mean_initializer)
-        self.moving_variance = self._make_average("moving_variance", shape, dtype, self.moving_variance_initializer)
+        dtype = tf.as_dtype(self.dtype)
+        dtype = tf.float32 if dtype.size < 4 else dtype
+        for name, is_wanted in (("gamma", self.scale), ("beta", self.center)):
+            if is_wanted:
+                setattr(self, name, self.add_weight(name, shape, dtype, **parts_of(self, name)))
+        averages = {"moving_mean": "mean", "moving_variance": "variance"}
         if self.renorm:
-            self.moving_stddev = self._make_average("moving_stddev", shape, dtype, self.moving_variance_initializer)
-            self.renorm_mean = self._make_average("renorm_mean", shape, dtype, self.moving_mean_initializer)
-            self.renorm_stddev = self._make_average("renorm_stddev", shape, dtype, self.moving_variance_initializer)
+            averages.update(moving_stddev="variance", renorm_mean="mean", renorm_stddev="variance")
+        for name, statistic in averages.items():
+            initializer = getattr(self, f"moving_{statistic}_initializer")
+            setattr(self, name, self._make_average(name, shape, dtype, initializer))
 
     def _make_average(self, name: str, shape: Any, dtype: tf.DType, initializer: Initializer) -> Any:
         """Make a variable that is not trained, and whole also where others are partitioned."""
@@ -248,7 +233,7 @@ class BatchNormalization(Layer):
         return outputs
 
     def _normalize(self, inputs: tf.Tensor, training: Any) -> tf.Tensor:
-        wide = tf.cast(inputs, _wide(inputs.dtype))
+        wide = tf.cast(inputs, wide_dtype(inputs))
         mean, variance = where_training(
             training,
             lambda: self._moments(wide),
@@ -331,10 +316,6 @@ class BatchNormalization(Layer):
         self.add_update(self.moving_variance.assign(variance, name="AssignNewValue", read_value=False))
 
 
-def _wide(dtype: tf.DType) -> tf.DType:
-    return tf.float32 if dtype.size < 4 else dtype.base_dtype
-
-
 def _step_of(training: Any, momentum: Any) -> Any:
     """Return which part of the way an average goes: none while ``training`` is false."""
     return where_training(training, lambda: tf.convert_to_tensor(1.0 - momentum), lambda: tf.constant(0.0))
@@ -359,11 +340,6 @@ def _clipped(value: tf.Tensor, low: Any, high: Any) -> tf.Tensor:
     if low is not None:
         value = tf.maximum(value, tf.cast(low, value.dtype))
     return value if high is None else tf.minimum(value, tf.cast(high, value.dtype))
-
-
-def _sizes_of(inputs: tf.Tensor) -> list[Any]:
-    shape = tf.shape(inputs)
-    return [shape[axis] if size is None else size for axis, size in enumerate(inputs.shape.as_list())]
 
 
 @like(

@@ -31,6 +31,11 @@ class Pooling(Layer):
     num_axes: ClassVar[int] = 0
     operation: ClassVar[Callable[..., tf.Tensor]]
 
+    def __init_subclass__(cls, num_axes: int | None = None, operation: Any = None, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if num_axes is not None:
+            cls.num_axes, cls.operation = num_axes, operation
+
     def __init__(
         self,
         pool_size: Sizes,
@@ -79,51 +84,35 @@ class Pooling(Layer):
         return type(self).operation(inputs, ksize, steps, self.padding.upper(), data_format=data_format)
 
 
-class MaxPooling1D(Pooling):
+class MaxPooling1D(Pooling, num_axes=1, operation=tf.nn.max_pool):
     """The maximum over windows of a sequence, with the arguments of `Pooling`."""
 
-    num_axes = 1
-    operation = tf.nn.max_pool
 
-
-class MaxPooling2D(Pooling):
+class MaxPooling2D(Pooling, num_axes=2, operation=tf.nn.max_pool):
     """The maximum over windows of a feature map, with the arguments of `Pooling`."""
 
-    num_axes = 2
-    operation = tf.nn.max_pool
 
-
-class MaxPooling3D(Pooling):
+class MaxPooling3D(Pooling, num_axes=3, operation=tf.nn.max_pool3d):
     """The maximum over windows of a volume, with the arguments of `Pooling`."""
 
-    num_axes = 3
-    operation = tf.nn.max_pool3d
 
-
-class AveragePooling1D(Pooling):
+class AveragePooling1D(Pooling, num_axes=1, operation=tf.nn.avg_pool):
     """The average over windows of a sequence, with the arguments of `Pooling`."""
 
-    num_axes = 1
-    operation = tf.nn.avg_pool
 
-
-class AveragePooling2D(Pooling):
+class AveragePooling2D(Pooling, num_axes=2, operation=tf.nn.avg_pool):
     """The average over windows of a feature map, with the arguments of `Pooling`."""
 
-    num_axes = 2
-    operation = tf.nn.avg_pool
 
-
-class AveragePooling3D(Pooling):
+class AveragePooling3D(Pooling, num_axes=3, operation=tf.nn.avg_pool3d):
     """The average over windows of a volume, with the arguments of `Pooling`."""
 
-    num_axes = 3
-    operation = tf.nn.avg_pool3d
 
-
-max_pooling1d = layer_function("max_pooling1d", MaxPooling1D, has_variables=False)
-max_pooling2d = layer_function("max_pooling2d", MaxPooling2D, has_variables=False)
-max_pooling3d = layer_function("max_pooling3d", MaxPooling3D, has_variables=False)
-average_pooling1d = layer_function("average_pooling1d", AveragePooling1D, has_variables=False)
-average_pooling2d = layer_function("average_pooling2d", AveragePooling2D, has_variables=False)
-average_pooling3d = layer_function("average_pooling3d", AveragePooling3D, has_variables=False)
+max_pooling1d, max_pooling2d, max_pooling3d = (
+    layer_function(f"max_pooling{layer.num_axes}d", layer, has_variables=False)
+    for layer in (MaxPooling1D, MaxPooling2D, MaxPooling3D)
+)
+average_pooling1d, average_pooling2d, average_pooling3d = (
+    layer_function(f"average_pooling{layer.num_axes}d", layer, has_variables=False)
+    for layer in (AveragePooling1D, AveragePooling2D, AveragePooling3D)
+)

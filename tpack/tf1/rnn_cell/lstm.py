@@ -41,14 +41,12 @@ class LSTMSizes(UnitSizes):
         return LSTMStateTuple(self._num_units, self._num_units)
 
 
-class _LSTM(LayerRNNCell):
-    """The common constructor, and how the state is taken apart and put together."""
+class PlainCell(UnitSizes, LayerRNNCell):
+    """Base of the cells of one size and one activation that make their variables in ``build``."""
 
     def __init__(
         self,
         num_units: int,
-        forget_bias: float = 1.0,
-        state_is_tuple: bool = True,
         activation: Any = None,
         reuse: Any = None,
         name: str | None = None,
@@ -59,9 +57,17 @@ class _LSTM(LayerRNNCell):
         super().__init__(_reuse=reuse, name=name, dtype=dtype, **kwargs)
         self.input_spec = matrix_inputs()
         self._num_units = check_count(self, "num_units", num_units)
+        self._activation = activation_of(self, activation)
+
+
+class _LSTM(PlainCell):
+    """The common constructor, and how the state is taken apart and put together."""
+
+    @like(PlainCell.__init__, after={"num_units": {"forget_bias": 1.0, "state_is_tuple": True}})
+    def __init__(self, forget_bias: float, state_is_tuple: bool, **given: Any) -> None:
+        super().__init__(**given)
         self._forget_bias = forget_bias
         self._state_is_tuple = check_bool(self, "state_is_tuple", state_is_tuple)
-        self._activation = activation_of(self, activation)
 
     @property
     def state_size(self) -> LSTMStateTuple | int:
@@ -69,11 +75,6 @@ class _LSTM(LayerRNNCell):
         if self._state_is_tuple:
             return LSTMStateTuple(self._num_units, self.output_size)
         return self._num_units + self.output_size
-
-    @property
-    def output_size(self) -> int:
-        """The size of the output."""
-        return self._num_units
 
     def _take_apart(self, state: Any) -> tuple[tf.Tensor, tf.Tensor]:
         if not self._state_is_tuple:
@@ -84,6 +85,16 @@ class _LSTM(LayerRNNCell):
 
     def _put_together(self, memory: tf.Tensor, output: tf.Tensor) -> LSTMState:
         return LSTMStateTuple(memory, output) if self._state_is_tuple else tf.concat([memory, output], 1)
+
+
+def lstm_step(
+    gates: tf.Tensor, memory: tf.Tensor, forget_bias: float, activation: Any = tf.tanh
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return the output and the memory after a step, from the gates side by side: input, candidate, forget, output."""
+    enter, candidate, forget, leave = tf.split(gates, 4, axis=-1)
+    kept = memory * tf.sigmoid(forget + tf.constant(forget_bias, forget.dtype))
+    memory = kept + tf.sigmoid(enter) * activation(candidate)
+    return activation(memory) * tf.sigmoid(leave), memory
 
 
 class BasicLSTMCell(_LSTM):
@@ -116,10 +127,7 @@ class BasicLSTMCell(_LSTM):
         """Compute a step."""
         memory, last = self._take_apart(state)
         gates = tf.nn.bias_add(tf.matmul(tf.concat([inputs, last], 1), self._kernel), self._bias)
-        enter, candidate, forget, leave = tf.split(gates, 4, axis=1)
-        kept = memory * tf.sigmoid(forget + tf.constant(self._forget_bias, forget.dtype))
-        memory = kept + tf.sigmoid(enter) * self._activation(candidate)
-        output = self._activation(memory) * tf.sigmoid(leave)
+        output, memory = lstm_step(gates, memory, self._forget_bias, self._activation)
         return output, self._put_together(memory, output)
 
 
@@ -232,26 +240,7 @@ class LSTMCell(_LSTM):
         return self.add_variable(name, shape, dtype, initializer=self._initializer, partitioner=partitioner)
 
 
-class _Plain(UnitSizes, LayerRNNCell):
-    """The constructor of cells of one size and one activation."""
-
-    def __init__(
-        self,
-        num_units: int,
-        activation: Any = None,
-        reuse: Any = None,
-        name: str | None = None,
-        dtype: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        check_floating(self, dtype)
-        super().__init__(_reuse=reuse, name=name, dtype=dtype, **kwargs)
-        self.input_spec = matrix_inputs()
-        self._num_units = check_count(self, "num_units", num_units)
-        self._activation = activation_of(self, activation)
-
-
-class BasicRNNCell(_Plain):
+class BasicRNNCell(PlainCell):
     """The plain cell: ``activation([inputs, state] @ kernel + bias)`` is output and next state.
 
     Creates:
@@ -273,7 +262,7 @@ class BasicRNNCell(_Plain):
         return output, output
 
 
-class GRUCell(_Plain):
+class GRUCell(PlainCell):
     """The gated recurrent unit: a candidate, and a gate that says how much of the state stays.
 
     Args:
@@ -289,7 +278,7 @@ class GRUCell(_Plain):
         Cho et al., Learning Phrase Representations using RNN Encoder-Decoder, 2014.
     """
 
-    @like(_Plain.__init__, after={"reuse": {"kernel_initializer": None, "bias_initializer": None}})
+    @like(PlainCell.__init__, after={"reuse": {"kernel_initializer": None, "bias_initializer": None}})
     def __init__(self, kernel_initializer: Any, bias_initializer: Any, **given: Any) -> None:
         super().__init__(**given)
         self._kernel_initializer = kernel_initializer

@@ -172,24 +172,10 @@ def filter_variables(
     ]
 
 
-def get_global_step(graph: tf.Graph | None = None) -> tf.Variable | None:
-    """Return the global step of a graph, None if it has none."""
-    return tf.train.get_global_step(graph)
-
-
-def create_global_step(graph: tf.Graph | None = None) -> tf.Variable:
-    """Make the global step of a graph; raise ValueError if it exists."""
-    return tf.train.create_global_step(graph)
-
-
-def get_or_create_global_step(graph: tf.Graph | None = None) -> tf.Variable:
-    """Return the global step of a graph, made if missing."""
-    return tf.train.get_or_create_global_step(graph)
-
-
-def assert_global_step(global_step_tensor: tf.Variable) -> None:
-    """Raise an error unless a global step is an integer scalar."""
-    tf.train.assert_global_step(global_step_tensor)
+get_global_step = tf.train.get_global_step
+create_global_step = tf.train.create_global_step
+get_or_create_global_step = tf.train.get_or_create_global_step
+assert_global_step = tf.train.assert_global_step
 
 
 def assert_or_get_global_step(

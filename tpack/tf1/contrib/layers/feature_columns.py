@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
+from tpack.tf1.signatures import like, parameter
 from tpack.utils.validation import check_count, check_function, shown
 
 _columns = tf.feature_column
@@ -221,45 +222,31 @@ def embedding_column(
     )
 
 
-def shared_embedding_columns(
-    sparse_id_columns: Sequence[Any],
-    dimension: int,
-    combiner: str = "mean",
-    shared_embedding_name: str | None = None,
-    initializer: Callable[..., tf.Tensor] | None = None,
-    ckpt_to_load_from: str | None = None,
-    tensor_name_in_ckpt: str | None = None,
-    max_norm: float | None = None,
-    trainable: bool = True,
-) -> list[Any]:
-    """Return columns that share the vectors of their categories.
+@like(
+    embedding_column,
+    without="sparse_id_column",
+    after={
+        "": {"sparse_id_columns": parameter("sparse_id_columns", Sequence[Any])},
+        "combiner": {"shared_embedding_name": parameter("shared_embedding_name", str | None, None)},
+    },
+)
+def shared_embedding_columns(sparse_id_columns: Sequence[Any], initializer: Any, **given: Any) -> list[Any]:
+    """Return columns that share the vectors of their categories; arguments as for `embedding_column`.
 
     Args:
         sparse_id_columns: the columns, of equal numbers of categories.
-        dimension: the length of a vector.
-        combiner: see `embedding_column`.
-        shared_embedding_name: of the vectors; None for one made of the columns' names.
         initializer: see `embedding_column`.
-        ckpt_to_load_from: see `embedding_column`.
-        tensor_name_in_ckpt: see `embedding_column`.
-        max_norm: see `embedding_column`.
-        trainable: see `embedding_column`.
+        **given: see there; ``shared_embedding_name`` of the vectors, None for one made of the columns' names.
 
     Raises:
         ConfigError: There are no columns.
     """
     if not sparse_id_columns:
         raise ConfigError("shared_embedding_columns got no columns: expected at least one")
+    initializer = initializer or _initializer_for(sparse_id_columns[0])
+    name = given.pop("shared_embedding_name")
     return _columns.shared_embedding_columns(
-        list(sparse_id_columns),
-        dimension,
-        combiner,
-        initializer or _initializer_for(sparse_id_columns[0]),
-        shared_embedding_name,
-        ckpt_to_load_from,
-        tensor_name_in_ckpt,
-        max_norm,
-        trainable,
+        list(sparse_id_columns), initializer=initializer, shared_embedding_collection_name=name, **given
     )
 
 

@@ -1,4 +1,4 @@
-"""Counts, rates, agreement and correlation: metrics of ``tf.contrib.metrics``.
+"""Metrics of ``tf.contrib.metrics``: those of ``tf.metrics`` with predictions before labels, and more of their kind.
 
 A streaming metric is its value so far, and the operation that adds a batch to it.
 """
@@ -15,76 +15,48 @@ from tpack.tf1.signatures import like, parameter
 Metric: TypeAlias = tuple[Any, Any]
 Names: TypeAlias = Iterable[str] | None
 
+_OF_METRICS: dict[str, Any] = {
+    "trainable": False,
+    "collections": [tf.GraphKeys.LOCAL_VARIABLES, tf.GraphKeys.METRIC_VARIABLES],
+    "use_resource": True,
+}
 
-def _predictions_first(metric: Callable[..., Metric], doc: str, *, without: tuple[str, ...] = ()) -> Callable:
-    """Make a metric with the first two arguments of another one swapped, and without some."""
-    first, second, *others = inspect.signature(metric).parameters.values()
-    signature = inspect.Signature([second, first, *(other for other in others if other.name not in without)])
+
+def _predictions_first(metric: str | Callable[..., Metric], doc: str, without: str = "") -> Callable[..., Metric]:
+    """Make a metric with the first two arguments of another one, or of ``tf.metrics``, swapped, and without some."""
+    function = getattr(tf.metrics, metric) if isinstance(metric, str) else metric
+    first, second, *others = inspect.signature(function).parameters.values()
+    signature = inspect.Signature([second, first, *(other for other in others if other.name not in without.split())])
 
     def streaming(*args: Any, **kwargs: Any) -> Metric:
-        return metric(**signature.bind(*args, **kwargs).arguments)
+        return function(**signature.bind(*args, **kwargs).arguments)
 
     streaming.__doc__ = f"{doc}\n\n    Returns:\n        The value so far, and what adds a batch to it.\n    "
     streaming.__signature__ = signature  # type: ignore[attr-defined]
     return streaming
 
 
-streaming_accuracy = _predictions_first(tf.metrics.accuracy, "Compute the share of predictions that equal labels.")
-streaming_auc = _predictions_first(
-    tf.metrics.auc, "Approximate the area under a curve.", without=("summation_method", "thresholds")
-)
-streaming_false_negatives = _predictions_first(tf.metrics.false_negatives, "Add up false negatives.")
-streaming_false_positives = _predictions_first(tf.metrics.false_positives, "Add up false positives.")
-streaming_mean_absolute_error = _predictions_first(tf.metrics.mean_absolute_error, "Average the absolute error.")
-streaming_mean_cosine_distance = _predictions_first(tf.metrics.mean_cosine_distance, "Average the cosine distance.")
-streaming_mean_iou = _predictions_first(tf.metrics.mean_iou, "Average intersection over union of the classes.")
-streaming_mean_relative_error = _predictions_first(tf.metrics.mean_relative_error, "Average the relative error.")
-streaming_mean_squared_error = _predictions_first(tf.metrics.mean_squared_error, "Average the squared error.")
-streaming_precision = _predictions_first(tf.metrics.precision, "Compute the precision.")
-streaming_precision_at_thresholds = _predictions_first(tf.metrics.precision_at_thresholds, "Compute precisions.")
-streaming_recall = _predictions_first(tf.metrics.recall, "Compute the recall.")
-streaming_recall_at_thresholds = _predictions_first(tf.metrics.recall_at_thresholds, "Compute recalls.")
-streaming_root_mean_squared_error = _predictions_first(tf.metrics.root_mean_squared_error, "Compute the RMS error.")
-streaming_sensitivity_at_specificity = _predictions_first(
-    tf.metrics.sensitivity_at_specificity, "Approximate the sensitivity at a specificity."
-)
-streaming_sparse_average_precision_at_k = _predictions_first(
-    tf.metrics.average_precision_at_k, "Average the precision among the k most likely classes."
-)
-streaming_sparse_precision_at_k = _predictions_first(tf.metrics.precision_at_k, "Compute the precision of k classes.")
-streaming_sparse_recall_at_k = _predictions_first(tf.metrics.recall_at_k, "Compute the recall of k classes.")
-streaming_specificity_at_sensitivity = _predictions_first(
-    tf.metrics.specificity_at_sensitivity, "Approximate the specificity at a sensitivity."
-)
-streaming_true_negatives = _predictions_first(tf.metrics.true_negatives, "Add up true negatives.")
-streaming_true_positives = _predictions_first(tf.metrics.true_positives, "Add up true positives.")
-
-
-def streaming_recall_at_k(
-    predictions: tf.Tensor,
-    labels: tf.Tensor,
-    k: int,
-    weights: tf.Tensor | None = None,
-    metrics_collections: Names = None,
-    updates_collections: Names = None,
-    name: str | None = None,
-) -> Metric:
-    """Compute how often the label is among the k most likely classes.
-
-    Args:
-        predictions: the likelihood of each class, B x classes.
-        labels: the class of each row.
-        k: the number of classes.
-        weights: of each row.
-        metrics_collections: those of the value.
-        updates_collections: those of the update.
-        name: of the scope.
-
-    Returns:
-        Its value so far, and the operation that adds a batch to it.
-    """
-    is_in = tf.to_float(tf.nn.in_top_k(predictions, labels, k))
-    return tf.metrics.mean(is_in, weights, metrics_collections, updates_collections, name or f"recall_at_{k}")
+streaming_accuracy = _predictions_first("accuracy", "Compute the share of predictions that equal labels.")
+streaming_auc = _predictions_first("auc", "Approximate the area under a curve.", "summation_method thresholds")
+streaming_false_negatives = _predictions_first("false_negatives", "Add up false negatives.")
+streaming_false_positives = _predictions_first("false_positives", "Add up false positives.")
+streaming_mean_absolute_error = _predictions_first("mean_absolute_error", "Average the absolute error.")
+streaming_mean_cosine_distance = _predictions_first("mean_cosine_distance", "Average the cosine distance.")
+streaming_mean_iou = _predictions_first("mean_iou", "Average intersection over union of the classes.")
+streaming_mean_relative_error = _predictions_first("mean_relative_error", "Average the relative error.")
+streaming_mean_squared_error = _predictions_first("mean_squared_error", "Average the squared error.")
+streaming_precision = _predictions_first("precision", "Compute the precision.")
+streaming_precision_at_thresholds = _predictions_first("precision_at_thresholds", "Compute precisions.")
+streaming_recall = _predictions_first("recall", "Compute the recall.")
+streaming_recall_at_thresholds = _predictions_first("recall_at_thresholds", "Compute recalls.")
+streaming_root_mean_squared_error = _predictions_first("root_mean_squared_error", "Compute the RMS error.")
+streaming_sensitivity_at_specificity = _predictions_first("sensitivity_at_specificity", "Approximate the sensitivity.")
+streaming_sparse_average_precision_at_k = _predictions_first("average_precision_at_k", "Average precisions at k.")
+streaming_sparse_precision_at_k = _predictions_first("precision_at_k", "Compute the precision of k classes.")
+streaming_sparse_recall_at_k = _predictions_first("recall_at_k", "Compute the recall of k classes.")
+streaming_specificity_at_sensitivity = _predictions_first("specificity_at_sensitivity", "Approximate the specificity.")
+streaming_true_negatives = _predictions_first("true_negatives", "Add up true negatives.")
+streaming_true_positives = _predictions_first("true_positives", "Add up true positives.")
 
 
 def sparse_recall_at_top_k(
@@ -172,6 +144,13 @@ def streaming_covariance(
         return in_collections(value, update, metrics_collections, updates_collections)
 
 
+@like(streaming_covariance, after={"labels": {"k": parameter("k", int)}})
+def streaming_recall_at_k(predictions: Any, labels: Any, k: int, name: str | None, **given: Any) -> Metric:
+    """Compute how often the label of a row is among the ``k`` most likely of its predictions, B x classes."""
+    is_in = tf.to_float(tf.nn.in_top_k(predictions, labels, k))
+    return tf.metrics.mean(is_in, **given, name=name or f"recall_at_{k}")
+
+
 @like(streaming_covariance)
 def streaming_false_positive_rate(**given: Any) -> Metric:
     """Compute the share of false examples that were predicted."""
@@ -194,14 +173,13 @@ def _rate(
         return in_collections(value, update, **given)
 
 
+@like(
+    streaming_covariance,
+    without="predictions labels",
+    after={"": {name: parameter(name, Any) for name in ("labels", "predictions_idx", "num_classes")}},
+)
 def cohen_kappa(
-    labels: tf.Tensor,
-    predictions_idx: tf.Tensor,
-    num_classes: int,
-    weights: tf.Tensor | None = None,
-    metrics_collections: Names = None,
-    updates_collections: Names = None,
-    name: str | None = None,
+    labels: Any, predictions_idx: Any, num_classes: int, weights: Any, name: str | None, **given: Any
 ) -> Metric:
     """Compute Cohen's kappa: the agreement of two raters, in ``labels`` and ``predictions_idx``, beyond chance."""
     with tf.variable_scope(name, "cohen_kappa", (labels, predictions_idx, weights)):
@@ -213,7 +191,7 @@ def cohen_kappa(
         added = (tf.diag_part(confusion), tf.reduce_sum(confusion, 0), tf.reduce_sum(confusion, 1))
         updated = [variable.assign_add(part, read_value=True) for variable, part in zip(counts, added, strict=True)]
         value, update = _kappa("value", *map(tf.identity, counts)), _kappa("update_op", *updated)
-        return in_collections(value, update, metrics_collections, updates_collections)
+        return in_collections(value, update, **given)
 
 
 def _kappa(name: str, agreed: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
@@ -294,15 +272,8 @@ def streaming_concat(
 
 def _growing(shape: list[int | None], dtype: tf.DType) -> tf.Variable:
     """Make an empty variable that may grow along one axis."""
-    return tf.Variable(
-        lambda: tf.zeros([size or 0 for size in shape], dtype),
-        trainable=False,
-        collections=[tf.GraphKeys.LOCAL_VARIABLES, tf.GraphKeys.METRIC_VARIABLES],
-        validate_shape=False,
-        use_resource=True,
-        shape=tf.TensorShape(shape),
-        name="array",
-    )
+    options = {**_OF_METRICS, "validate_shape": False, "shape": tf.TensorShape(shape)}
+    return tf.Variable(lambda: tf.zeros([size or 0 for size in shape], dtype), **options, name="array")
 
 
 def aggregate_metrics(*value_update_tuples: Metric) -> tuple[list[Any], list[Any]]:
@@ -330,14 +301,16 @@ _KINDS = {
 }
 
 
+@like(
+    streaming_covariance,
+    without="predictions labels",
+    after={
+        "": {"labels": parameter("labels", tf.Tensor), "predictions": parameter("predictions", tf.Tensor)},
+        "weights": {"num_thresholds": 200},
+    },
+)
 def f1_score(
-    labels: tf.Tensor,
-    predictions: tf.Tensor,
-    weights: tf.Tensor | None = None,
-    num_thresholds: int = 200,
-    metrics_collections: Names = None,
-    updates_collections: Names = None,
-    name: str | None = None,
+    labels: tf.Tensor, predictions: tf.Tensor, weights: Any, num_thresholds: int, name: str | None, **given: Any
 ) -> Metric:
     """Find the best harmonic mean of precision and recall over thresholds.
 
@@ -346,9 +319,8 @@ def f1_score(
         predictions: from 0 to 1, of the same shape.
         weights: of each.
         num_thresholds: the number of thresholds, evenly from 0 to 1.
-        metrics_collections: those of the value.
-        updates_collections: those of the update.
         name: of the scope.
+        **given: the collections of the value and of the update.
     """
 
     def best(true_positives: tf.Tensor, false_negatives: tf.Tensor, false_positives: tf.Tensor) -> tf.Tensor:
@@ -359,7 +331,7 @@ def f1_score(
     with tf.variable_scope(name, "f1", (labels, predictions, weights)):
         kinds = ("true_positives", "false_negatives", "false_positives")
         counts = _count(labels, predictions, _evenly(num_thresholds), weights, kinds)
-        return _metric(best, counts, (None, None), metrics_collections, updates_collections)
+        return _metric(best, counts, (None, None), **given)
 
 
 @like(f1_score, after={"predictions": {"target_recall": parameter("target_recall", float)}})
@@ -422,17 +394,10 @@ def recall_at_precision(
         return _metric(recall, counts, ("value", "update_op"), **given)
 
 
-def streaming_false_positive_rate_at_thresholds(
-    predictions: tf.Tensor,
-    labels: tf.Tensor,
-    thresholds: Sequence[float],
-    weights: tf.Tensor | None = None,
-    metrics_collections: Names = None,
-    updates_collections: Names = None,
-    name: str | None = None,
-) -> Metric:
+@like(streaming_covariance, after={"labels": {"thresholds": parameter("thresholds", Sequence[float])}})
+def streaming_false_positive_rate_at_thresholds(**given: Any) -> Metric:
     """Compute the share of false examples above each threshold."""
-    return _rate_at("false_positive_rate", ("true_negatives", "false_positives"), **locals())
+    return _rate_at("false_positive_rate", ("true_negatives", "false_positives"), **given)
 
 
 @like(streaming_false_positive_rate_at_thresholds)
@@ -465,22 +430,20 @@ def streaming_true_positives_at_thresholds(
     return _count(labels, predictions, thresholds, weights, ("true_positives",))[0]
 
 
-@like(streaming_true_positives_at_thresholds)
-def streaming_false_positives_at_thresholds(**given: Any) -> Metric:
-    """Add up false positives for each threshold."""
-    return _count(**given, kinds=("false_positives",))[0]
+def _at_thresholds(kind: str) -> Callable[..., Metric]:
+    """Return a function that adds up one kind of examples for each threshold."""
+
+    @like(streaming_true_positives_at_thresholds)
+    def streaming(**given: Any) -> Metric:
+        return _count(**given, kinds=(kind,))[0]
+
+    streaming.__doc__ = f"Add up {kind.replace('_', ' ')} for each threshold."
+    return streaming
 
 
-@like(streaming_true_positives_at_thresholds)
-def streaming_true_negatives_at_thresholds(**given: Any) -> Metric:
-    """Add up true negatives for each threshold."""
-    return _count(**given, kinds=("true_negatives",))[0]
-
-
-@like(streaming_true_positives_at_thresholds)
-def streaming_false_negatives_at_thresholds(**given: Any) -> Metric:
-    """Add up false negatives for each threshold."""
-    return _count(**given, kinds=("false_negatives",))[0]
+streaming_false_positives_at_thresholds = _at_thresholds("false_positives")
+streaming_true_negatives_at_thresholds = _at_thresholds("true_negatives")
+streaming_false_negatives_at_thresholds = _at_thresholds("false_negatives")
 
 
 def _share_wrong(others: tf.Tensor, wrong: tf.Tensor) -> tf.Tensor:
@@ -493,15 +456,8 @@ def _evenly(count: int) -> list[float]:
 
 def metric_variable(shape: Any, dtype: tf.DType, name: str) -> tf.Variable:
     """Make a local variable that counts from 0."""
-    return tf.Variable(
-        lambda: tf.zeros(shape, dtype),
-        trainable=False,
-        collections=[tf.GraphKeys.LOCAL_VARIABLES, tf.GraphKeys.METRIC_VARIABLES],
-        use_resource=True,
-        synchronization=tf.VariableSynchronization.ON_READ,
-        aggregation=tf.VariableAggregation.SUM,
-        name=name,
-    )
+    summed = {"synchronization": tf.VariableSynchronization.ON_READ, "aggregation": tf.VariableAggregation.SUM}
+    return tf.Variable(lambda: tf.zeros(shape, dtype), **_OF_METRICS, **summed, name=name)
 
 
 def _count(

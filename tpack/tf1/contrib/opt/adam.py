@@ -11,6 +11,8 @@ from tpack.optimizers.base import ResourceOptimizer
 from tpack.optimizers.hyper import as_dtype_of
 from tpack.tf1.signatures import like, parameter
 
+_HYPER = ("lr", "beta1", "beta2", "epsilon")
+
 
 class AdaMaxOptimizer(ResourceOptimizer, tf.train.AdamOptimizer):
     """Adam by the infinity norm: what a gradient is divided by is the largest one of late, and not a mean of squares.
@@ -31,33 +33,14 @@ class AdaMaxOptimizer(ResourceOptimizer, tf.train.AdamOptimizer):
     def _create_slots(self, var_list: list[Any]) -> None:
         first = min(var_list, key=lambda var: var.name)
         self._create_non_slot_variable(initial_value=self._beta1, name="beta1_power", colocate_with=first)
-        for var in var_list:
-            self._zeros_slot(var, "m", self._name)
-            self._zeros_slot(var, "v", self._name)
+        _create_averages(self, var_list)
 
     def _resource_apply_dense(self, grad: Any, var: Any) -> Any:
-        beta1_power, _ = self._get_beta_accumulators()
-        power, rate, beta1, beta2, epsilon = as_dtype_of(
-            var, beta1_power, self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t
-        )
-        return tf.raw_ops.ResourceApplyAdaMax(
-            var=var.handle,
-            m=self.get_slot(var, "m").handle,
-            v=self.get_slot(var, "v").handle,
-            beta1_power=power,
-            lr=rate,
-            beta1=beta1,
-            beta2=beta2,
-            epsilon=epsilon,
-            grad=grad,
-            use_locking=self._use_locking,
-        )
+        hyper = dict(zip(("beta1_power", *_HYPER), _hyper(self, var), strict=True))
+        return tf.raw_ops.ResourceApplyAdaMax(grad=grad, **hyper, **_handles(self, var))
 
     def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any) -> Any:
-        beta1_power, _ = self._get_beta_accumulators()
-        power, rate, beta1, beta2, epsilon = as_dtype_of(
-            var, beta1_power, self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t
-        )
+        power, rate, beta1, beta2, epsilon = _hyper(self, var)
         m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
         m_rows = beta1 * tf.gather(m, indices) + (1 - beta1) * grad
         v_rows = tf.maximum(beta2 * tf.gather(v, indices), tf.abs(grad))
@@ -112,9 +95,7 @@ class AdamGSOptimizer(ResourceOptimizer, tf.train.AdamOptimizer):
         return tf.pow(tf.cast(self._beta1_t, tf.float32), step), tf.pow(tf.cast(self._beta2_t, tf.float32), step)
 
     def _create_slots(self, var_list: list[Any]) -> None:
-        for var in var_list:
-            self._zeros_slot(var, "m", self._name)
-            self._zeros_slot(var, "v", self._name)
+        _create_averages(self, var_list)
 
     def _prepare(self) -> None:
         super()._prepare()
@@ -138,27 +119,26 @@ class LazyAdamGSOptimizer(AdamGSOptimizer):
         return _apply_adam_to_rows(self, var, (grad, indices), _hyper(self, var))
 
 
+def _create_averages(optimizer: Any, var_list: list[Any]) -> None:
+    for var in var_list:
+        for slot in ("m", "v"):
+            optimizer._zeros_slot(var, slot, optimizer._name)
+
+
+def _handles(optimizer: Any, var: Any) -> dict[str, Any]:
+    """Return the arguments of a fused operation that name the variable and its averages."""
+    slots = {slot: optimizer.get_slot(var, slot).handle for slot in ("m", "v")}
+    return {"var": var.handle, **slots, "use_locking": optimizer._use_locking}
+
+
 def _hyper(optimizer: Any, var: Any) -> list[Any]:
-    powers = optimizer._get_beta_accumulators()
+    powers = [power for power in optimizer._get_beta_accumulators() if power is not None]
     return as_dtype_of(var, *powers, optimizer._lr_t, optimizer._beta1_t, optimizer._beta2_t, optimizer._epsilon_t)
 
 
 def _apply_adam(optimizer: Any, var: Any, grad: Any, hyper: list[Any], *, use_nesterov: bool) -> Any:
-    beta1_power, beta2_power, rate, beta1, beta2, epsilon = hyper
-    return tf.raw_ops.ResourceApplyAdam(
-        var=var.handle,
-        m=optimizer.get_slot(var, "m").handle,
-        v=optimizer.get_slot(var, "v").handle,
-        beta1_power=beta1_power,
-        beta2_power=beta2_power,
-        lr=rate,
-        beta1=beta1,
-        beta2=beta2,
-        epsilon=epsilon,
-        grad=grad,
-        use_locking=optimizer._use_locking,
-        use_nesterov=use_nesterov,
-    )
+    named = dict(zip(("beta1_power", "beta2_power", *_HYPER), hyper, strict=True))
+    return tf.raw_ops.ResourceApplyAdam(grad=grad, **named, **_handles(optimizer, var), use_nesterov=use_nesterov)
 
 
 def _apply_adam_sparse(optimizer: Any, var: Any, rows: tuple[Any, Any], hyper: list[Any], *, use_nesterov: bool) -> Any:

@@ -1,4 +1,8 @@
-"""`LARSOptimizer`: `tpack.optimizers.lars.LARS` by TensorFlow 1's arguments, and with its way with sparse gradients."""
+"""Optimizers of other update rules: LARS, Adagrad whose accumulators may rest, and steps by the signs of gradients.
+
+Source:
+    Bello, Zoph, Vasudevan and Le, "Neural optimizer search with reinforcement learning" (2017), of the signs.
+"""
 
 import math
 import re

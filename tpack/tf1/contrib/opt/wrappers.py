@@ -1,4 +1,9 @@
-"""Clipping by norms: of all gradients together, and of variables after each step."""
+"""Optimizers around others: clipping of variables, moving averages, and decoupled weight decay.
+
+Source:
+    Loshchilov and Hutter, "Decoupled weight decay regularization" (2019), of the decay, which takes a share off each
+    variable before its step.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,11 +14,12 @@ from tpack.errors import GraphBuildError, WrongTypeError
 from tpack.optimizers.base import ResourceOptimizer, shrink
 from tpack.optimizers.hyper import as_dtype_of
 from tpack.tf1.signatures import like, parameter
+from tpack.tfutils.optimizer import ProxyOptimizer
 from tpack.tower.context import get_current_tower_context
 from tpack.utils.validation import check_instance, shown
 
 
-class VariableClippingOptimizer(tf.train.Optimizer):
+class VariableClippingOptimizer(ProxyOptimizer):
     """Apply another optimizer, then make variables smaller whose norm is larger than allowed.
 
     Of a variable with a sparse gradient the rows that it has are clipped, if each row has a norm of its own.
@@ -34,28 +40,12 @@ class VariableClippingOptimizer(tf.train.Optimizer):
         colocate_clip_ops_with_vars: bool = False,
         name: str = "VariableClipping",
     ) -> None:
-        super().__init__(use_locking, name)
-        self._opt = check_instance(self, "opt", opt, tf.train.Optimizer)
+        super().__init__(check_instance(self, "opt", opt, tf.train.Optimizer), name)
+        self._use_locking = use_locking
         # By name, since each tower has variables of its own.
         self._clip_dims = {_name_in_tower(var): list(dims) for var, dims in vars_to_clip_dims.items()}
         self._max_norm = max_norm
         self._colocate_clip_ops_with_vars = colocate_clip_ops_with_vars
-
-    def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
-        """Compute gradients as the other optimizer does."""
-        return self._opt.compute_gradients(*args, **kwargs)
-
-    def get_slot(self, *args: Any, **kwargs: Any) -> Any:
-        """Return a slot of the other optimizer."""
-        return self._opt.get_slot(*args, **kwargs)
-
-    def get_slot_names(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the names of the other optimizer's slots."""
-        return self._opt.get_slot_names(*args, **kwargs)
-
-    def variables(self) -> Any:
-        """Return the variables of the other optimizer."""
-        return self._opt.variables()
 
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
         """Apply gradients by the other optimizer, and clip."""
@@ -95,7 +85,7 @@ def clip_gradients_by_global_norm(gradients_variables: Any, clip_norm: float = 2
     return list(zip(clipped, variables, strict=True))
 
 
-class MovingAverageOptimizer(tf.train.Optimizer):
+class MovingAverageOptimizer(ProxyOptimizer):
     """Apply another optimizer, then update the moving averages of the variables that it changed.
 
     Train with ``scaffold=tf.train.Scaffold(saver=opt.swapping_saver())`` and evaluate as always: the checkpoint has the
@@ -114,39 +104,22 @@ class MovingAverageOptimizer(tf.train.Optimizer):
         num_updates: Any = None,
         sequential_update: bool = True,
     ) -> None:
-        self._optimizer = check_instance(self, "opt", opt, tf.train.Optimizer)
-        super().__init__(use_locking=False, name=opt.get_name())
+        super().__init__(check_instance(self, "opt", opt, tf.train.Optimizer), opt.get_name())
         self._ema = tf.train.ExponentialMovingAverage(average_decay, num_updates=num_updates)
         # The name of each variable to that of its average, and back.
         self._swapped_names: dict[str, str] | None = None
         self._sequential_update = sequential_update
 
-    def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
-        """Compute gradients as the other optimizer does."""
-        return self._optimizer.compute_gradients(*args, **kwargs)
-
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
         """Apply gradients by the other optimizer, and update the averages."""
         pairs = list(grads_and_vars)
-        train_op = self._optimizer.apply_gradients(pairs, global_step=global_step, name=name)
+        train_op = self._opt.apply_gradients(pairs, global_step=global_step, name=name)
         variables = [var for grad, var in pairs if grad is not None]
         with tf.control_dependencies([train_op] if self._sequential_update else []):
             average_op = self._ema.apply(variables)
         names = {var.op.name: self._ema.average(var).op.name for var in variables}
         self._swapped_names = {**names, **{average: var for var, average in names.items()}}
         return tf.group(train_op, average_op, name="train_with_avg")
-
-    def get_slot(self, *args: Any, **kwargs: Any) -> Any:
-        """Return a slot of the other optimizer."""
-        return self._optimizer.get_slot(*args, **kwargs)
-
-    def get_slot_names(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the names of the other optimizer's slots."""
-        return self._optimizer.get_slot_names(*args, **kwargs)
-
-    def variables(self) -> Any:
-        """Return the variables of the other optimizer."""
-        return self._optimizer.variables()
 
     def swapping_saver(self, var_list: Any = None, name: str = "swapping_saver", **kwargs: Any) -> tf.train.Saver:
         """Return a saver that writes each average under the name of its variable, and the variable under the average's.
@@ -194,30 +167,11 @@ class DecoupledWeightDecayExtension(ResourceOptimizer):
         self._weight_decay = weight_decay
         super().__init__(**kwargs)
 
-    def minimize(
-        self,
-        loss: Any,
-        global_step: Any = None,
-        var_list: Any = None,
-        gate_gradients: int = tf.train.Optimizer.GATE_OP,
-        aggregation_method: Any = None,
-        colocate_gradients_with_ops: bool = False,
-        name: str | None = None,
-        grad_loss: Any = None,
-        decay_var_list: Any = None,
-    ) -> Any:
+    @like(tf.train.Optimizer.minimize, after={"grad_loss": {"decay_var_list": None}})
+    def minimize(self, decay_var_list: Any, **given: Any) -> Any:
         """Make one step on a loss, as the optimizer does; ``decay_var_list`` decays, or all variables."""
         self._decay_only(decay_var_list)
-        return super().minimize(  # type: ignore[misc]
-            loss,
-            global_step=global_step,
-            var_list=var_list,
-            gate_gradients=gate_gradients,
-            aggregation_method=aggregation_method,
-            colocate_gradients_with_ops=colocate_gradients_with_ops,
-            name=name,
-            grad_loss=grad_loss,
-        )
+        return super().minimize(**given)  # type: ignore[misc]
 
     def apply_gradients(
         self, grads_and_vars: Any, global_step: Any = None, name: str | None = None, decay_var_list: Any = None

@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.tf1.rnn_cell.base import RNNCell
-from tpack.tf1.rnn_cell.lstm import LSTMStateTuple
+from tpack.tf1.rnn_cell.lstm import LSTMStateTuple, lstm_step
 from tpack.utils.validation import check_choice, check_count, shown
 
 
@@ -79,9 +79,7 @@ class ConvLSTMCell(RNNCell):
             )
         memory, last = state
         gates = self._convolve(tf.concat([inputs, last], axis=-1))
-        enter, candidate, forget, leave = tf.split(gates, 4, axis=-1)
-        memory = tf.sigmoid(forget + self._forget_bias) * memory + tf.sigmoid(enter) * tf.tanh(candidate)
-        output = tf.tanh(memory) * tf.sigmoid(leave)
+        output, memory = lstm_step(gates, memory, self._forget_bias)
         if self._skip_connection:
             return tf.concat([output, inputs], axis=-1), LSTMStateTuple(memory, output)
         return output, LSTMStateTuple(memory, output)

@@ -21,6 +21,11 @@ Sequences: TypeAlias = Any
 """A tensor of [time, batch, depth], or a list of tensors of [batch, depth]."""
 
 
+_LSTM_GRADIENT = "TpackLSTMBlockCell"
+_GRU_GRADIENT = "TpackGRUBlockCell"
+_NO_CLIP = -1.0
+
+
 class FusedRNNCell:
     """Base of cells that are called with a whole sequence."""
 
@@ -123,15 +128,8 @@ class LSTMBlockWrapper(Layer):
         return _masked(outputs, lengths), final
 
 
-class LSTMBlockFusedCell(LSTMBlockWrapper):
-    """A network with long short-term memory of which one operation computes all steps.
-
-    Args:
-        cell_clip: a bound for what is remembered, of which gradients take no notice.
-
-    Creates:
-        ``kernel``, ``bias``, and with peepholes ``w_i_diag``, ``w_f_diag`` and ``w_o_diag``.
-    """
+class _LSTMBlock:
+    """The constructor and the variables of cells that one operation computes; stands first among the bases."""
 
     def __init__(
         self,
@@ -141,25 +139,52 @@ class LSTMBlockFusedCell(LSTMBlockWrapper):
         use_peephole: bool = False,
         reuse: Any = None,
         dtype: Any = None,
-        name: str | None = "lstm_fused_cell",
+        name: str | None = None,
     ) -> None:
-        super().__init__(_reuse=reuse, name=name, dtype=dtype)
-        self.input_spec = InputSpec(ndim=3)
+        super().__init__(_reuse=reuse, name=name, dtype=dtype)  # type: ignore[call-arg]
         self._num_units = check_count(self, "num_units", num_units)
-        self._forget_bias = forget_bias
-        self._cell_clip = -1 if cell_clip is None else cell_clip
-        self._use_peephole = bool(use_peephole)
+        clip = _NO_CLIP if cell_clip is None else cell_clip
+        self._options = {"forget_bias": forget_bias, "cell_clip": clip, "use_peephole": bool(use_peephole)}
+
+    def build(self, input_shape: Any) -> None:
+        """Make the variables for inputs of a shape."""
+        cell: Any = self
+        rows, columns = depth_of(self, input_shape) + self._num_units, 4 * self._num_units
+        kernel = cell.add_variable("kernel", shape=[rows, columns])
+        bias = cell.add_variable("bias", shape=[columns], initializer=tf.constant_initializer(0.0))
+        self._weights = {"w": kernel, "b": bias}
+        if self._options["use_peephole"]:
+            for gate in "ifo":
+                self._weights[f"wc{gate}"] = cell.add_variable(f"w_{gate}_diag", shape=[self._num_units])
+        cell.built = True
+
+    def _operands(self, dtype: tf.DType) -> dict[str, Any]:
+        """Return the weights and options of the operation, which takes peepholes even if it does not use them."""
+        weights = dict(self._weights)
+        if not self._options["use_peephole"]:
+            weights.update(dict.fromkeys(("wci", "wcf", "wco"), tf.zeros([self._num_units], dtype)))
+        return {**weights, **self._options}
+
+
+class LSTMBlockFusedCell(_LSTMBlock, LSTMBlockWrapper):
+    """A network with long short-term memory of which one operation computes all steps.
+
+    Args:
+        cell_clip: a bound for what is remembered, of which gradients take no notice.
+
+    Creates:
+        ``kernel``, ``bias``, and with peepholes ``w_i_diag``, ``w_f_diag`` and ``w_o_diag``.
+    """
+
+    @like(_LSTMBlock.__init__, name="lstm_fused_cell")
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.input_spec = InputSpec(ndim=3)
 
     @property
     def num_units(self) -> int:
         """The size of the state and the output."""
         return self._num_units
-
-    def build(self, input_shape: Any) -> None:
-        """Make the variables for inputs of a shape."""
-        rows = depth_of(self, input_shape) + self._num_units
-        add_lstm_variables(self, rows, self._num_units, use_peephole=self._use_peephole)
-        self.built = True
 
     def _call_cell(
         self, inputs: tf.Tensor, initial_cell_state: Any, initial_output: Any, dtype: Any, sequence_length: Any
@@ -170,10 +195,7 @@ class LSTMBlockFusedCell(LSTMBlockWrapper):
             x=inputs,
             cs_prev=initial_cell_state,
             h_prev=initial_output,
-            **lstm_weights(self, self._num_units, dtype),
-            forget_bias=self._forget_bias,
-            cell_clip=self._cell_clip,
-            use_peephole=self._use_peephole,
+            **self._operands(dtype),
         )
         return steps.cs, steps.h
 
@@ -211,12 +233,7 @@ def _last(values: tf.Tensor, first: tf.Tensor, lengths: tf.Tensor | None) -> tf.
     return tf.gather_nd(with_first, tf.stack([lengths, tf.range(tf.shape(lengths)[0])], 1))
 
 
-_LSTM_GRADIENT = "TpackLSTMBlockCell"
-_GRU_GRADIENT = "TpackGRUBlockCell"
-_NO_CLIP = -1.0
-
-
-class LSTMBlockCell(LSTMSizes, LayerRNNCell):
+class LSTMBlockCell(_LSTMBlock, LSTMSizes, LayerRNNCell):
     """A cell with long short-term memory, in one operation.
 
     Args:
@@ -230,28 +247,10 @@ class LSTMBlockCell(LSTMSizes, LayerRNNCell):
         ConfigError: A state comes that is no pair.
     """
 
-    def __init__(
-        self,
-        num_units: int,
-        forget_bias: float = 1.0,
-        cell_clip: float | None = None,
-        use_peephole: bool = False,
-        dtype: Any = None,
-        reuse: Any = None,
-        name: str | None = "lstm_cell",
-    ) -> None:
-        super().__init__(_reuse=reuse, dtype=dtype, name=name)
+    @like(_LSTMBlock.__init__, without="dtype", after={"use_peephole": {"dtype": None}}, name="lstm_cell")
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
         self.input_spec = matrix_inputs()
-        self._num_units = check_count(self, "num_units", num_units)
-        self._forget_bias = forget_bias
-        self._cell_clip = _NO_CLIP if cell_clip is None else cell_clip
-        self._use_peephole = bool(use_peephole)
-
-    def build(self, inputs_shape: Any) -> None:
-        """Make the variables for inputs of a shape."""
-        rows = depth_of(self, inputs_shape) + self._num_units
-        add_lstm_variables(self, rows, self._num_units, use_peephole=self._use_peephole)
-        self.built = True
 
     def call(self, inputs: tf.Tensor, state: Any) -> tuple[tf.Tensor, LSTMStateTuple]:
         """Compute a step; a state that is no pair is refused."""
@@ -260,15 +259,7 @@ class LSTMBlockCell(LSTMSizes, LayerRNNCell):
         memory, last = state
         _register_gradients()
         with tf.get_default_graph().gradient_override_map({"LSTMBlockCell": _LSTM_GRADIENT}):
-            step = tf.raw_ops.LSTMBlockCell(
-                x=inputs,
-                cs_prev=memory,
-                h_prev=last,
-                **lstm_weights(self, self._num_units, inputs.dtype),
-                forget_bias=self._forget_bias,
-                cell_clip=self._cell_clip,
-                use_peephole=self._use_peephole,
-            )
+            step = tf.raw_ops.LSTMBlockCell(x=inputs, cs_prev=memory, h_prev=last, **self._operands(inputs.dtype))
         return step.h, LSTMStateTuple(step.cs, step.h)
 
 
@@ -331,21 +322,6 @@ class GRUBlockCellV2(GRUBlockCell):
     _NAMES = {"w_ru": "gates/kernel", "b_ru": "gates/bias", "w_c": "candidate/kernel", "b_c": "candidate/bias"}
 
 
-def add_lstm_variables(layer: Any, rows: int, num_units: int, *, use_peephole: bool) -> None:
-    """Make the variables of a layer that `lstm_weights` gives to the operation."""
-    layer._kernel = layer.add_variable("kernel", shape=[rows, 4 * num_units])
-    layer._bias = layer.add_variable("bias", shape=[4 * num_units], initializer=tf.constant_initializer(0.0))
-    layer._peepholes = (
-        [layer.add_variable(f"w_{gate}_diag", shape=[num_units]) for gate in "ifo"] if use_peephole else None
-    )
-
-
-def lstm_weights(layer: Any, num_units: int, dtype: tf.DType) -> dict[str, Any]:
-    """Return the weights of a layer as the operation names them; it wants peepholes even if it does not use them."""
-    peepholes = [tf.zeros([num_units], dtype)] * 3 if layer._peepholes is None else layer._peepholes
-    return {"w": layer._kernel, "b": layer._bias, **dict(zip(("wci", "wcf", "wco"), peepholes, strict=True))}
-
-
 @functools.cache
 def _register_gradients() -> None:
     """Register the gradients, which TensorFlow takes by name and once for the life of the process."""
@@ -355,27 +331,12 @@ def _register_gradients() -> None:
 
 def _lstm_gradient(op: tf.Operation, *grads: tf.Tensor) -> list[tf.Tensor]:
     """Return the gradients of an LSTMBlockCell's inputs: x, cs_prev, h_prev, w, wci, wcf, wco, b."""
-    x, cs_prev, h_prev, w, wci, wcf, wco, b = op.inputs
-    enter, cs, forget, leave, candidate, output, _ = op.outputs
+    inputs = dict(zip(("x", "cs_prev", "h_prev", "w", "wci", "wcf", "wco", "b"), op.inputs, strict=True))
+    outputs = dict(zip(("i", "cs", "f", "o", "ci", "co"), op.outputs[:6], strict=True))
     back = tf.raw_ops.LSTMBlockCellGrad(
-        x=x,
-        cs_prev=cs_prev,
-        h_prev=h_prev,
-        w=w,
-        wci=wci,
-        wcf=wcf,
-        wco=wco,
-        b=b,
-        i=enter,
-        cs=cs,
-        f=forget,
-        o=leave,
-        ci=candidate,
-        co=output,
-        cs_grad=grads[1],
-        h_grad=grads[6],
-        use_peephole=op.get_attr("use_peephole"),
+        **inputs, **outputs, cs_grad=grads[1], h_grad=grads[6], use_peephole=op.get_attr("use_peephole")
     )
+    x, h_prev, w = inputs["x"], inputs["h_prev"], inputs["w"]
     gates = back.dicfo
     of_joined = tf.matmul(gates, w, transpose_b=True)
     of_x, of_h = tf.split(of_joined, [tf.shape(x)[1], tf.shape(h_prev)[1]], axis=1)

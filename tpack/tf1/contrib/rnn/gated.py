@@ -7,8 +7,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tf1.rnn_cell.base import LayerRNNCell, RNNCell, UnitSizes, activation_of, depth_of, linear, matrix_inputs
-from tpack.tf1.rnn_cell.lstm import LSTMSizes, LSTMStateTuple
+from tpack.tf1.rnn_cell.base import LayerRNNCell, RNNCell, UnitSizes, depth_of, linear
+from tpack.tf1.rnn_cell.lstm import LSTMSizes, LSTMStateTuple, PlainCell, lstm_step
 from tpack.tf1.signatures import like
 from tpack.utils.validation import check_count, check_number
 
@@ -102,25 +102,7 @@ class IntersectionRNNCell(UnitSizes, RNNCell):
             return linear(inputs, self._num_units)
 
 
-class _Unit(UnitSizes, LayerRNNCell):
-    """The constructor and the sizes of the cells below."""
-
-    def __init__(
-        self,
-        num_units: int,
-        activation: Any = None,
-        reuse: Any = None,
-        name: str | None = None,
-        dtype: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(_reuse=reuse, name=name, dtype=dtype, **kwargs)
-        self.input_spec = matrix_inputs()
-        self._num_units = check_count(self, "num_units", num_units)
-        self._activation = activation_of(self, activation)
-
-
-class SRUCell(_Unit):
+class SRUCell(PlainCell):
     """A simple recurrent unit: no matrix is multiplied with the state.
 
     Creates:
@@ -130,7 +112,7 @@ class SRUCell(_Unit):
         Lei et al., Training RNNs as Fast as CNNs, 2017.
     """
 
-    @like(_Unit.__init__, without="dtype")
+    @like(PlainCell.__init__, without="dtype")
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
 
@@ -150,7 +132,7 @@ class SRUCell(_Unit):
         return reset * self._activation(memory) + (1 - reset) * passed, memory
 
 
-class IndRNNCell(_Unit):
+class IndRNNCell(PlainCell):
     """The plain cell, each unit of which sees of the state itself only.
 
     Creates:
@@ -171,7 +153,7 @@ class IndRNNCell(_Unit):
         return output, output
 
 
-class IndyGRUCell(_Unit):
+class IndyGRUCell(PlainCell):
     """The gated recurrent unit, each unit of which sees of the state itself only.
 
     Args:
@@ -183,7 +165,7 @@ class IndyGRUCell(_Unit):
         ``candidate/bias``.
     """
 
-    @like(_Unit.__init__, without="kwargs", after=_INITIALIZERS)
+    @like(PlainCell.__init__, without="kwargs", after=_INITIALIZERS)
     def __init__(self, kernel_initializer: Any, bias_initializer: Any, **given: Any) -> None:
         super().__init__(**given)
         self._initializers = (kernel_initializer, bias_initializer)
@@ -207,7 +189,7 @@ class IndyGRUCell(_Unit):
         return new_state, new_state
 
 
-class IndyLSTMCell(_Unit):
+class IndyLSTMCell(LSTMSizes, PlainCell):
     """The cell with long short-term memory, each unit of which sees of the last output itself only.
 
     Args:
@@ -221,16 +203,11 @@ class IndyLSTMCell(_Unit):
         Gonnet and Deselaers, IndyLSTMs: Independently Recurrent LSTMs, 2019.
     """
 
-    @like(_Unit.__init__, without="kwargs", after={"num_units": {"forget_bias": 1.0}, **_INITIALIZERS})
+    @like(PlainCell.__init__, without="kwargs", after={"num_units": {"forget_bias": 1.0}, **_INITIALIZERS})
     def __init__(self, forget_bias: float, kernel_initializer: Any, bias_initializer: Any, **given: Any) -> None:
         super().__init__(**given)
         self._forget_bias = forget_bias
         self._initializers = (kernel_initializer, bias_initializer)
-
-    @property
-    def state_size(self) -> LSTMStateTuple:
-        """The sizes of what is remembered and of the output."""
-        return LSTMStateTuple(self._num_units, self._num_units)
 
     def build(self, inputs_shape: Any) -> None:
         """Make the variables for inputs of a shape."""
@@ -243,10 +220,7 @@ class IndyLSTMCell(_Unit):
         """Compute a step."""
         memory, last = state
         gates = self._weights(inputs, tf.tile(last, [1, 4]))
-        enter, candidate, forget, leave = tf.split(gates, 4, axis=1)
-        kept = memory * tf.sigmoid(forget + self._forget_bias)
-        memory = kept + tf.sigmoid(enter) * self._activation(candidate)
-        output = self._activation(memory) * tf.sigmoid(leave)
+        output, memory = lstm_step(gates, memory, self._forget_bias, self._activation)
         return output, LSTMStateTuple(memory, output)
 
 

@@ -17,6 +17,7 @@ from tpack.tf1.contrib.seq2seq.helper import (
     swap_batch_and_time,
     unstacked,
 )
+from tpack.tf1.signatures import like
 
 
 class ScheduledEmbeddingTrainingHelper(TrainingHelper):
@@ -89,16 +90,21 @@ class ScheduledOutputTrainingHelper(TrainingHelper):
         ConfigError: The lengths are no vector, or the probability neither a number nor a vector.
     """
 
+    @like(
+        ScheduledEmbeddingTrainingHelper.__init__,
+        without="embedding scheduling_seed",
+        after={"seed": {"next_inputs_fn": None, "auxiliary_inputs": None}},
+    )
     def __init__(
         self,
         inputs: Any,
-        sequence_length: Any,
         sampling_probability: Any,
-        time_major: bool = False,
-        seed: Any = None,
-        next_inputs_fn: Callable[[Any], Any] | None = None,
-        auxiliary_inputs: Any = None,
-        name: str | None = None,
+        time_major: bool,
+        seed: Any,
+        next_inputs_fn: Callable[[Any], Any] | None,
+        auxiliary_inputs: Any,
+        name: str | None,
+        **given: Any,
     ) -> None:
         with tf.name_scope(name, "ScheduledOutputTrainingHelper"):
             self._sampling_probability = _checked_probability(self, sampling_probability)
@@ -110,7 +116,7 @@ class ScheduledOutputTrainingHelper(TrainingHelper):
                 self._auxiliary_input_tas = tf.nest.map_structure(unstacked, by_time)
             self._seed = seed
             self._next_inputs_fn = next_inputs_fn
-            super().__init__(inputs, sequence_length, time_major)
+            super().__init__(inputs, time_major=time_major, **given)
 
     def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:  # type: ignore[override]
         """Return for each sequence whether its output is to be used."""

@@ -63,19 +63,11 @@ def train(
     ``logdir`` None writes neither checkpoints nor summaries; ``max_wait_secs`` is the timeout of workers for the chief;
     each step fills in ``run_metadata``.
     """
+    options = locals()
+    del options["train_op"], options["run_metadata"]
+    options.update(checkpoint_dir=options.pop("logdir"), max_wait_secs=int(max_wait_secs))
     loss = None
-    with tf.train.MonitoredTrainingSession(
-        master=master,
-        is_chief=is_chief,
-        checkpoint_dir=logdir,
-        scaffold=scaffold,
-        hooks=hooks,
-        chief_only_hooks=chief_only_hooks,
-        save_checkpoint_secs=save_checkpoint_secs,
-        save_summaries_steps=save_summaries_steps,
-        config=config,
-        max_wait_secs=int(max_wait_secs),
-    ) as session:
+    with tf.train.MonitoredTrainingSession(**options) as session:
         while not session.should_stop():
             loss = session.run(train_op, run_metadata=run_metadata)
     return loss

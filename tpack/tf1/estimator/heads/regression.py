@@ -9,6 +9,7 @@ from tpack.errors import ConfigError
 from tpack.estimator.spec import ExportOutput, Metrics, PredictOutput, RegressionOutput
 from tpack.tf1.estimator.heads.base import DEFAULT_SIGNATURE, LossFn, LossSpec, SingleHead, chosen
 from tpack.tf1.estimator.heads.checks import check_labels, check_logits, in_range
+from tpack.tf1.signatures import like
 from tpack.utils.validation import check_arguments, check_count
 
 _SUM_OVER_BATCH_SIZE = "sum_over_batch_size"
@@ -100,18 +101,16 @@ class PoissonRegressionHead(RegressionHead):
         ConfigError: The dimension is not positive, or the losses are not reduced.
     """
 
-    def __init__(
-        self,
-        label_dimension: int = 1,
-        weight_column: Any = None,
-        loss_reduction: str = _SUM_OVER_BATCH_SIZE,
-        compute_full_loss: bool = True,
-        name: str | None = None,
-    ) -> None:
+    @like(
+        RegressionHead.__init__,
+        without="loss_fn inverse_link_fn",
+        after={"loss_reduction": {"compute_full_loss": True}},
+    )
+    def __init__(self, compute_full_loss: bool, **given: Any) -> None:
         def loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
             return tf.nn.log_poisson_loss(labels, logits, compute_full_loss=compute_full_loss)
 
-        super().__init__(label_dimension, weight_column, loss_reduction, loss, tf.math.exp, name)
+        super().__init__(**given, loss_fn=loss, inverse_link_fn=tf.math.exp)
 
 
 @check_arguments
@@ -127,13 +126,12 @@ class LogisticRegressionHead(RegressionHead):
         ConfigError: The losses are not reduced.
     """
 
-    def __init__(
-        self, weight_column: Any = None, loss_reduction: str = _SUM_OVER_BATCH_SIZE, name: str | None = None
-    ) -> None:
+    @like(RegressionHead.__init__, without="label_dimension loss_fn inverse_link_fn")
+    def __init__(self, **given: Any) -> None:
         def loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
             return tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
 
-        super().__init__(1, weight_column, loss_reduction, loss, tf.sigmoid, name)
+        super().__init__(**given, loss_fn=loss, inverse_link_fn=tf.sigmoid)
 
     def numbered_labels(self, labels: Any, logits: tf.Tensor) -> tf.Tensor:
         """Return labels as floats, checked at run time to be from 0 to 1."""
