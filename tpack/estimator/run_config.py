@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -323,15 +324,8 @@ class RunConfig:
         replaced.__post_init__()
         return replaced
 
-    @property
-    def is_chief(self) -> bool:
-        """Whether this process writes checkpoints."""
-        return self.place.is_chief
-
-    @property
-    def num_worker_replicas(self) -> int:
-        """The number of processes that train."""
-        return self.place.num_worker_replicas
+    is_chief = property(attrgetter("place.is_chief"), doc="Whether this process writes checkpoints.")
+    num_worker_replicas = property(attrgetter("place.num_worker_replicas"), doc="The number of processes that train.")
 
     @property
     def num_ps_replicas(self) -> int:
@@ -343,10 +337,7 @@ class RunConfig:
         """The job of this process: ``"chief"``, ``"master"``, ``"worker"``, ``"ps"`` or ``"evaluator"``."""
         return self.place.task_type
 
-    @property
-    def task_id(self) -> int:
-        """The number of this process in its job."""
-        return self.place.task_id
+    task_id = property(attrgetter("place.task_id"), doc="The number of this process in its job.")
 
     @property
     def master(self) -> str:
@@ -368,10 +359,7 @@ class RunConfig:
         """The number of this process over all jobs; None for an evaluator."""
         return self.place.global_id_in_cluster
 
-    @property
-    def service(self) -> Any:
-        """The entry of this name in ``TF_CONFIG``."""
-        return self.place.service
+    service = property(attrgetter("place.service"), doc="The entry of this name in ``TF_CONFIG``.")
 
     @property
     def device_filters(self) -> tuple[str, ...]:

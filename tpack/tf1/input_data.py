@@ -5,6 +5,7 @@
 """
 
 import os
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,20 +62,9 @@ class DataSet:
         self._epochs_completed = 0
         self._place = 0
 
-    @property
-    def images(self) -> Any:
-        """The images, in the order in which batches take them."""
-        return self._images
-
-    @property
-    def labels(self) -> Any:
-        """The labels, in the order of the images."""
-        return self._labels
-
-    @property
-    def num_examples(self) -> int:
-        """The number of examples."""
-        return self._num_examples
+    images = property(attrgetter("_images"), doc="The images, in the order in which batches take them.")
+    labels = property(attrgetter("_labels"), doc="The labels, in the order of the images.")
+    num_examples = property(attrgetter("_num_examples"), doc="The number of examples.")
 
     @property
     def epochs_completed(self) -> int:

@@ -6,6 +6,7 @@ variables by ``tf.get_variable`` in ``call``, or overrides ``__call__`` and does
 """
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import tensorflow.compat.v1 as tf
@@ -118,15 +119,8 @@ class UnitSizes:
 
     _num_units: int
 
-    @property
-    def state_size(self) -> Any:
-        """The size of the state."""
-        return self._num_units
-
-    @property
-    def output_size(self) -> int:
-        """The size of the output."""
-        return self._num_units
+    state_size = property(attrgetter("_num_units"), doc="The size of the state.")
+    output_size = property(attrgetter("_num_units"), doc="The size of the output.")
 
 
 class CellOfCells(RNNCell):
@@ -170,15 +164,8 @@ class CellAround(CellOfCells):
     def _cells_inside(self) -> list[Any]:
         return [self.cell]
 
-    @property
-    def state_size(self) -> Size:
-        """That of the cell inside."""
-        return self.cell.state_size
-
-    @property
-    def output_size(self) -> Size:
-        """That of the cell inside."""
-        return self.cell.output_size
+    state_size = property(attrgetter("cell.state_size"), doc="That of the cell inside.")
+    output_size = property(attrgetter("cell.output_size"), doc="That of the cell inside.")
 
     def zero_state(self, batch_size: int | tf.Tensor, dtype: Any) -> State:
         """Return that of the cell inside."""

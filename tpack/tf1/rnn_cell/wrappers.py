@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from numbers import Real
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import tensorflow.compat.v1 as tf
@@ -33,10 +34,7 @@ class _Wrapper(CellAround):
         inside = dict(kwargs) if scope is None else {"scope": scope, **kwargs}
         return self._wrap(lambda inputs, state: self.cell(inputs, state, **inside), inputs, state)
 
-    @property
-    def wrapped_cell(self) -> Any:
-        """The cell inside."""
-        return self.cell
+    wrapped_cell = property(attrgetter("cell"), doc="The cell inside.")
 
     def _wrap(self, step: Callable[..., tuple[Any, State]], inputs: Any, state: State) -> tuple[Any, State]:
         raise NotImplementedError

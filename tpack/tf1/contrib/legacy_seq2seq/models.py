@@ -116,26 +116,16 @@ def embedding_rnn_decoder(
     """
     check_projection(output_projection, num_symbols)
     with tf.variable_scope(scope or "embedding_rnn_decoder"):
-        inputs, loop_function = _embed(
-            decoder_inputs,
-            (num_symbols, embedding_size),
-            output_projection,
-            feed_previous=feed_previous,
-            update_embedding=update_embedding_for_previous,
-        )
+        shape, update = [num_symbols, embedding_size], update_embedding_for_previous
+        inputs, loop_function = _embed(decoder_inputs, shape, output_projection, feed_previous, update)
         return rnn_decoder(inputs, initial_state, cell, loop_function=loop_function)
 
 
 def _embed(
-    symbols: Sequence[tf.Tensor],
-    shape: tuple[int, int],
-    projection: Projection | None,
-    *,
-    feed_previous: bool,
-    update_embedding: bool,
+    symbols: Sequence[tf.Tensor], shape: list[int], projection: Projection | None, feed_previous: bool, update: bool
 ) -> tuple[list[tf.Tensor], LoopFunction | None]:
-    embedding = tf.get_variable("embedding", list(shape))
-    loop_function = feeding_back(embedding, projection, update_embedding) if feed_previous else None
+    embedding = tf.get_variable("embedding", shape)
+    loop_function = feeding_back(embedding, projection, update) if feed_previous else None
     return [tf.nn.embedding_lookup(embedding, each) for each in symbols], loop_function
 
 
@@ -256,9 +246,6 @@ def _check_attention(inputs: Sequence[tf.Tensor], states: tf.Tensor, num_heads: 
 )
 def embedding_attention_decoder(
     decoder_inputs: Any,
-    initial_state: Any,
-    attention_states: tf.Tensor,
-    cell: Any,
     num_symbols: int,
     embedding_size: int,
     output_projection: Any,
@@ -274,14 +261,9 @@ def embedding_attention_decoder(
     """
     check_projection(output_projection, num_symbols)
     with tf.variable_scope(scope or "embedding_attention_decoder", dtype=dtype):
-        inputs, loop_function = _embed(
-            decoder_inputs,
-            (num_symbols, embedding_size),
-            output_projection,
-            feed_previous=feed_previous,
-            update_embedding=update_embedding_for_previous,
-        )
-        return attention_decoder(inputs, initial_state, attention_states, cell, loop_function=loop_function, **given)
+        shape, update = [num_symbols, embedding_size], update_embedding_for_previous
+        inputs, loop_function = _embed(decoder_inputs, shape, output_projection, feed_previous, update)
+        return attention_decoder(inputs, loop_function=loop_function, **given)
 
 
 LossFn = Callable[..., tf.Tensor]
@@ -466,7 +448,7 @@ def embedding_rnn_seq2seq(
     with tf.variable_scope(scope or "embedding_rnn_seq2seq", dtype=dtype) as current:
         encoder = EmbeddingWrapper(copy.deepcopy(cell), num_encoder_symbols, embedding_size)
         _, state = tf.nn.static_rnn(encoder, encoder_inputs, dtype=current.dtype)
-        writer = OutputProjectionWrapper(cell, num_decoder_symbols) if output_projection is None else cell
+        writer = _writer(cell, num_decoder_symbols, output_projection)
 
         def decode(feed: bool) -> Decoded:
             return embedding_rnn_decoder(
@@ -481,6 +463,11 @@ def embedding_rnn_seq2seq(
             )
 
         return _choose(feed_previous, decode)
+
+
+def _writer(cell: Any, num_symbols: int, projection: Projection | None) -> Any:
+    """Return the cell of a decoder, whose outputs are scores unless a projection makes these."""
+    return OutputProjectionWrapper(cell, num_symbols) if projection is None else cell
 
 
 def _choose(feed_previous: bool | tf.Tensor, decode: Callable[[bool], Decoded]) -> Decoded:
@@ -531,7 +518,7 @@ def embedding_tied_rnn_seq2seq(
             [tf.nn.embedding_lookup(embedding, each) for each in symbols]
             for symbols in (encoder_inputs, decoder_inputs)
         )
-        writer = OutputProjectionWrapper(cell, num_written) if output_projection is None else cell
+        writer = _writer(cell, num_written, output_projection)
         update = isinstance(feed_previous, bool)
 
         def decode(feed: bool) -> Decoded:
@@ -563,7 +550,7 @@ def embedding_attention_seq2seq(
         encoder = EmbeddingWrapper(copy.deepcopy(cell), num_encoder_symbols, embedding_size)
         read, state = tf.nn.static_rnn(encoder, encoder_inputs, dtype=current.dtype)
         states = tf.concat([tf.reshape(each, [-1, 1, cell.output_size]) for each in read], 1)
-        writer = OutputProjectionWrapper(cell, num_decoder_symbols) if output_projection is None else cell
+        writer = _writer(cell, num_decoder_symbols, output_projection)
 
         def decode(feed: bool) -> Decoded:
             return embedding_attention_decoder(
@@ -620,10 +607,6 @@ def one2many_rnn_seq2seq(
             num_symbols = num_decoder_symbols_dict[name]
             with tf.variable_scope(f"one2many_decoder_{name}"):
                 writer = OutputProjectionWrapper(dec_cells_dict[name], num_symbols)
-                decode = partial(embedding_rnn_decoder, inputs, state, writer, num_symbols, embedding_size)
-                decoded[name] = _choose(feed_previous, partial(_fed, decode))
+                decode = partial(embedding_rnn_decoder, inputs, state, writer, num_symbols, embedding_size, None)
+                decoded[name] = _choose(feed_previous, decode)
     return {name: each[0] for name, each in decoded.items()}, {name: each[1] for name, each in decoded.items()}
-
-
-def _fed(decode: Callable[..., Decoded], feed: bool) -> Decoded:
-    return decode(feed_previous=feed)

@@ -6,6 +6,7 @@ who has finished. B sequences of at most T steps; an input has any shape behind 
 
 import abc
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -55,20 +56,9 @@ class _KnownHelper(Helper):
     _sample_ids_shape: Any = tf.TensorShape([])
     _sample_ids_dtype: Any = tf.int32
 
-    @property
-    def batch_size(self) -> Any:
-        """The number of sequences."""
-        return self._batch_size
-
-    @property
-    def sample_ids_shape(self) -> Any:
-        """The shape of a sample without the batch."""
-        return self._sample_ids_shape
-
-    @property
-    def sample_ids_dtype(self) -> Any:
-        """The dtype of a sample."""
-        return self._sample_ids_dtype
+    batch_size = property(attrgetter("_batch_size"), doc="The number of sequences.")
+    sample_ids_shape = property(attrgetter("_sample_ids_shape"), doc="The shape of a sample without the batch.")
+    sample_ids_dtype = property(attrgetter("_sample_ids_dtype"), doc="The dtype of a sample.")
 
 
 class CustomHelper(_KnownHelper):
@@ -145,15 +135,8 @@ class TrainingHelper(_KnownHelper):
             self._zero_inputs = tf.nest.map_structure(lambda data: tf.zeros_like(data[0]), by_time)
             self._batch_size = tf.size(self._sequence_length)
 
-    @property
-    def inputs(self) -> Any:
-        """The data."""
-        return self._inputs
-
-    @property
-    def sequence_length(self) -> Any:
-        """The lengths, [B]."""
-        return self._sequence_length
+    inputs = property(attrgetter("_inputs"), doc="The data.")
+    sequence_length = property(attrgetter("_sequence_length"), doc="The lengths, [B].")
 
     def initialize(self, name: str | None = None) -> Any:
         """Return who has finished, those without a step, and the first inputs."""
@@ -320,10 +303,7 @@ class BasicDecoder(Decoder):
         self._initial_state = initial_state
         self._output_layer = output_layer
 
-    @property
-    def batch_size(self) -> Any:
-        """The number of sequences that the helper has."""
-        return self._helper.batch_size
+    batch_size = property(attrgetter("_helper.batch_size"), doc="The number of sequences that the helper has.")
 
     @property
     def output_size(self) -> BasicDecoderOutput:

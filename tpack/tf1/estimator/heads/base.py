@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.estimator.inputs import call_with_accepted
-from tpack.estimator.spec import EstimatorSpec, ExportOutput, Metrics, ModeKeys
+from tpack.estimator.spec import EstimatorSpec, ExportOutput, Metrics, ModeKeys, PredictOutput
 from tpack.tf1.estimator.heads.checks import check_labels, check_logits, check_reduction, weights_of
 from tpack.tf1.estimator.optimizers import in_towers, is_like_optimizer
 from tpack.tower.context import get_current_tower_context
@@ -169,6 +169,8 @@ class SingleHead(Head):
         ConfigError: The losses are not reduced.
     """
 
+    _loss_width = 1
+
     def __init__(
         self, name: str | None, weight_column: Any, loss_reduction: str, loss_fn: LossFn | None = None
     ) -> None:
@@ -191,7 +193,12 @@ class SingleHead(Head):
         """Return the loss of a batch and its parts."""
         logits = check_logits(logits, self.logits_dimension)
         labels = self.numbered_labels(labels, logits)
-        unreduced = self.unreduced_loss(labels, logits, features)
+        if self._loss_fn is None:
+            unreduced = self.unreduced_loss(labels, logits)
+        else:
+            options = {"features": features, "loss_reduction": self._loss_reduction}
+            found = tf.convert_to_tensor(call_with_accepted(self._loss_fn, options, labels=labels, logits=logits))
+            unreduced = check_labels(found, logits, self._loss_width, "results of loss_fn")
         weights = weights_of(features, self._weight_column, unreduced)
         loss = tf.losses.compute_weighted_loss(
             unreduced, weights, reduction=self._loss_reduction, scope="weighted_loss"
@@ -203,16 +210,8 @@ class SingleHead(Head):
         """Return labels as numbers, checked."""
 
     @abc.abstractmethod
-    def unreduced_loss(self, labels: tf.Tensor, logits: tf.Tensor, features: Any) -> tf.Tensor:
-        """Return the examples' losses."""
-
-    def own_loss(self, labels: tf.Tensor, logits: tf.Tensor, features: Any, width: int) -> tf.Tensor:
-        """Return the losses by the user's function, [B, width]; raise ConfigError if it returned another shape."""
-        if self._loss_fn is None:
-            raise ConfigError("got no loss_fn: expected one")
-        options = {"features": features, "loss_reduction": self._loss_reduction}
-        found = tf.convert_to_tensor(call_with_accepted(self._loss_fn, options, labels=labels, logits=logits))
-        return check_labels(found, logits, width, "results of loss_fn")
+    def unreduced_loss(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        """Return the examples' losses, where the user gives no function for them."""
 
     def add_summaries(self, found: LossSpec, regularization: tf.Tensor | None) -> None:
         """Add summaries of losses, with the regularization that is added to them."""
@@ -234,6 +233,13 @@ class SingleHead(Head):
     def key(self, key: str) -> str:
         """Return the name of a metric or summary of this head."""
         return f"{key}/{self._name}" if self._name else key
+
+
+def exported(
+    kind: str, output: ExportOutput, predictions: Mapping[Any, tf.Tensor], **more: ExportOutput
+) -> dict[str, ExportOutput]:
+    """Return an output by default and by its kind, others, and one of all predictions."""
+    return {DEFAULT_SIGNATURE: output, kind: output, **more, "predict": PredictOutput(dict(predictions))}
 
 
 def chosen(predictions: dict[str, tf.Tensor], keys: Sequence[str] | None) -> dict[str, tf.Tensor]:

@@ -7,8 +7,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.estimator.spec import ClassificationOutput, ExportOutput, Metrics, PredictOutput, RegressionOutput
-from tpack.tf1.estimator.heads.base import DEFAULT_SIGNATURE, LossFn, LossSpec, SingleHead, chosen
+from tpack.estimator.spec import ClassificationOutput, ExportOutput, Metrics, RegressionOutput
+from tpack.tf1.estimator.heads.base import LossFn, LossSpec, SingleHead, chosen, exported
 from tpack.tf1.estimator.heads.checks import (
     check_classes,
     check_labels,
@@ -110,10 +110,8 @@ class BinaryClassHead(_ClassHead):
             raise ConfigError("a BinaryClassHead without label_vocabulary got labels of string: expected numbers")
         return in_range(tf.cast(labels, tf.float32), 1, "labels of two classes")
 
-    def unreduced_loss(self, labels: tf.Tensor, logits: tf.Tensor, features: Any) -> tf.Tensor:
-        """Return the cross entropy, or the loss by ``loss_fn``."""
-        if self._loss_fn is not None:
-            return self.own_loss(labels, logits, features, 1)
+    def unreduced_loss(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        """Return the cross entropy."""
         return tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
 
     def metric_ops(
@@ -136,13 +134,8 @@ class BinaryClassHead(_ClassHead):
 
     def export_outputs(self, predictions: Mapping[Any, tf.Tensor]) -> dict[str, ExportOutput]:
         """Return a classification, the probability as a regression, and all predictions."""
-        classification = self.classification(predictions)
-        return {
-            DEFAULT_SIGNATURE: classification,
-            "classification": classification,
-            "regression": RegressionOutput(predictions["logistic"]),
-            "predict": PredictOutput(dict(predictions)),
-        }
+        regression = RegressionOutput(predictions["logistic"])
+        return exported("classification", self.classification(predictions), predictions, regression=regression)
 
 
 @check_arguments
@@ -196,10 +189,8 @@ class MultiClassHead(_ClassHead):
         labels = ids_of(check_labels(labels, logits, 1), self._vocabulary, "MultiClassHead")
         return in_range(labels, self._n_classes - 1, "labels")
 
-    def unreduced_loss(self, labels: tf.Tensor, logits: tf.Tensor, features: Any) -> tf.Tensor:
-        """Return the cross entropy, or the loss by ``loss_fn``."""
-        if self._loss_fn is not None:
-            return self.own_loss(labels, logits, features, 1)
+    def unreduced_loss(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        """Return the cross entropy."""
         flat = tf.losses.sparse_softmax_cross_entropy(labels, logits, reduction=tf.losses.Reduction.NONE)
         return flat[..., tf.newaxis]
 
@@ -213,12 +204,7 @@ class MultiClassHead(_ClassHead):
 
     def export_outputs(self, predictions: Mapping[Any, tf.Tensor]) -> dict[str, ExportOutput]:
         """Return a classification, and all predictions."""
-        classification = self.classification(predictions)
-        return {
-            DEFAULT_SIGNATURE: classification,
-            "classification": classification,
-            "predict": PredictOutput(dict(predictions)),
-        }
+        return exported("classification", self.classification(predictions), predictions)
 
 
 @check_arguments
@@ -283,10 +269,8 @@ class MultiLabelHead(SingleHead):
             raise ConfigError(f"a MultiLabelHead got dense labels of {labels.dtype.name}: expected integers, 0 or 1")
         return in_range(labels, 1, "dense labels of several classes")
 
-    def unreduced_loss(self, labels: tf.Tensor, logits: tf.Tensor, features: Any) -> tf.Tensor:
-        """Return the mean cross entropy of the classes, or the loss by ``loss_fn``."""
-        if self._loss_fn is not None:
-            return self.own_loss(labels, logits, features, 1)
+    def unreduced_loss(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        """Return the mean cross entropy of the classes."""
         each = tf.losses.sigmoid_cross_entropy(labels, logits, reduction=tf.losses.Reduction.NONE)
         return tf.reduce_mean(each, axis=-1, keepdims=True)
 
@@ -312,12 +296,7 @@ class MultiLabelHead(SingleHead):
         """Return a classification, and all predictions."""
         probabilities = predictions["probabilities"]
         names = for_each_example(class_names(self._n_classes, self._vocabulary), probabilities)
-        classification = ClassificationOutput(probabilities, names)
-        return {
-            DEFAULT_SIGNATURE: classification,
-            "classification": classification,
-            "predict": PredictOutput(dict(predictions)),
-        }
+        return exported("classification", ClassificationOutput(probabilities, names), predictions)
 
     def _number_of(self, of_class: Any) -> int:
         if self._vocabulary is not None and of_class in self._vocabulary:

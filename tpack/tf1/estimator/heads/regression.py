@@ -6,8 +6,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.estimator.spec import ExportOutput, Metrics, PredictOutput, RegressionOutput
-from tpack.tf1.estimator.heads.base import DEFAULT_SIGNATURE, LossFn, LossSpec, SingleHead, chosen
+from tpack.estimator.spec import ExportOutput, Metrics, RegressionOutput
+from tpack.tf1.estimator.heads.base import LossFn, LossSpec, SingleHead, chosen, exported
 from tpack.tf1.estimator.heads.checks import check_labels, check_logits, in_range
 from tpack.tf1.signatures import like
 from tpack.utils.validation import check_arguments, check_count
@@ -41,7 +41,7 @@ class RegressionHead(SingleHead):
         name: str | None = None,
     ) -> None:
         super().__init__(name, weight_column, loss_reduction, loss_fn)
-        self._dimension = check_count(self, "label_dimension", label_dimension)
+        self._dimension = self._loss_width = check_count(self, "label_dimension", label_dimension)
         self._inverse_link = inverse_link_fn
 
     @property
@@ -64,10 +64,8 @@ class RegressionHead(SingleHead):
             raise ConfigError("a regression got labels of string: expected numbers")
         return tf.cast(labels, tf.float32)
 
-    def unreduced_loss(self, labels: tf.Tensor, logits: tf.Tensor, features: Any) -> tf.Tensor:
-        """Return the squared error, or the loss by ``loss_fn``."""
-        if self._loss_fn is not None:
-            return self.own_loss(labels, logits, features, self._dimension)
+    def unreduced_loss(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        """Return the squared error."""
         return tf.losses.mean_squared_error(labels, logits, reduction=tf.losses.Reduction.NONE)
 
     def metric_ops(
@@ -82,8 +80,7 @@ class RegressionHead(SingleHead):
 
     def export_outputs(self, predictions: Mapping[Any, tf.Tensor]) -> dict[str, ExportOutput]:
         """Return a regression, and all predictions."""
-        regression = RegressionOutput(predictions["predictions"])
-        return {DEFAULT_SIGNATURE: regression, "regression": regression, "predict": PredictOutput(dict(predictions))}
+        return exported("regression", RegressionOutput(predictions["predictions"]), predictions)
 
 
 @check_arguments
