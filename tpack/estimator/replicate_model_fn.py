@@ -147,7 +147,8 @@ def replicate_model_fn_with_optimizer_fn(
 
         def build(features: object, labels: object) -> tuple[EstimatorSpec, GradsAndVars]:
             spec = call_model_fn(model_fn, features, labels, mode, params=params, config=config)
-            return spec, _gradients(spec.loss) if mode == ModeKeys.TRAIN else []
+            variables = tf.trainable_variables() if mode == ModeKeys.TRAIN else []
+            return spec, list(zip(tf.gradients(spec.loss, variables), variables, strict=True)) if variables else []
 
         def call(index: int) -> EstimatorSpec:
             spec: EstimatorSpec
@@ -204,11 +205,6 @@ def split_batch(batch: object, num_shards: int) -> list[Any]:
 def _check_optimizer(spec: EstimatorSpec, num_towers: int) -> None:
     if spec.mode == ModeKeys.TRAIN and num_towers > 1 and not TowerOptimizer.has_been_used():
         raise ConfigError(f"model_fn returned the train_op {spec.train_op!r}: expected one of a TowerOptimizer")
-
-
-def _gradients(loss: tf.Tensor) -> GradsAndVars:
-    variables = tf.trainable_variables()
-    return list(zip(tf.gradients(loss, variables), variables, strict=True))
 
 
 def _split(leaf: AnyTensor, num_shards: int) -> list[AnyTensor]:

@@ -65,7 +65,8 @@ def GroupNorm(  # noqa: N802
     grouped = _split_channels(tf.cast(x, dtype), channels, group)
     axes = [axis for axis in range(1, channels.rank + 1) if axis != channels.axis]
     mean, variance = tf.nn.moments(grouped, axes, keep_dims=True)
-    in_groups = {name: _split_vector(vector, channels, group) for name, vector in affine.items()}
+    shape = [1] * channels.axis + [group, -1] + [1] * (channels.rank - 1 - channels.axis)
+    in_groups = {name: tf.reshape(vector, shape) for name, vector in affine.items()}
     normalized = normalize(grouped, mean, variance, in_groups, epsilon, name=None)
     outputs = tf.reshape(tf.cast(normalized, x.dtype), tf.shape(x), name=OUTPUT)
     outputs.set_shape(x.shape)
@@ -143,7 +144,3 @@ def _split_channels(wide: tf.Tensor, channels: Channels, group: int) -> tf.Tenso
     grouped = tf.reshape(wide, [*sizes[:at], *split, *sizes[at + 1 :]])
     grouped.set_shape([*known[:at], *split, *known[at + 1 :]])
     return grouped
-
-
-def _split_vector(vector: tf.Tensor, channels: Channels, group: int) -> tf.Tensor:
-    return tf.reshape(vector, [1] * channels.axis + [group, -1] + [1] * (channels.rank - 1 - channels.axis))

@@ -55,7 +55,8 @@ class DataSet:
         if tf.as_dtype(dtype) not in (tf.uint8, tf.float32):
             raise ConfigError(f"DataSet got dtype={shown(dtype)}: expected tf.uint8 or tf.float32")
         self._rng = get_rng(self) if seed is None else np.random.RandomState(seed)
-        self._fake = (_fake_image(dtype), [1] + [0] * (_CLASSES - 1) if one_hot else 0) if fake_data else None
+        one = 1.0 if tf.as_dtype(dtype) == tf.float32 else 1
+        self._fake = ([one] * _SIDE**2, [1] + [0] * (_CLASSES - 1) if one_hot else 0) if fake_data else None
         stored: tuple[Any, Any] = (images, labels) if fake_data else _as_stored(images, labels, dtype, reshape)
         self._images, self._labels = stored
         self._num_examples = _NUM_FAKES if fake_data else len(self._labels)
@@ -171,8 +172,3 @@ def _as_stored(images: Any, labels: Any, dtype: Any, reshape: bool) -> tuple[np.
     if tf.as_dtype(dtype) == tf.float32:
         images = images.astype(np.float32) / np.float32(255)
     return images, labels
-
-
-def _fake_image(dtype: Any) -> list[float]:
-    one = 1.0 if tf.as_dtype(dtype) == tf.float32 else 1
-    return [one] * (_SIDE * _SIDE)

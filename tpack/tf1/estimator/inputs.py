@@ -130,7 +130,10 @@ def _input_fn(
         # A batch is only sure to be whole if there is no last one.
         first = batch_size if num_epochs is None else None
         specs = tuple(
-            {name: tf.TensorSpec([first, *array.shape[1:]], _dtype(array)) for name, array in arrays.items()}
+            {
+                name: tf.TensorSpec([first, *array.shape[1:]], tf.string if array.dtype.kind in "OSU" else array.dtype)
+                for name, array in arrays.items()
+            }
             for arrays in named
         )
         dataset = tf.data.Dataset.from_generator(batches, output_signature=specs).map(structure).prefetch(1)
@@ -195,10 +198,6 @@ def _array(array: np.ndarray) -> np.ndarray:
     """Return an array for a generator: text stored as objects becomes text."""
     is_text = array.dtype.kind == "O" and all(isinstance(entry, (str, bytes)) for entry in array.flat)
     return array.astype(np.str_) if is_text and all(isinstance(entry, str) for entry in array.flat) else array
-
-
-def _dtype(array: np.ndarray) -> tf.DType:
-    return tf.string if array.dtype.kind in "OSU" else tf.as_dtype(array.dtype)
 
 
 def _import_pandas() -> Any:

@@ -10,6 +10,7 @@ one when it is first called, such as ``dense``.
 """
 
 import copy
+import operator
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -362,7 +363,7 @@ class Layer:
     def _only(self, what: str, values: list[Any]) -> Any:
         if not values:
             raise MissingNameError(f"{self._name} has no {what} before its first call")
-        is_same = all(map(_is_same, tf.nest.flatten(values[:1] * len(values)), tf.nest.flatten(values)))
+        is_same = all(map(operator.is_, tf.nest.flatten(values[:1] * len(values)), tf.nest.flatten(values)))
         if not is_same:
             raise MissingNameError(
                 f"{self._name} was called {len(values)} times and has no single {what}: use get_{what}_at(0) to "
@@ -519,10 +520,6 @@ def _parts(variable: Any) -> list[Any]:
 def _as_tensor(value: Any) -> Any:
     is_array = isinstance(value, np.ndarray | np.generic) or not hasattr(value, "shape")
     return tf.convert_to_tensor(value) if is_array else value
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    return one is other
 
 
 def _shapes(values: Any) -> Any:

@@ -101,8 +101,8 @@ class DropoutWrapper(_Wrapper):
         """Drop of each tensor where `is_dropped`, whose structure may be that of whole parts of the values."""
         if not _may_drop(self._keep_probs[kind]):
             return values
-        parts = tf.nest.flatten(is_dropped if tf.nest.is_nested(is_dropped) else _each(values, is_dropped))
         structure = is_dropped if tf.nest.is_nested(is_dropped) else values
+        parts = tf.nest.flatten(is_dropped) * (1 if structure is is_dropped else len(tf.nest.flatten(values)))
         held = flatten_up_to(structure, values)
         masks = flatten_up_to(structure, self._masks[kind]) if kind in self._masks else [None] * len(held)
         dropped = [
@@ -311,10 +311,6 @@ def _shallow(value: Any) -> Any:
     if isinstance(value, dict):
         return type(value)((key, True) for key in value)
     return type(value)(*[True] * len(value)) if hasattr(value, "_fields") else type(value)([True] * len(value))
-
-
-def _each(values: Any, leaf: Any) -> Any:
-    return tf.nest.map_structure(lambda _: leaf, values)
 
 
 def _is_dropped(state: Any) -> Any:

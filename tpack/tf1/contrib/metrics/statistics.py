@@ -259,7 +259,10 @@ def streaming_concat(
     if None in shape[:axis] + shape[axis + 1 :]:
         raise ConfigError(f"streaming_concat got values of shape {shape}: expected known sizes but that of axis {axis}")
     with tf.variable_scope(name, "streaming_concat", (values,)):
-        array = _growing([*shape[:axis], None, *shape[axis + 1 :]], values.dtype)
+        shape[axis] = None
+        growing = {**_OF_METRICS, "validate_shape": False, "shape": tf.TensorShape(shape)}
+        zeros = [size or 0 for size in shape]
+        array = tf.Variable(lambda: tf.zeros(zeros, values.dtype), **growing, name="array")
         value = tf.identity(array, "concat")
         joined = tf.concat([value, values], axis)
         if max_size is not None:
@@ -268,12 +271,6 @@ def streaming_concat(
         with tf.control_dependencies([array.assign(joined, read_value=False)]):
             update = tf.shape(joined)[axis]
         return in_collections(value, update, metrics_collections, updates_collections)
-
-
-def _growing(shape: list[int | None], dtype: tf.DType) -> tf.Variable:
-    """Make an empty variable that may grow along one axis."""
-    options = {**_OF_METRICS, "validate_shape": False, "shape": tf.TensorShape(shape)}
-    return tf.Variable(lambda: tf.zeros([size or 0 for size in shape], dtype), **options, name="array")
 
 
 def aggregate_metrics(*value_update_tuples: Metric) -> tuple[list[Any], list[Any]]:
@@ -420,7 +417,11 @@ def _rate_at(
     short = f"{rate[0]}{rate[6]}r"
     with tf.variable_scope(name, f"{rate}_at_thresholds", (predictions, labels, weights)):
         counts = _count(labels, predictions, thresholds, weights, kinds)
-        return _metric(_share_wrong, counts, (f"{short}_value", f"{short}_update_op"), **given)
+
+        def share(others: tf.Tensor, wrong: tf.Tensor) -> tf.Tensor:
+            return wrong / (_EPSILON + wrong + others)
+
+        return _metric(share, counts, (f"{short}_value", f"{short}_update_op"), **given)
 
 
 def streaming_true_positives_at_thresholds(
@@ -444,10 +445,6 @@ def _at_thresholds(kind: str) -> Callable[..., Metric]:
 streaming_false_positives_at_thresholds = _at_thresholds("false_positives")
 streaming_true_negatives_at_thresholds = _at_thresholds("true_negatives")
 streaming_false_negatives_at_thresholds = _at_thresholds("false_negatives")
-
-
-def _share_wrong(others: tf.Tensor, wrong: tf.Tensor) -> tf.Tensor:
-    return wrong / (_EPSILON + wrong + others)
 
 
 def _evenly(count: int) -> list[float]:

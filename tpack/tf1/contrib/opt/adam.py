@@ -153,13 +153,12 @@ def _apply_adam_sparse(optimizer: Any, var: Any, rows: tuple[Any, Any], hyper: l
         v_now = v.scatter_add(tf.IndexedSlices((1 - beta2) * tf.square(grad), indices))
     with tf.control_dependencies([m_now, v_now]):
         m_now, v_now = m.read_value(), v.read_value()
-    step = m_now * beta1 + _spread((1 - beta1) * grad, indices, m_now) if use_nesterov else m_now
+    step = m_now
+    if use_nesterov:
+        rows = tf.expand_dims(indices, 1)
+        step = m_now * beta1 + tf.tensor_scatter_nd_add(tf.zeros_like(m_now), rows, (1 - beta1) * grad)
     change = rate * step / (tf.sqrt(v_now) + epsilon)
     return tf.group(var.assign_sub(change, use_locking=optimizer._use_locking))
-
-
-def _spread(rows: Any, indices: Any, like: Any) -> Any:
-    return tf.tensor_scatter_nd_add(tf.zeros_like(like), tf.expand_dims(indices, 1), rows)
 
 
 def _apply_adam_to_rows(optimizer: Any, var: Any, rows: tuple[Any, Any], hyper: list[Any]) -> Any:

@@ -131,7 +131,8 @@ class MovingAverageOptimizer(ProxyOptimizer):
         """
         if self._swapped_names is None:
             raise GraphBuildError("swapping_saver got an optimizer without averages: call apply_gradients before it")
-        by_name = _by_saved_name(tf.global_variables() if var_list is None else var_list)
+        saved_list = tf.global_variables() if var_list is None else var_list
+        by_name = saved_list if isinstance(saved_list, dict) else {var.op.name: var for var in saved_list}
         of_operation = {var.op.name: var for var in by_name.values()}
         swapped = {}
         for saved, var in by_name.items():
@@ -140,10 +141,6 @@ class MovingAverageOptimizer(ProxyOptimizer):
                 raise GraphBuildError(f"swapping_saver got no {other}, which is to be saved as {saved}")
             swapped[saved] = of_operation[other]
         return tf.train.Saver(swapped, name=name, **kwargs)
-
-
-def _by_saved_name(variables: Any) -> dict[str, Any]:
-    return dict(variables) if isinstance(variables, dict) else {var.op.name: var for var in variables}
 
 
 class DecoupledWeightDecayExtension(ResourceOptimizer):

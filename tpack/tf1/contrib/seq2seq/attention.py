@@ -157,7 +157,22 @@ class BahdanauAttention(_BaseAttentionMechanism):
         self._normalize = normalize
 
     def _score(self, query: Any) -> Any:
-        return bahdanau_score(self, query)
+        """Return the score of each place, [B, S], for a query [B, ...].
+
+        Creates:
+            ``attention_v``, and for one that normalizes ``attention_g`` and ``attention_b``, in the current scope.
+        """
+        processed = query if self.query_layer is None else self.query_layer(query)
+        units = self.keys.shape.as_list()[2] or self._num_units
+        sums = self.keys + tf.expand_dims(processed, 1)
+        v = tf.get_variable("attention_v", [units], dtype=processed.dtype)
+        if not self._normalize:
+            return tf.reduce_sum(v * tf.tanh(sums), [2])
+        length = tf.constant_initializer(math.sqrt(1.0 / units))
+        g = tf.get_variable("attention_g", [], dtype=processed.dtype, initializer=length)
+        b = tf.get_variable("attention_b", [units], dtype=processed.dtype, initializer=tf.zeros_initializer())
+        direction = g * v * tf.rsqrt(tf.reduce_sum(tf.square(v)))
+        return tf.reduce_sum(direction * tf.tanh(sums + b), [2])
 
 
 class LuongAttention(_BaseAttentionMechanism):
@@ -188,45 +203,22 @@ class LuongAttention(_BaseAttentionMechanism):
         self._scale = scale
 
     def _score(self, query: Any) -> Any:
-        return luong_score(self, query)
+        """Return the score of each place, [B, S], for a query [B, N]; refuse keys of another size by a ConfigError.
 
-
-def bahdanau_score(mechanism: Any, query: Any) -> Any:
-    """Return the score of each place, [B, S], by the layers and options of a mechanism, for a query [B, ...].
-
-    Creates:
-        ``attention_v``, and for one that normalizes ``attention_g`` and ``attention_b``, in the current scope.
-    """
-    processed = query if mechanism.query_layer is None else mechanism.query_layer(query)
-    units = mechanism.keys.shape.as_list()[2] or mechanism._num_units
-    sums = mechanism.keys + tf.expand_dims(processed, 1)
-    v = tf.get_variable("attention_v", [units], dtype=processed.dtype)
-    if not mechanism._normalize:
-        return tf.reduce_sum(v * tf.tanh(sums), [2])
-    length = tf.constant_initializer(math.sqrt(1.0 / units))
-    g = tf.get_variable("attention_g", [], dtype=processed.dtype, initializer=length)
-    b = tf.get_variable("attention_b", [units], dtype=processed.dtype, initializer=tf.zeros_initializer())
-    direction = g * v * tf.rsqrt(tf.reduce_sum(tf.square(v)))
-    return tf.reduce_sum(direction * tf.tanh(sums + b), [2])
-
-
-def luong_score(mechanism: Any, query: Any) -> Any:
-    """Return the score of each place, [B, S], for a query [B, N]; raise ConfigError if the keys are of another size.
-
-    Creates:
-        ``attention_g`` in the current scope, for a mechanism that scales.
-    """
-    keys = mechanism.keys
-    depth, units = query.shape.as_list()[-1], keys.shape.as_list()[-1]
-    if depth != units:
-        raise ConfigError(
-            f"{type(mechanism).__name__}: incompatible or unknown inner dimensions: the query has {depth} units and "
-            f"the keys have {units}. Perhaps you need to set num_units to {depth}"
-        )
-    score = tf.squeeze(tf.matmul(tf.expand_dims(query, 1), keys, transpose_b=True), [1])
-    if mechanism._scale:
-        score *= tf.get_variable("attention_g", [], dtype=query.dtype, initializer=tf.ones_initializer())
-    return score
+        Creates:
+            ``attention_g`` in the current scope, for a mechanism that scales.
+        """
+        keys = self.keys
+        depth, units = query.shape.as_list()[-1], keys.shape.as_list()[-1]
+        if depth != units:
+            raise ConfigError(
+                f"{type(self).__name__}: incompatible or unknown inner dimensions: the query has {depth} units and "
+                f"the keys have {units}. Perhaps you need to set num_units to {depth}"
+            )
+        score = tf.squeeze(tf.matmul(tf.expand_dims(query, 1), keys, transpose_b=True), [1])
+        if self._scale:
+            score *= tf.get_variable("attention_g", [], dtype=query.dtype, initializer=tf.ones_initializer())
+        return score
 
 
 def hardmax(logits: Any, name: str | None = None) -> Any:

@@ -161,15 +161,17 @@ class AttentionWrapper(CellOfCells):
                 cell_state = tf.nest.map_structure(lambda part: tf.identity(part, "checked_cell_state"), cell_state)
             mechanisms = self._attention_mechanisms
             alignments = [mechanism.initial_alignments(batch_size, dtype) for mechanism in mechanisms]
+            histories: list[Any] = [()] * len(mechanisms)
+            if self._alignment_history:
+                options = {"size": 0, "dynamic_size": True}
+                histories = [tf.TensorArray(dtype, **options, element_shape=part.shape) for part in alignments]
             return AttentionWrapperState(
                 cell_state=cell_state,
                 time=tf.zeros([], tf.int32),
                 attention=_zeros(batch_size, self._attention_layer_size, dtype),
                 alignments=self._item_or_tuple(alignments),
                 attention_state=self._item_or_tuple([each.initial_state(batch_size, dtype) for each in mechanisms]),
-                alignment_history=self._item_or_tuple(
-                    [_history(part, dtype) if self._alignment_history else () for part in alignments]
-                ),
+                alignment_history=self._item_or_tuple(histories),
             )
 
     def call(self, inputs: Any, state: AttentionWrapperState) -> tuple[Any, AttentionWrapperState]:
@@ -234,7 +236,3 @@ def _zeros(batch_size: Any, size: int, dtype: Any) -> Any:
     zeros = tf.zeros(tf.stack([batch_size, size]), dtype)
     zeros.set_shape([tf.get_static_value(batch_size) if tf.is_tensor(batch_size) else batch_size, size])
     return zeros
-
-
-def _history(alignments: Any, dtype: Any) -> tf.TensorArray:
-    return tf.TensorArray(dtype, size=0, dynamic_size=True, element_shape=alignments.shape)

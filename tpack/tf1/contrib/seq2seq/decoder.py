@@ -132,7 +132,10 @@ class _Loop:
         if self._limit is not None:
             finished = tf.logical_or(finished, self._limit <= 0)
         lengths = tf.zeros_like(finished, dtype=tf.int32)
-        arrays = tf.nest.map_structure(_array_of, self._zero_outputs)
+        arrays = tf.nest.map_structure(
+            lambda zeros: tf.TensorArray(zeros.dtype, size=0, dynamic_size=True, element_shape=zeros.shape),
+            self._zero_outputs,
+        )
         return [tf.constant(0, name="time"), arrays, state, inputs, finished, lengths]
 
     def step(self, time: Any, arrays: Any, state: Any, inputs: Any, finished: Any, lengths: Any) -> list[Any]:
@@ -166,12 +169,8 @@ def _zeros_of(decoder: Decoder) -> Any:
         made.set_shape([static, *shape.as_list()])
         return made
 
-    return _map_sizes(zeros, decoder.output_size, decoder.output_dtype)
-
-
-def _map_sizes(zeros: Any, sizes: Any, dtypes: Any) -> Any:
-    flat = [zeros(size, dtype) for size, dtype in zip(_flat_up_to(dtypes, sizes), tf.nest.flatten(dtypes), strict=True)]
-    return tf.nest.pack_sequence_as(dtypes, flat)
+    sizes, dtypes = _flat_up_to(decoder.output_dtype, decoder.output_size), tf.nest.flatten(decoder.output_dtype)
+    return tf.nest.pack_sequence_as(decoder.output_dtype, list(map(zeros, sizes, dtypes)))
 
 
 def _flat_up_to(structure: Any, sizes: Any) -> list[Any]:
@@ -183,10 +182,6 @@ def _flat_up_to(structure: Any, sizes: Any) -> list[Any]:
 
 def _children(structure: Any) -> list[Any]:
     return [structure[key] for key in sorted(structure)] if isinstance(structure, dict) else list(structure)
-
-
-def _array_of(zeros: Any) -> tf.TensorArray:
-    return tf.TensorArray(zeros.dtype, size=0, dynamic_size=True, element_shape=zeros.shape)
 
 
 def _kept(finished: Any, new: Any, old: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
+from tpack.tf1.signatures import like, parameter
 from tpack.utils.validation import shown
 
 __all__ = [
@@ -142,23 +143,14 @@ class LookupTensor(Tensor):
     """Makes an item of one feature by a table.
 
     Args:
-        tensor_key: see `Tensor`.
         table: the table.
-        shape_keys: see `Tensor`.
-        shape: see `Tensor`.
-        default_value: see `Tensor`.
+        **given: see `Tensor`.
     """
 
-    def __init__(
-        self,
-        tensor_key: str,
-        table: Any,
-        shape_keys: str | Sequence[str] | None = None,
-        shape: Sequence[int] | None = None,
-        default_value: Any = "",
-    ) -> None:
+    @like(Tensor.__init__, after={"tensor_key": {"table": parameter("table", Any)}}, default_value="")
+    def __init__(self, table: Any, **given: Any) -> None:
         self._table = table
-        super().__init__(tensor_key, shape_keys, shape, default_value)
+        super().__init__(**given)
 
     def tensors_to_item(self, keys_to_tensors: Features) -> tf.Tensor:
         """Return what the table has for the feature."""
