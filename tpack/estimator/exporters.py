@@ -1,4 +1,7 @@
-"""Exporters of `train_and_evaluate`: export a model after each evaluation, at the end, or if it is the best."""
+"""The export of a model as a SavedModel, and exporters: after each evaluation, at the end, or if it is the best.
+
+A SavedModel is in a directory named by the time, with a signature for each pair of an output and a way to feed it.
+"""
 
 import abc
 import glob

@@ -1,5 +1,7 @@
 """The session of an Estimator's model: opened with hooks, variables and input ready, and closed in order.
 
+Evaluation and prediction run in it.
+
 Its steps are those of a `HookedSession`, which runs the fetches of all hooks as one callable.
 """
 

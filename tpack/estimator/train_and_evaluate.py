@@ -1,4 +1,8 @@
-"""Train an Estimator and evaluate its checkpoints, in one process or in each role of a cluster."""
+"""Train an Estimator and evaluate its checkpoints, in one process or in each role of a cluster.
+
+Parameter servers serve, and the evaluator evaluates without a connection to the others: it reads files in the model's
+directory, checkpoints and the chief's note that training is over, which may be before the step to end at.
+"""
 
 import hashlib
 import json

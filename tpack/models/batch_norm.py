@@ -1,4 +1,8 @@
-"""Batch normalisation: fused where possible, and over all towers if requested."""
+"""Batch normalisation: fused where possible, and over all towers if requested; and batch renormalisation.
+
+The averages are updated with every training step: by operations in the collection UPDATE_OPS, which the callback
+`RunUpdateOps` runs, or inside the layer. Of towers that share the variables only the first updates them.
+"""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -33,13 +37,7 @@ def unbiased(variance: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
 
 
 class BatchStatistics(NamedTuple):
-    """Statistics of a batch.
-
-    Attributes:
-        mean: for each channel.
-        variance: the mean square distance from the mean, for normalising the batch.
-        unbiased: the variance times n / (n - 1), an estimate for the data that the batch of n numbers was drawn from.
-    """
+    """Statistics of a batch of n numbers a channel; ``unbiased`` is the variance times n / (n - 1)."""
 
     mean: tf.Tensor
     variance: tf.Tensor
@@ -53,10 +51,10 @@ def tower_statistics(wide: tf.Tensor, channels: Channels) -> BatchStatistics:
 
 
 def statistics_over_towers(wide: tf.Tensor, channels: Channels) -> BatchStatistics:
-    """Return the statistics [C] of all training towers' batches as one; to be called in each tower.
+    """Return the statistics [C] of all training towers' batches, of any sizes, as one; to be called in each tower.
 
-    The batches may differ in size. Each tower's variance is taken around its own mean, and the means' around the mean
-    of all, so that nothing is lost where the mean is much larger than the deviation.
+    Each tower's variance is taken around its own mean, and the means' around the mean of all: nothing is lost where the
+    mean is much larger than the deviation.
 
     Raises:
         TowerMismatchError: Not all towers call it.
@@ -112,16 +110,9 @@ class MovingStatistics:
         add_model_variable(self.variance)
 
     def update(self, mean: tf.Tensor, variance: tf.Tensor, outputs: tf.Tensor, how: str) -> tf.Tensor:
-        """Add the statistics of a batch to the averages, if this tower updates them.
+        """Add the mean and variance of a batch to the averages, if this tower updates them; return the output.
 
-        Args:
-            mean: the batch's, for each channel.
-            variance: the same.
-            outputs: the output of the layer.
-            how: ``"collection"``, ``"internal"`` or ``"skip"``.
-
-        Returns:
-            The output; with ``"internal"``, only after the update.
+        With ``"internal"`` for ``how``, instead of ``"collection"`` or ``"skip"``, the output comes after the update.
 
         Raises:
             ConfigError: Updates are collected in a loop or condition, where they cannot run.
@@ -154,12 +145,7 @@ def updates_statistics() -> bool:
 
 
 def parse_update(kind: str, ema_update: str, internal_update: bool | None) -> str:
-    """Return the way of updating moving averages.
-
-    Args:
-        kind: the name of the layer's function, for the message.
-        ema_update: one of `UPDATES`.
-        internal_update: an older form of it, or None.
+    """Return the way of updating moving averages, of `UPDATES`, from ``ema_update`` or its older form.
 
     Raises:
         ConfigError: ``ema_update`` is unknown, or both are given.

@@ -1,4 +1,4 @@
-"""Two-dimensional convolution, by operations that run and have gradients on the device of the layer.
+"""Two-dimensional convolution, and its gradient as a layer, with kernels for the device of the layer.
 
 It is one operation except on basic CPU kernels (see ``tpack.models.data_format``). There, groups are convolved one by
 one, and dilation rearranges space to batch or, with a stride, spreads the kernel with zeros. Padding given in numbers

@@ -1,4 +1,4 @@
-"""``tf.estimator.export``: the outputs of an exported model, and its inputs."""
+"""``tf.estimator.export``: inputs and outputs of an exported model; parsing specs, and exporters of TensorFlow 1.15."""
 
 import glob
 import os

@@ -1,4 +1,9 @@
-"""Arguments of ``tf.layers`` and their checks, and the configurations of layers."""
+"""Arguments of ``tf.layers`` and their checks, configurations of layers, and requirements on their inputs.
+
+The function of a layer, ``dense(inputs, ...)`` for ``Dense(...)(inputs)``, has the arguments of its class behind the
+input, and ``reuse``. Its ``name`` is that of the variable scope as it is: two calls with one name want the same
+variables, which ``reuse`` has to allow.
+"""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""Convolutions in one, two and three dimensions, and transposed ones.
+"""Convolutions in one, two and three dimensions: plain, transposed, and separable ones.
+
+A separable one convolves each channel by itself, and then all channels of each place; kernels for the CPU know the
+first half in channels-last format only.
 
 Where the kernels of this machine need channels last, a layer in channels-first format transposes around its operation,
 like those of ``tpack.models``.

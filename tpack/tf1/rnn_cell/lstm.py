@@ -1,8 +1,9 @@
-"""Cells with long short-term memory: `BasicLSTMCell`, `LSTMCell`, and their state, `LSTMStateTuple`.
+"""Cells with long short-term memory, `BasicLSTMCell` and `LSTMCell`, and without: `BasicRNNCell`, `GRUCell`.
 
-Both compute four gates by one matrix, in the order input, candidate, forget, output. `LSTMCell` has options on top:
-peepholes, a projection of the output, and bounds. With ``state_is_tuple=False``, as scripts of 2016 have it, the state
-is the two side by side.
+The state of the last two is one tensor, their output too; that of the others an `LSTMStateTuple`. Those compute four
+gates by one matrix, in the order input, candidate, forget, output. `LSTMCell` has options on top: peepholes, a
+projection of the output, and bounds. With ``state_is_tuple=False``, as in scripts of 2016, the state is the two parts
+side by side.
 """
 
 import collections

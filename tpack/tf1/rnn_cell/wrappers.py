@@ -1,6 +1,7 @@
-"""Cells around cells: `DropoutWrapper`, `ResidualWrapper`, `DeviceWrapper`, and `MultiRNNCell`.
+"""Cells around cells: dropout, residuals, devices, embeddings and projections; and `MultiRNNCell`.
 
-A wrapper adds no scope to the names of variables, and has the state of the cell inside.
+A wrapper has the state of the cell inside. Only `EmbeddingWrapper` and `OutputProjectionWrapper` add a scope to the
+names of variables.
 """
 
 import hashlib

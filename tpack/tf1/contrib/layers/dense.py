@@ -1,4 +1,4 @@
-"""Fully connected layers."""
+"""Fully connected layers, and vectors of word ids: one for each word, or their mean for a sentence."""
 
 import functools
 import operator

@@ -1,4 +1,7 @@
-"""The beginning and end of each layer of ``tf.contrib``: variables, normalisation, activation and collections."""
+"""The beginning and end of each layer of ``tf.contrib``: variables, normalisation, activation and collections.
+
+The variance of initial values depends on the numbers of inputs and outputs; regularizers are functions of a tensor.
+"""
 
 import math
 import numbers

@@ -1,4 +1,7 @@
-"""``optimize_loss``: a loss, an optimizer and what lies between them, in one call."""
+"""``optimize_loss``: a loss, an optimizer and what lies between them, in one call.
+
+Gradients can be changed and summarised.
+"""
 
 import inspect
 import numbers

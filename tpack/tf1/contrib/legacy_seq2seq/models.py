@@ -1,4 +1,4 @@
-"""Sequence to sequence over lists: an encoder and a decoder in one, and their losses."""
+"""Sequence to sequence over lists: decoders with attention and without, encoders before them, and losses."""
 
 import copy
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,8 @@
-"""Networks that take a whole sequence at once: `LSTMBlockFusedCell`, and cells made to do so.
+"""Networks that take a whole sequence at once, `LSTMBlockFusedCell` and cells made to do so; cells in one operation.
 
-They are called with inputs of [time, batch, depth], or a list of matrices, and return outputs of the same kind and the
-last state.
+Networks are called with inputs of [time, batch, depth], or a list of matrices, and return outputs of the same kind and
+the last state. TensorFlow still has the operations of `LSTMBlockCell` and `GRUBlockCell` and those of their gradients;
+the link of the two is here. They compute in float16 and float32, `LSTMCell` and `GRUCell` by formula.
 """
 
 import functools

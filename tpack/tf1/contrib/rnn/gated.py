@@ -1,4 +1,7 @@
-"""More gated cells: with one gate, with two outputs, without a matrix for the state, and of independent units."""
+"""More gated cells: with one gate, two outputs, no matrix for the state, independent units, or phases.
+
+`PhasedLSTMCell` is for events at any time.
+"""
 
 import math
 from collections.abc import Callable

@@ -411,15 +411,15 @@ class _Stopping:
 
 
 class AttentionWrapperState(NamedTuple):
-    """The state of an `AttentionWrapper`.
+    """The state of an `AttentionWrapper`; the last three are tuples where there are several mechanisms.
 
     Attributes:
         cell_state: that of the cell.
-        attention: what was seen in the step before, [B, size].
-        time: how many steps were made.
-        alignments: where was looked, [B, S], or a tuple of one for each mechanism.
-        alignment_history: a ``TensorArray`` of all alignments, or a tuple of them; ``()`` without history.
-        attention_state: that of the mechanism, or a tuple of one for each.
+        attention: the result of the step before, [B, size].
+        time: the number of steps.
+        alignments: of the step before, [B, S].
+        alignment_history: a ``TensorArray`` of all alignments; ``()`` without history.
+        attention_state: that of the mechanism.
     """
 
     cell_state: Any

@@ -1,4 +1,4 @@
-"""`dynamic_decode`: run a decoder step by step until all sequences have finished.
+"""`dynamic_decode`: run a decoder step by step until all sequences have finished; and `sequence_loss`.
 
 A decoder says what it gives in a step (sizes and dtypes), with what it begins, and makes a step. The loop stacks what
 it gave over time, and knows who has finished and how long each sequence is.

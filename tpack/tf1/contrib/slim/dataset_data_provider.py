@@ -1,4 +1,7 @@
-"""``slim.dataset`` and what gives its items: files, how to read and decode them, and the tensors of one example."""
+"""``slim.dataset`` and what gives its items: files, how to read and decode them, and the tensors of one example.
+
+Several readers read records of several files beside the steps, through queues.
+"""
 
 import glob
 from collections.abc import Callable, Iterator, Mapping, Sequence
