@@ -14,11 +14,8 @@ from tpack.distribute.mirrored import MirroredStrategy
 from tpack.distribute.trainer import StrategyBuilder
 from tpack.graph_builder.parameter_server import SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.optimizers.adamw import AdamW
 from tpack.optimizers.hyper import BIASES_AND_NORMS
-from tpack.optimizers.lamb import LAMB
-from tpack.optimizers.lars import LARS
-from tpack.optimizers.lion import Lion
+from tpack.optimizers.weight_decay import LAMB, LARS, AdamW, Lion
 from tpack.tfutils.optimizer_clone import clone_optimizer
 
 STEPS = 30

@@ -4,11 +4,8 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.log_lines import captured_log
 from tpack.errors import ConfigError, WrongTypeError
-from tpack.optimizers.adamw import AdamW
 from tpack.optimizers.hyper import BIASES_AND_NORMS, LeftOut
-from tpack.optimizers.lamb import LAMB
-from tpack.optimizers.lars import LARS
-from tpack.optimizers.lion import Lion
+from tpack.optimizers.weight_decay import LAMB, LARS, AdamW, Lion
 from tpack.schedules import Cosine
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.context import TrainTowerContext

@@ -12,8 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.compat import eager_mode
 from tpack.errors import ConfigError
-from tpack.optimizers.adamw import AdamW
-from tpack.optimizers.lion import Lion
+from tpack.optimizers.weight_decay import AdamW, Lion
 from tpack.tfutils.gradproc import GlobalNormClip, GradientProcessor, MapGradient
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tfutils.optimizer import apply_grad_processors

@@ -7,6 +7,5 @@ of TensorFlow's.
 from tpack.utils.lazy import attach
 
 __getattr__, __dir__, __all__ = attach(
-    __name__,
-    {"adamw": ("AdamW",), "hyper": ("BIASES_AND_NORMS",), "lamb": ("LAMB",), "lars": ("LARS",), "lion": ("Lion",)},
+    __name__, {"weight_decay": ("AdamW", "LAMB", "LARS", "Lion"), "hyper": ("BIASES_AND_NORMS",)}
 )

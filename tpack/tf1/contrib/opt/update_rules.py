@@ -15,7 +15,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.optimizers.base import ResourceOptimizer
 from tpack.optimizers.hyper import as_dtype_of
-from tpack.optimizers.lars import LARS
+from tpack.optimizers.weight_decay import LARS
 from tpack.tf1.signatures import like, parameter
 
 

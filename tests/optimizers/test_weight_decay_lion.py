@@ -2,7 +2,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.toy_training import Line, Recorder, line_input
 from tpack.callbacks.param_setters import ScheduledHyperParamSetter
-from tpack.optimizers.lion import Lion
+from tpack.optimizers.weight_decay import Lion
 from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config
 from tpack.train.trainers import SyncMultiGPUTrainerReplicated

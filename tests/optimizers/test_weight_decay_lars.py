@@ -2,7 +2,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.optimizers.lars import LARS
+from tpack.optimizers.weight_decay import LARS
 
 
 def test_the_norm_of_a_part_is_refused(graph):

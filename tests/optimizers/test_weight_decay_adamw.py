@@ -3,7 +3,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.optimizers.adamw import AdamW
+from tpack.optimizers.weight_decay import AdamW
 
 
 def test_without_decay_it_is_adam(session8):
