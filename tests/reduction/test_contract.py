@@ -26,12 +26,15 @@ from tpack.reduction.algorithms.one_device import IdentityReducer, OneDeviceRedu
 from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.algorithms.shuffle import CpuShuffleReducer, ShuffleReducer
 from tpack.reduction.base import ReduceOp, Reducer
-from tpack.reduction.wrappers.buckets import BucketReducer
 from tpack.reduction.wrappers.by_size import SplitBySizeReducer
 from tpack.reduction.wrappers.compression import WireDtypeReducer
 from tpack.reduction.wrappers.densify import DensifyReducer
 from tpack.reduction.wrappers.gradient_packer import GradientPackingReducer
-from tpack.reduction.wrappers.packers import AggregateSmallTensorPackingReducer, ConcatAndSplitPackingReducer
+from tpack.reduction.wrappers.packers import (
+    AggregateSmallTensorPackingReducer,
+    BucketReducer,
+    ConcatAndSplitPackingReducer,
+)
 from tpack.reduction.wrappers.sharding import ShardingReducer
 from tpack.tower.grads import is_sparse
 

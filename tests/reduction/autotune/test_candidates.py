@@ -7,9 +7,12 @@ from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.autotune.candidates import PACKINGS, make_candidate, refusals
 from tpack.reduction.autotune.measure import LIKELY_CANDIDATES
 from tpack.reduction.names import ALGORITHMS
-from tpack.reduction.wrappers.buckets import BucketReducer
 from tpack.reduction.wrappers.gradient_packer import GradientPackingReducer
-from tpack.reduction.wrappers.packers import AggregateSmallTensorPackingReducer, ConcatAndSplitPackingReducer
+from tpack.reduction.wrappers.packers import (
+    AggregateSmallTensorPackingReducer,
+    BucketReducer,
+    ConcatAndSplitPackingReducer,
+)
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,11 @@ from tpack.reduction.algorithms.collective import CollectiveReducer
 from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
 from tpack.reduction.algorithms.one_device import RoundRobinReducer
 from tpack.reduction.base import ReduceOp, Reducer
-from tpack.reduction.wrappers.buckets import BucketReducer
-from tpack.reduction.wrappers.packers import AggregateSmallTensorPackingReducer, ConcatAndSplitPackingReducer
+from tpack.reduction.wrappers.packers import (
+    AggregateSmallTensorPackingReducer,
+    BucketReducer,
+    ConcatAndSplitPackingReducer,
+)
 
 WRAPPERS: dict[str, Callable[[Reducer], Reducer]] = {
     "concat_split": lambda inner: ConcatAndSplitPackingReducer(inner, 2),

@@ -12,9 +12,12 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError, ReductionError
 from tpack.reduction.base import Reducer
 from tpack.reduction.names import make_reducer
-from tpack.reduction.wrappers.buckets import BucketReducer
 from tpack.reduction.wrappers.gradient_packer import GradientPackingReducer
-from tpack.reduction.wrappers.packers import AggregateSmallTensorPackingReducer, ConcatAndSplitPackingReducer
+from tpack.reduction.wrappers.packers import (
+    AggregateSmallTensorPackingReducer,
+    BucketReducer,
+    ConcatAndSplitPackingReducer,
+)
 from tpack.tower.grads import ReduceOp
 
 _PACKINGS: dict[str, Callable[[Reducer], Reducer]] = {

@@ -10,7 +10,7 @@ from tpack.reduction.algorithms.collective import CollectiveReducer
 from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
 from tpack.reduction.algorithms.one_device import OneDeviceReducer, RoundRobinReducer
 from tpack.reduction.base import ReduceOp, Reducer
-from tpack.reduction.wrappers.buckets import BucketPacker, BucketReducer, last_created_first
+from tpack.reduction.wrappers.packers import BucketPacker, BucketReducer, last_created_first
 
 
 def _packed(grads: list[Any], bucket_bytes: int, **settings: Any) -> list[Any]:
