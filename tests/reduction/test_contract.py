@@ -26,7 +26,6 @@ from tpack.reduction.algorithms.one_device import IdentityReducer, OneDeviceRedu
 from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.algorithms.shuffle import CpuShuffleReducer, ShuffleReducer
 from tpack.reduction.base import ReduceOp, Reducer
-from tpack.reduction.wrappers.by_size import SplitBySizeReducer
 from tpack.reduction.wrappers.compression import WireDtypeReducer
 from tpack.reduction.wrappers.densify import DensifyReducer
 from tpack.reduction.wrappers.gradient_packer import GradientPackingReducer
@@ -35,7 +34,7 @@ from tpack.reduction.wrappers.packers import (
     BucketReducer,
     ConcatAndSplitPackingReducer,
 )
-from tpack.reduction.wrappers.sharding import ShardingReducer
+from tpack.reduction.wrappers.splitting import ShardingReducer, SplitBySizeReducer
 from tpack.tower.grads import is_sparse
 
 SHAPES = [(), (7,), (3, 0, 2), (64, 129)]

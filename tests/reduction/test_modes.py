@@ -17,7 +17,7 @@ from tpack.reduction.algorithms.shuffle import CpuShuffleReducer, ShuffleReducer
 from tpack.reduction.autotune.autotune import AutoReducer
 from tpack.reduction.modes import REDUCTION_MODES, reducer_for_mode
 from tpack.reduction.spec import AllReduceSpec
-from tpack.reduction.wrappers.by_size import SplitBySizeReducer
+from tpack.reduction.wrappers.splitting import SplitBySizeReducer
 
 
 def _gpus(num: int) -> list[str]:

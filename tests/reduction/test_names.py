@@ -14,7 +14,7 @@ from tpack.reduction.algorithms.one_device import OneDeviceReducer, RoundRobinRe
 from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.algorithms.shuffle import CpuShuffleReducer, ShuffleReducer
 from tpack.reduction.names import ALGORITHMS, check_algorithm, make_reducer
-from tpack.reduction.wrappers.sharding import ShardingReducer
+from tpack.reduction.wrappers.splitting import ShardingReducer
 
 KINDS = {
     "one_device": OneDeviceReducer,

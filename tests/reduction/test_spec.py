@@ -6,7 +6,7 @@ from tests.helpers.tower_grads import cpu_devices
 from tpack.errors import ConfigError, ReductionError
 from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.spec import AllReduceSpec, check_limits, parse_all_reduce_spec, reducer_for_spec
-from tpack.reduction.wrappers.by_size import SplitBySizeReducer
+from tpack.reduction.wrappers.splitting import SplitBySizeReducer
 
 SEED = (AllReduceSpec("nccl", 2, 1024), AllReduceSpec("pscpu/pscpu", 2, -1))
 

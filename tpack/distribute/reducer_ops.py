@@ -28,8 +28,8 @@ from tpack.reduction.autotune.heuristic import choose_by_heuristic
 from tpack.reduction.base import Reducer
 from tpack.reduction.names import check_algorithm, make_reducer
 from tpack.reduction.spec import parse_all_reduce_spec
-from tpack.reduction.wrappers.by_size import SplitBySizeReducer
 from tpack.reduction.wrappers.packers import AggregateSmallTensorPackingReducer, ConcatAndSplitPackingReducer
+from tpack.reduction.wrappers.splitting import SplitBySizeReducer
 from tpack.tower.devices import canonical_device
 from tpack.tower.grads import ReduceOp
 from tpack.utils import logger

@@ -44,11 +44,10 @@ __getattr__, __dir__, __all__ = attach(
             "ConcatAndSplitPacker",
             "ConcatAndSplitPackingReducer",
         ),
-        "wrappers.by_size": ("SplitBySizeReducer",),
+        "wrappers.splitting": ("ShardingReducer", "SplitBySizeReducer"),
         "wrappers.compression": ("WireDtypeReducer",),
         "wrappers.densify": ("DensifyReducer",),
         "wrappers.gradient_packer": ("GradientPacker", "GradientPackingReducer"),
-        "wrappers.sharding": ("ShardingReducer",),
         "tpack.tower.grads": ("ReduceOp",),
     },
 )

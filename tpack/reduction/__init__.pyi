@@ -42,7 +42,6 @@ from tpack.reduction.spec import reducer_for_spec as reducer_for_spec
 from tpack.reduction.sums import copy_to_each as copy_to_each
 from tpack.reduction.sums import on_device_of as on_device_of
 from tpack.reduction.sums import sum_column as sum_column
-from tpack.reduction.wrappers.by_size import SplitBySizeReducer as SplitBySizeReducer
 from tpack.reduction.wrappers.compression import WireDtypeReducer as WireDtypeReducer
 from tpack.reduction.wrappers.densify import DensifyReducer as DensifyReducer
 from tpack.reduction.wrappers.gradient_packer import GradientPacker as GradientPacker
@@ -53,5 +52,6 @@ from tpack.reduction.wrappers.packers import BucketPacker as BucketPacker
 from tpack.reduction.wrappers.packers import BucketReducer as BucketReducer
 from tpack.reduction.wrappers.packers import ConcatAndSplitPacker as ConcatAndSplitPacker
 from tpack.reduction.wrappers.packers import ConcatAndSplitPackingReducer as ConcatAndSplitPackingReducer
-from tpack.reduction.wrappers.sharding import ShardingReducer as ShardingReducer
+from tpack.reduction.wrappers.splitting import ShardingReducer as ShardingReducer
+from tpack.reduction.wrappers.splitting import SplitBySizeReducer as SplitBySizeReducer
 from tpack.tower.grads import ReduceOp as ReduceOp

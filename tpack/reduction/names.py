@@ -25,7 +25,7 @@ _ALGORITHMS = {
 }
 """For each name the class, and its argument for the number of shards; without one, `ShardingReducer` splits tensors."""
 
-_SHARDING = "wrappers.sharding:ShardingReducer"
+_SHARDING = "wrappers.splitting:ShardingReducer"
 ALGORITHMS = tuple(_ALGORITHMS)
 """Every name without a slash that `make_reducer` knows."""
 

@@ -101,7 +101,7 @@ def reducer_for_spec(spec: str | SpecEntry | list[SpecEntry], devices: Sequence[
 def reducer_for_entries(entries: Sequence[AllReduceSpec], devices: Sequence[str]) -> Reducer:
     """Return the reducer of entries from `parse_all_reduce_spec`; see `reducer_for_spec`."""
     reducers = [(make_reducer(e.algorithm, devices, e.num_shards), e.byte_limit) for e in entries]
-    return reducers[0][0] if len(reducers) == 1 else reducer_class("wrappers.by_size:SplitBySizeReducer")(reducers)
+    return reducers[0][0] if len(reducers) == 1 else reducer_class("wrappers.splitting:SplitBySizeReducer")(reducers)
 
 
 def check_limits(limits: Sequence[int]) -> None:

@@ -11,7 +11,7 @@ from tpack.reduction.algorithms.collective import CollectiveReducer
 from tpack.reduction.algorithms.halving_doubling import HalvingDoublingReducer
 from tpack.reduction.algorithms.one_device import OneDeviceReducer, RoundRobinReducer
 from tpack.reduction.base import Column, ReduceOp
-from tpack.reduction.wrappers.by_size import SplitBySizeReducer
+from tpack.reduction.wrappers.splitting import SplitBySizeReducer
 
 
 class _Recorder(OneDeviceReducer):

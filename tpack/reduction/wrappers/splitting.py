@@ -1,7 +1,8 @@
-"""Reduce small tensors with one algorithm and large ones with another.
+"""Wrappers that split the work: tensors into shards, or the list of tensors by size.
 
-Small tensors cost by the number of messages, large ones by the bytes, so different algorithms are best. The result is
-in the order of the input.
+Shards spread one large tensor over several links or threads. They cost two more passes over the memory and M times the
+operations, so few are best. Small tensors cost by the number of messages, large ones by the bytes, so different
+algorithms are best for them.
 """
 
 import math
@@ -9,10 +10,40 @@ from collections.abc import Sequence
 
 from tpack.errors import ReductionError
 from tpack.reduction.algorithms.launch_order import one_launch_order
-from tpack.reduction.base import Reducer
+from tpack.reduction.base import Reducer, ReducerWrapper
+from tpack.reduction.chunking import cut_column, join_column
 from tpack.reduction.spec import NO_LIMIT, check_limits
 from tpack.tower.grads import Column, ReduceOp, common_shape, static_bytes
-from tpack.utils.validation import check_arguments
+from tpack.utils.validation import check_arguments, check_count
+
+
+@check_arguments
+class ShardingReducer(ReducerWrapper):
+    """A wrapper that splits dense tensors into ``num_shards`` vectors of nearly one size.
+
+    A tensor with fewer elements gives one shard per element. Sparse gradients are not split.
+
+    Args:
+        inner: reduces the shards.
+        num_shards: the number of shards per tensor.
+
+    Raises:
+        ConfigError: ``num_shards`` is not a positive whole number.
+
+    Source:
+        The shards in the all-reduce spec of TensorFlow's ``MultiWorkerAllReduce``.
+    """
+
+    def __init__(self, inner: Reducer, num_shards: int) -> None:
+        check_count(self, "num_shards", num_shards)
+        super().__init__(inner, "sharded")
+        self._num_shards = num_shards
+
+    def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        """Reduce the shards of all columns together."""
+        shards = [cut_column(column, self._num_shards) for column in columns]
+        reduced = iter(self.inner.reduce_columns([shard for cut in shards for shard in cut], op))
+        return [join_column([next(reduced) for _ in cut], column) for cut, column in zip(shards, columns, strict=True)]
 
 
 @check_arguments

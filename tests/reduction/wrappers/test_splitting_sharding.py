@@ -9,7 +9,7 @@ from tpack.errors import ConfigError, ReductionError
 from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
 from tpack.reduction.algorithms.one_device import OneDeviceReducer
 from tpack.reduction.base import Column, ReduceOp
-from tpack.reduction.wrappers.sharding import ShardingReducer
+from tpack.reduction.wrappers.splitting import ShardingReducer
 
 
 class _Recorder(OneDeviceReducer):
