@@ -14,7 +14,7 @@ from tpack.input_source.tensors import TensorInput
 from tpack.predict import OfflinePredictor, PredictConfig
 from tpack.reduction.algorithms.collective import CollectiveReducer
 from tpack.reduction.algorithms.one_device import RoundRobinReducer
-from tpack.reduction.wrappers.compression import WireDtypeReducer
+from tpack.reduction.wrappers.conversion import WireDtypeReducer
 from tpack.tfutils.checkpoint import CheckpointReader
 from tpack.tfutils.sessinit import SmartInit
 from tpack.train.single_cost import BuilderTrainer

@@ -26,8 +26,7 @@ from tpack.reduction.algorithms.one_device import IdentityReducer, OneDeviceRedu
 from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.algorithms.shuffle import CpuShuffleReducer, ShuffleReducer
 from tpack.reduction.base import ReduceOp, Reducer
-from tpack.reduction.wrappers.compression import WireDtypeReducer
-from tpack.reduction.wrappers.densify import DensifyReducer
+from tpack.reduction.wrappers.conversion import DensifyReducer, WireDtypeReducer
 from tpack.reduction.wrappers.gradient_packer import GradientPackingReducer
 from tpack.reduction.wrappers.packers import (
     AggregateSmallTensorPackingReducer,

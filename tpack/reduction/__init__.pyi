@@ -42,8 +42,8 @@ from tpack.reduction.spec import reducer_for_spec as reducer_for_spec
 from tpack.reduction.sums import copy_to_each as copy_to_each
 from tpack.reduction.sums import on_device_of as on_device_of
 from tpack.reduction.sums import sum_column as sum_column
-from tpack.reduction.wrappers.compression import WireDtypeReducer as WireDtypeReducer
-from tpack.reduction.wrappers.densify import DensifyReducer as DensifyReducer
+from tpack.reduction.wrappers.conversion import DensifyReducer as DensifyReducer
+from tpack.reduction.wrappers.conversion import WireDtypeReducer as WireDtypeReducer
 from tpack.reduction.wrappers.gradient_packer import GradientPacker as GradientPacker
 from tpack.reduction.wrappers.gradient_packer import GradientPackingReducer as GradientPackingReducer
 from tpack.reduction.wrappers.packers import AggregateSmallTensorPacker as AggregateSmallTensorPacker

@@ -15,7 +15,7 @@ from tpack.reduction.algorithms.one_device import OneDeviceReducer, RoundRobinRe
 from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.algorithms.shuffle import ShuffleReducer
 from tpack.reduction.base import ReduceOp, Reducer
-from tpack.reduction.wrappers.compression import WireDtypeReducer
+from tpack.reduction.wrappers.conversion import WireDtypeReducer
 from tpack.reduction.wrappers.packers import ConcatAndSplitPackingReducer
 
 UNIT = {"float16": 2.0**-11, "bfloat16": 2.0**-8}

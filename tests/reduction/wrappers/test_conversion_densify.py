@@ -10,7 +10,7 @@ from tpack.reduction.algorithms.collective import CollectiveReducer
 from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
 from tpack.reduction.algorithms.one_device import RoundRobinReducer
 from tpack.reduction.base import ReduceOp
-from tpack.reduction.wrappers.densify import DensifyReducer
+from tpack.reduction.wrappers.conversion import DensifyReducer
 from tpack.reduction.wrappers.packers import ConcatAndSplitPackingReducer
 from tpack.tower.grads import is_sparse
 
