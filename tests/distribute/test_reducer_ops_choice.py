@@ -11,7 +11,7 @@ from tests.helpers.log_lines import captured_log
 from tests.helpers.tower_grads import cpu_devices
 from tpack.distribute.reducer_ops import choose_the_best
 from tpack.errors import ReductionError
-from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
+from tpack.reduction.algorithms.composite import HierarchicalReducer
 from tpack.reduction.algorithms.one_device import IdentityReducer
 from tpack.reduction.autotune.heuristic import ReducerChoice
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.helpers.tower_grads import cpu_devices, dense_towers
+from tpack.reduction.algorithms.composite import HierarchicalReducer
 from tpack.reduction.algorithms.halving_doubling import HalvingDoublingReducer
-from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
 from tpack.reduction.algorithms.one_device import OneDeviceReducer, RoundRobinReducer
 from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.algorithms.shuffle import ShuffleReducer

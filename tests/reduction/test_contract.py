@@ -18,9 +18,8 @@ from tests.helpers.partition_graphs import run_with_devices
 from tests.helpers.sessions import cpu_session
 from tests.helpers.tower_grads import cpu_devices, dense_towers, random_towers, run, slices, source
 from tpack.reduction.algorithms.collective import CollectiveReducer
-from tpack.reduction.algorithms.composite import CompositeReducer
+from tpack.reduction.algorithms.composite import CompositeReducer, HierarchicalReducer
 from tpack.reduction.algorithms.halving_doubling import HalvingDoublingReducer
-from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
 from tpack.reduction.algorithms.nccl import NcclReducer
 from tpack.reduction.algorithms.one_device import IdentityReducer, OneDeviceReducer, RoundRobinReducer
 from tpack.reduction.algorithms.ring import RingReducer

@@ -6,9 +6,8 @@ import pytest
 from tests.helpers.tower_grads import cpu_devices, dense_towers, random_towers, run
 from tpack.errors import ConfigError, ReductionError
 from tpack.reduction.algorithms.collective import CollectiveReducer
-from tpack.reduction.algorithms.composite import CompositeReducer
+from tpack.reduction.algorithms.composite import CompositeReducer, HierarchicalReducer
 from tpack.reduction.algorithms.halving_doubling import HalvingDoublingReducer
-from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
 from tpack.reduction.algorithms.nccl import NcclReducer
 from tpack.reduction.algorithms.one_device import OneDeviceReducer, RoundRobinReducer
 from tpack.reduction.algorithms.ring import RingReducer

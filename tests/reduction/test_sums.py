@@ -11,8 +11,8 @@ from tests.helpers.partition_graphs import placed_devices, run_with_devices
 from tests.helpers.sessions import cpu_session
 from tests.helpers.tower_grads import cpu_devices, run, slices, source
 from tpack.reduction.algorithms.collective import CollectiveReducer
+from tpack.reduction.algorithms.composite import HierarchicalReducer
 from tpack.reduction.algorithms.halving_doubling import HalvingDoublingReducer
-from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
 from tpack.reduction.algorithms.one_device import OneDeviceReducer, RoundRobinReducer
 from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.algorithms.shuffle import ShuffleReducer

@@ -3,7 +3,7 @@ import pytest
 
 from tests.helpers.toy_training import Line, Recorder, line_input
 from tpack.errors import ConfigError, ReductionError, WrongTypeError
-from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
+from tpack.reduction.algorithms.composite import HierarchicalReducer
 from tpack.reduction.algorithms.one_device import OneDeviceReducer, RoundRobinReducer
 from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.autotune.autotune import AutoReducer

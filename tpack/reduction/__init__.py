@@ -10,9 +10,8 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "algorithms.collective": ("CollectiveReducer",),
-        "algorithms.composite": ("CompositeReducer",),
+        "algorithms.composite": ("CompositeReducer", "HierarchicalReducer"),
         "algorithms.halving_doubling": ("HalvingDoublingReducer",),
-        "algorithms.hierarchical": ("HierarchicalReducer",),
         "algorithms.nccl": ("NcclReducer",),
         "algorithms.one_device": ("IdentityReducer", "OneDeviceReducer", "RoundRobinReducer"),
         "algorithms.ring": ("RingReducer",),

@@ -2,8 +2,8 @@
 
 from tpack.reduction.algorithms.collective import CollectiveReducer as CollectiveReducer
 from tpack.reduction.algorithms.composite import CompositeReducer as CompositeReducer
+from tpack.reduction.algorithms.composite import HierarchicalReducer as HierarchicalReducer
 from tpack.reduction.algorithms.halving_doubling import HalvingDoublingReducer as HalvingDoublingReducer
-from tpack.reduction.algorithms.hierarchical import HierarchicalReducer as HierarchicalReducer
 from tpack.reduction.algorithms.nccl import NcclReducer as NcclReducer
 from tpack.reduction.algorithms.one_device import IdentityReducer as IdentityReducer
 from tpack.reduction.algorithms.one_device import OneDeviceReducer as OneDeviceReducer

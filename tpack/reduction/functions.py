@@ -70,7 +70,7 @@ def allreduce_grads_hierarchical(
     Source:
         tensorpack's graph builder.
     """
-    reducer = reducer_class("algorithms.hierarchical:HierarchicalReducer")(devices)
+    reducer = reducer_class("algorithms.composite:HierarchicalReducer")(devices)
     with tf.name_scope("AllReduceGradsHierarchical"):
         return reducer.reduce(all_grads, _op(average))
 

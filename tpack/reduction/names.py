@@ -15,7 +15,7 @@ from tpack.utils.validation import check_arguments, check_count, check_instances
 _ALGORITHMS = {
     "one_device": ("algorithms.one_device:OneDeviceReducer", ""),
     "round_robin": ("algorithms.one_device:RoundRobinReducer", ""),
-    "hierarchical": ("algorithms.hierarchical:HierarchicalReducer", ""),
+    "hierarchical": ("algorithms.composite:HierarchicalReducer", ""),
     "rechd": ("algorithms.halving_doubling:HalvingDoublingReducer", ""),
     "collective": ("algorithms.collective:CollectiveReducer", ""),
     "nccl": ("algorithms.nccl:NcclReducer", ""),

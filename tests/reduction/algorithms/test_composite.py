@@ -8,9 +8,8 @@ from tests.helpers.partition_graphs import run_with_devices
 from tests.helpers.tower_grads import cpu_devices, dense_towers, random_towers, run, slices
 from tpack.errors import ConfigError, ReductionError
 from tpack.reduction.algorithms.collective import CollectiveReducer
-from tpack.reduction.algorithms.composite import CompositeReducer, group_by_worker, worker_of
+from tpack.reduction.algorithms.composite import CompositeReducer, HierarchicalReducer, group_by_worker, worker_of
 from tpack.reduction.algorithms.halving_doubling import HalvingDoublingReducer
-from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
 from tpack.reduction.algorithms.one_device import OneDeviceReducer, RoundRobinReducer
 from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.algorithms.shuffle import ShuffleReducer

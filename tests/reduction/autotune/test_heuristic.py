@@ -1,4 +1,4 @@
-from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
+from tpack.reduction.algorithms.composite import HierarchicalReducer
 from tpack.reduction.algorithms.one_device import RoundRobinReducer
 from tpack.reduction.autotune.heuristic import choose_by_heuristic
 

@@ -3,7 +3,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.tower_grads import cpu_devices
 from tpack.errors import ReductionError
-from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
+from tpack.reduction.algorithms.composite import HierarchicalReducer
 from tpack.reduction.algorithms.one_device import RoundRobinReducer
 from tpack.reduction.autotune import topology
 from tpack.reduction.autotune.measure import Measurement

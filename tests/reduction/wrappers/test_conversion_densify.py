@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.tower_grads import dense_towers, run, slices, source
 from tpack.errors import ReductionError
 from tpack.reduction.algorithms.collective import CollectiveReducer
-from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
+from tpack.reduction.algorithms.composite import HierarchicalReducer
 from tpack.reduction.algorithms.one_device import RoundRobinReducer
 from tpack.reduction.base import ReduceOp
 from tpack.reduction.wrappers.conversion import DensifyReducer

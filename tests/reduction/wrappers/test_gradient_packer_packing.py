@@ -5,7 +5,7 @@ import pytest
 
 from tests.helpers.tower_grads import cpu_devices, dense_towers, random_towers, run, slices, source
 from tpack.errors import ConfigError, ReductionError
-from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
+from tpack.reduction.algorithms.composite import HierarchicalReducer
 from tpack.reduction.algorithms.one_device import RoundRobinReducer
 from tpack.reduction.wrappers import gradient_packer
 from tpack.reduction.wrappers.gradient_packer import GradientPackingReducer

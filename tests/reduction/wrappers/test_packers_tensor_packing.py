@@ -11,7 +11,7 @@ from tests.helpers.partition_graphs import run_with_devices
 from tests.helpers.tower_grads import dense_towers, run, slices, source
 from tpack.errors import ReductionError
 from tpack.reduction.algorithms.collective import CollectiveReducer
-from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
+from tpack.reduction.algorithms.composite import HierarchicalReducer
 from tpack.reduction.algorithms.one_device import RoundRobinReducer
 from tpack.reduction.base import ReduceOp, Reducer
 from tpack.reduction.wrappers.packers import (

@@ -6,7 +6,7 @@ import pytest
 
 from tests.helpers.tower_grads import dense_towers, random_towers, run, slices, source
 from tpack.errors import ConfigError, ReductionError
-from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
+from tpack.reduction.algorithms.composite import HierarchicalReducer
 from tpack.reduction.algorithms.one_device import OneDeviceReducer
 from tpack.reduction.base import Column, ReduceOp
 from tpack.reduction.wrappers.splitting import ShardingReducer

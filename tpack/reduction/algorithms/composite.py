@@ -1,11 +1,16 @@
-"""Reduce inside each worker, then across the workers, then copy the total inside each worker.
+"""Reducers in two levels: inside groups of towers, then across one leader of each group.
 
-A worker is a task of the cluster, named at the front of a device name; names without job and task belong to one worker,
-the process itself. Copies are cheap inside a worker and cross a network between workers, so each level has its own
-algorithm. Only one tower per worker, the leader, takes part in the second level, so the traffic between workers does
-not depend on the number of towers per worker. Leaders take turns from gradient to gradient, the first one for the last
-gradient, as the owners in `RoundRobinReducer` do. Workers may have different numbers of towers; a mean counts each
-tower.
+`CompositeReducer` has an algorithm for each level. Its groups are workers, tasks of the cluster that are named at the
+front of a device name; names without job and task belong to one worker, the process itself. Copies are cheap inside a
+worker and cross a network between workers, so the traffic between workers must not depend on the number of towers per
+worker. Leaders take turns from gradient to gradient, the first one for the last gradient, as the owners in
+`RoundRobinReducer` do. Workers may have different numbers of towers; a mean counts each tower.
+
+`HierarchicalReducer` is for machines such as the DGX-1, where the first and the second four GPUs are each fully linked,
+with few links between the fours. The first leader sums its half; the second receives that sum, adds its own half and
+sends the total back; each leader copies the total to its half. Each total crosses between the halves once each way, for
+any K. In the seed both leaders sum at the same time, and the two sums are added. Passing the first sum on reads and
+writes less memory and saves one operation.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +20,8 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, ReductionError
 from tpack.reduction.base import Reducer
-from tpack.reduction.sums import copy_slices_to_each, copy_to_each, divide, on_device_of
+from tpack.reduction.sums import copy_slices_to_each, copy_to_each, divide, on_device_of, on_turn, sum_tensors
+from tpack.tower.devices import resolve_device
 from tpack.tower.grads import Column, Gradient, ReduceOp, map_gradient_values
 from tpack.utils.validation import check_arguments
 
@@ -156,3 +162,53 @@ def _turns(columns: Sequence[Column]) -> list[tuple[int, Column]]:
 
 def _leaders(groups: Groups, turn: int) -> list[int]:
     return [group[turn % len(group)] for group in groups]
+
+
+@check_arguments
+class HierarchicalReducer(Reducer):
+    """A reducer that sums in two halves of the towers with a leader each, for an even number of towers.
+
+    Args:
+        devices: the device of each tower; by default those of the gradients.
+
+    Raises:
+        ReductionError: The number of devices is odd and not 1, which needs no reduction.
+
+    Source:
+        ``allreduce_grads_hierarchical`` of tensorpack's graph builder, after tensorflow/benchmarks.
+    """
+
+    name = "hierarchical"
+
+    def __init__(self, devices: Sequence[str] | None = None) -> None:
+        if devices is not None and len(devices) != 1:
+            _check_towers(len(devices))
+        self._devices = None if devices is None else [resolve_device(device) for device in devices]
+
+    def check(self, columns: Sequence[Column]) -> None:
+        """Refuse an odd number of towers, and a number other than that of ``devices``."""
+        num_towers = len(columns[0])
+        _check_towers(num_towers)
+        if self._devices is not None and len(self._devices) != num_towers:
+            made_for = f"{len(self._devices)}, for its devices {', '.join(self._devices)}"
+            raise ReductionError(f"HierarchicalReducer got the gradients of {num_towers} towers: expected {made_for}")
+
+    def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        """Sum each column over both halves; the leaders of the halves rotate."""
+        return [self._reduce_column(n, column, op) for n, column in enumerate(columns)]
+
+    def _reduce_column(self, n: int, column: Column, op: ReduceOp) -> Column:
+        half = len(column) // 2
+        first, second = n % half, n % half + half
+        with on_turn(self._devices, column, first):
+            partial = sum_tensors(column[:half])
+        with on_turn(self._devices, column, second):
+            total = sum_tensors([partial, *column[half:]], op.divisor(len(column)))
+        with on_turn(self._devices, column, first):
+            returned = tf.identity(total)
+        return copy_to_each(returned, column[:half]) + copy_to_each(total, column[half:])
+
+
+def _check_towers(num_towers: int) -> None:
+    if num_towers < 2 or num_towers % 2:
+        raise ReductionError(f"HierarchicalReducer got {num_towers} towers: expected an even number of at least 2")

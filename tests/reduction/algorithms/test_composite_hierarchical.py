@@ -6,7 +6,7 @@ import pytest
 from tests.helpers.partition_graphs import run_with_devices
 from tests.helpers.tower_grads import cpu_devices, dense_towers, random_towers, run, slices
 from tpack.errors import ReductionError
-from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
+from tpack.reduction.algorithms.composite import HierarchicalReducer
 from tpack.reduction.base import ReduceOp
 
 
