@@ -24,9 +24,9 @@ from tpack.reduction.autotune.measure import (
     format_table,
     make_workload,
     measure_candidate,
+    ring_cost,
     sorted_rows,
 )
-from tpack.reduction.comm_volume import ring_cost
 from tpack.reduction.names import ALGORITHMS
 from tpack.tower.devices import resolve_devices
 

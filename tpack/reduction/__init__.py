@@ -18,10 +18,9 @@ __getattr__, __dir__, __all__ = attach(
         "algorithms.shuffle": ("CpuShuffleReducer", "ShuffleReducer"),
         "autotune.autotune": ("AutoReducer", "ChoiceCache", "MeasuredChoice", "choose_by_measurement"),
         "autotune.heuristic": ("ReducerChoice",),
-        "autotune.measure": ("Measurement", "MeasuringOptions"),
+        "autotune.measure": ("Measurement", "MeasuringOptions", "TrafficReport", "count_traffic"),
         "autotune.topology": ("choose_the_best",),
         "base": ("Reducer", "ReducerWrapper"),
-        "comm_volume": ("TrafficReport", "count_traffic"),
         "cross_replica": ("mean_over_towers", "stack_over_towers", "sum_over_towers"),
         "functions": (
             "ColocatedReduction",

@@ -18,11 +18,11 @@ from tpack.reduction.autotune.autotune import choose_by_measurement as choose_by
 from tpack.reduction.autotune.heuristic import ReducerChoice as ReducerChoice
 from tpack.reduction.autotune.measure import Measurement as Measurement
 from tpack.reduction.autotune.measure import MeasuringOptions as MeasuringOptions
+from tpack.reduction.autotune.measure import TrafficReport as TrafficReport
+from tpack.reduction.autotune.measure import count_traffic as count_traffic
 from tpack.reduction.autotune.topology import choose_the_best as choose_the_best
 from tpack.reduction.base import Reducer as Reducer
 from tpack.reduction.base import ReducerWrapper as ReducerWrapper
-from tpack.reduction.comm_volume import TrafficReport as TrafficReport
-from tpack.reduction.comm_volume import count_traffic as count_traffic
 from tpack.reduction.cross_replica import mean_over_towers as mean_over_towers
 from tpack.reduction.cross_replica import stack_over_towers as stack_over_towers
 from tpack.reduction.cross_replica import sum_over_towers as sum_over_towers

@@ -11,8 +11,8 @@ from tests.helpers.reduction_checks import added_operations, assert_sums_match_n
 from tests.helpers.tower_grads import cpu_devices, dense_towers, random_towers, run, slices, source
 from tpack.errors import ConfigError
 from tpack.reduction.algorithms.ring import RingReducer
+from tpack.reduction.autotune.measure import count_traffic
 from tpack.reduction.base import ReduceOp
-from tpack.reduction.comm_volume import count_traffic
 
 
 @settings(max_examples=12, deadline=None, derandomize=True)

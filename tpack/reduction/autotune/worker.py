@@ -24,9 +24,8 @@ from tpack.compat import make_callable
 from tpack.errors import ReductionError, TpackError
 from tpack.graph_copy import op_kinds
 from tpack.reduction.autotune.candidates import is_of_user, make_candidate
-from tpack.reduction.autotune.measure import DTypeLike, Measurement, Workload
+from tpack.reduction.autotune.measure import DTypeLike, Measurement, Workload, count_traffic, ring_cost
 from tpack.reduction.base import Reducer
-from tpack.reduction.comm_volume import count_traffic, ring_cost
 from tpack.tower.devices import check_session_devices, provide_cpu_devices
 from tpack.tower.grads import Gradient, ReduceOp
 

@@ -13,8 +13,8 @@ from tpack.reduction.algorithms.halving_doubling import HalvingDoublingReducer
 from tpack.reduction.algorithms.one_device import OneDeviceReducer, RoundRobinReducer
 from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.algorithms.shuffle import ShuffleReducer
+from tpack.reduction.autotune.measure import ReductionCost, count_traffic, ring_cost
 from tpack.reduction.base import Reducer
-from tpack.reduction.comm_volume import ReductionCost, count_traffic, ring_cost
 
 # Divisible by all that is divided by below.
 SIZE = 3 * 4 * 5 * 8

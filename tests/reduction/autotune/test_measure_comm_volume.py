@@ -9,7 +9,7 @@ from tpack.errors import ReductionError
 from tpack.reduction.algorithms.halving_doubling import HalvingDoublingReducer
 from tpack.reduction.algorithms.one_device import IdentityReducer, OneDeviceReducer
 from tpack.reduction.algorithms.ring import RingReducer
-from tpack.reduction.comm_volume import Traffic, count_traffic
+from tpack.reduction.autotune.measure import Traffic, count_traffic
 
 
 def test_one_device_receives_from_all_and_sends_to_all(graph: Any) -> None:
