@@ -15,7 +15,7 @@ __getattr__, __dir__, __all__ = attach(
         "parameter_server": ("AsyncMultiGPUBuilder", "SyncMultiGPUParameterServerBuilder"),
         "simple": ("SimpleBuilder",),
         "towers": ("BuiltTowers", "DataParallelBuilder", "build_towers"),
-        "tpack.reduction.functions": (
+        "tpack.reduction.modes": (
             "aggregate_grads_colocate",
             "allreduce_grads",
             "allreduce_grads_hierarchical",

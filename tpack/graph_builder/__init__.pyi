@@ -23,12 +23,12 @@ from tpack.graph_builder.simple import SimpleBuilder as SimpleBuilder
 from tpack.graph_builder.towers import BuiltTowers as BuiltTowers
 from tpack.graph_builder.towers import DataParallelBuilder as DataParallelBuilder
 from tpack.graph_builder.towers import build_towers as build_towers
-from tpack.reduction.functions import aggregate_grads_colocate as aggregate_grads_colocate
-from tpack.reduction.functions import allreduce_grads as allreduce_grads
-from tpack.reduction.functions import allreduce_grads_hierarchical as allreduce_grads_hierarchical
-from tpack.reduction.functions import allreduce_grads_naive as allreduce_grads_naive
 from tpack.reduction.gradients import merge_grad_list as merge_grad_list
 from tpack.reduction.gradients import split_grad_list as split_grad_list
+from tpack.reduction.modes import aggregate_grads_colocate as aggregate_grads_colocate
+from tpack.reduction.modes import allreduce_grads as allreduce_grads
+from tpack.reduction.modes import allreduce_grads_hierarchical as allreduce_grads_hierarchical
+from tpack.reduction.modes import allreduce_grads_naive as allreduce_grads_naive
 from tpack.reduction.wrappers.gradient_packer import GradientPacker as GradientPacker
 from tpack.tower.devices import LeastLoadedDeviceSetter as LeastLoadedDeviceSetter
 from tpack.tower.getters import OverrideCachingDevice as OverrideCachingDevice

@@ -8,7 +8,7 @@ from tpack.errors import ConfigError
 from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn
 from tpack.graph_builder.towers import BuiltTowers, DataParallelBuilder, align_shared_gradients, build_towers
 from tpack.graph_copy.towers import TowerBuilding
-from tpack.reduction.functions import aggregate_grads_colocate
+from tpack.reduction.modes import aggregate_grads_colocate
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.devices import LeastLoadedDeviceSetter
 from tpack.tower.grads import Gradient, map_gradient_values

@@ -16,7 +16,6 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ReductionError
 from tpack.reduction.autotune.candidates import make_candidate, refusals
-from tpack.reduction.autotune.heuristic import choose_by_heuristic
 from tpack.reduction.autotune.measure import (
     LIKELY_CANDIDATES,
     DTypeLike,
@@ -30,6 +29,7 @@ from tpack.reduction.autotune.measure import (
     sorted_rows,
 )
 from tpack.reduction.base import Reducer
+from tpack.reduction.modes import choose_by_heuristic
 from tpack.tower.grads import Column, ReduceOp
 from tpack.utils import logger
 from tpack.utils.fs import atomic_write, mkdir_p

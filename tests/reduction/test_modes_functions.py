@@ -10,7 +10,7 @@ from tests.helpers.tower_grads import cpu_devices, dense_towers, random_towers, 
 from tpack.errors import ConfigError, ReductionError, WrongTypeError
 from tpack.reduction import modes
 from tpack.reduction.base import ReduceOp
-from tpack.reduction.functions import (
+from tpack.reduction.modes import (
     ColocatedReduction,
     aggregate_grads_colocate,
     allreduce_grads,
