@@ -1,6 +1,6 @@
 import tensorflow.compat.v1 as tf
 
-from tpack.cli.runs.images import latest_images
+from tpack.cli.runs.html_report import latest_images
 from tpack.tfutils.summary import create_image_summary
 
 
