@@ -16,8 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tpack.callbacks.monitors.run_status import read_run
-from tpack.cli.runs.log_parser import read_log
-from tpack.cli.runs.terminal import state_of
+from tpack.cli.runs.terminal import read_log, state_of
 from tpack.utils.timer import humanize_time_delta
 from tpack.version import __version__
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tpack.callbacks.monitors import run_status, stats_file
-from tpack.cli.runs.log_parser import LOG_FILE
+from tpack.cli.runs.terminal import LOG_FILE
 from tpack.utils.remote.store import Store
 from tpack.utils.validation import is_remote
 

@@ -1,12 +1,15 @@
 """The terminal view of runs as lines of text, with curves in braille letters of two columns of four dots each."""
 
 import math
+import os
+import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from tpack.callbacks.monitors import stats_file
 from tpack.callbacks.monitors.run_status import NO_END, read_run
-from tpack.cli.runs.log_parser import read_log
 from tpack.errors import CallbackError
 from tpack.utils.timer import humanize_time_delta
 
@@ -146,3 +149,37 @@ def _dots_between(before: int | None, row: int | None) -> range:
     if before is None or before == row:
         return range(row, row + 1)
     return range(before + 1, row + 1) if before < row else range(row, before)
+
+
+LOG_FILE = "log.log"
+
+_LINE = re.compile(r"^\[(\d\d-\d\d \d\d:\d\d:\d\d) @[^\]]+\] (?:(WRN|ERR|DBG) )?(.*)$")
+_MOST_LINES = 200
+
+
+@dataclass
+class RunLog:
+    """The contents of a log, to which a resumed run appends.
+
+    Attributes:
+        warnings: the last 200 warnings and errors, with their times.
+        last: the time of the last line.
+    """
+
+    warnings: list[str] = field(default_factory=list)
+    last: str = ""
+
+
+def read_log(directory: str) -> RunLog:
+    """Return the contents of the log in a directory; empty without a log."""
+    log = RunLog()
+    path = os.path.join(directory, LOG_FILE)
+    with suppress(FileNotFoundError), open(path, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            # The last line may be incomplete.
+            found = _LINE.match(line.rstrip("\n")) if line.endswith("\n") else None
+            if found is not None:
+                log.last, mark, text = found.groups()
+                if mark in ("WRN", "ERR"):
+                    log.warnings = [*log.warnings, f"{log.last} {text}"][-_MOST_LINES:]
+    return log

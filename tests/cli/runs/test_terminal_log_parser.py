@@ -1,4 +1,4 @@
-from tpack.cli.runs.log_parser import RunLog, read_log
+from tpack.cli.runs.terminal import RunLog, read_log
 
 LOG = """[11-23 10:00:00 @logger.py:1] Log directory /a; command: python train.py
 [11-23 10:00:02 @x.py:1] WRN the disk is nearly full
