@@ -2,7 +2,7 @@
 
 import pytest
 
-from tpack.cli import gradient_shapes
+from tpack.cli import reduce
 from tpack.cli.main import main
 from tpack.reduction.algorithms.one_device import RoundRobinReducer
 from tpack.reduction.autotune import autotune
@@ -66,7 +66,7 @@ def test_scripts_that_build_no_tower_are_refused(monkeypatch, tmp_path, capsys, 
         is_late = "killed" in message
         raise ChildError(f"killed after {timeout_secs:g} s" if is_late else "exit code 1: OSError: no data")
 
-    monkeypatch.setattr(gradient_shapes, "python_child", run)
+    monkeypatch.setattr(reduce, "python_child", run)
     monkeypatch.chdir(tmp_path)
     if script is not None:
         (tmp_path / "train.py").write_text(script, encoding="utf-8")
