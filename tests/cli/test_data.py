@@ -5,10 +5,9 @@ import sys
 
 import pytest
 
-from tpack.cli.data import explain, load_flow
+from tpack.cli.data import Stage, explain, load_flow
 from tpack.cli.main import main
 from tpack.dataflow.batch import BatchData
-from tpack.dataflow.flow_profiler import Stage
 from tpack.dataflow.mapping import MapData
 from tpack.dataflow.parallel.process_map import MultiProcessMapData
 from tpack.dataflow.parallel.process_runner import MultiProcessRunner

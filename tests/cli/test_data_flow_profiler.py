@@ -2,10 +2,10 @@
 
 import pytest
 
+from tpack.cli.data import measure_stages
 from tpack.dataflow.base import DataFlow
 from tpack.dataflow.batch import BatchData
 from tpack.dataflow.combine import ConcatData, JoinData, RandomChooseData
-from tpack.dataflow.flow_profiler import measure_stages
 from tpack.dataflow.mapping import MapData
 from tpack.dataflow.parallel.threads import MultiThreadMapData, MultiThreadRunner
 from tpack.dataflow.repeat import RepeatedDataPoint
