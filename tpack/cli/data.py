@@ -35,6 +35,56 @@ _GOOD_SHARE = 0.75
 """The share of the ideal speed-up from which workers count as well used."""
 
 
+_WARMUP = 0.25
+"""The part of the time before the clock starts in which points are taken; at most eight times that to empty buffers."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The measurements of one flow in a flow.
+
+    Attributes:
+        flow: the flow.
+        depth: the number of flows around it.
+        inner: the numbers of the stages that it takes points from.
+        taken: the average number of points of each of them for one of its own.
+        seconds: the time of one of its points, those inside included.
+        alone_secs: with workers, the time of one of its points without them; else None.
+        num_workers: the number of its processes or threads; 0 for none.
+    """
+
+    flow: DataFlow
+    depth: int
+    inner: tuple[int, ...]
+    taken: tuple[float, ...]
+    seconds: float
+    alone_secs: float | None
+    num_workers: int
+
+    @property
+    def name(self) -> str:
+        """The kind of flow with its main arguments."""
+        kind = type(self.flow).__name__
+        function = getattr(self.flow, "map_func", None) or getattr(self.flow, "func", None)
+        parts = [] if function is None else [_name_of(function)]
+        size = getattr(self.flow, "batch_size", None)
+        parts += [f"{size} points"] if isinstance(size, int) else []
+        parts += [self.workers] if self.num_workers else []
+        return f"{kind}({', '.join(parts)})" if parts else kind
+
+    @property
+    def workers(self) -> str:
+        """The number of its processes or threads, in words."""
+        one, several = ("process", "processes") if hasattr(self.flow, "num_proc") else ("thread", "threads")
+        return f"{self.num_workers} {one if self.num_workers == 1 else several}"
+
+    def own_secs(self, stages: Sequence["Stage"]) -> float:
+        """Return the time of a point in this stage alone; negative where workers make up for more."""
+        return self.seconds - sum(
+            taken * stages[index].seconds for index, taken in zip(self.inner, self.taken, strict=True)
+        )
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command, and add its arguments to its parser."""
     parser.description = "Look at the data of a training."
@@ -192,56 +242,6 @@ def _rate(seconds: float) -> str:
 
 def _time(seconds: float) -> str:
     return f"{seconds * 1e3:,.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:,.3g} us"
-
-
-_WARMUP = 0.25
-"""The part of the time before the clock starts in which points are taken; at most eight times that to empty buffers."""
-
-
-@dataclass(frozen=True)
-class Stage:
-    """The measurements of one flow in a flow.
-
-    Attributes:
-        flow: the flow.
-        depth: the number of flows around it.
-        inner: the numbers of the stages that it takes points from.
-        taken: the average number of points of each of them for one of its own.
-        seconds: the time of one of its points, those inside included.
-        alone_secs: with workers, the time of one of its points without them; else None.
-        num_workers: the number of its processes or threads; 0 for none.
-    """
-
-    flow: DataFlow
-    depth: int
-    inner: tuple[int, ...]
-    taken: tuple[float, ...]
-    seconds: float
-    alone_secs: float | None
-    num_workers: int
-
-    @property
-    def name(self) -> str:
-        """The kind of flow with its main arguments."""
-        kind = type(self.flow).__name__
-        function = getattr(self.flow, "map_func", None) or getattr(self.flow, "func", None)
-        parts = [] if function is None else [_name_of(function)]
-        size = getattr(self.flow, "batch_size", None)
-        parts += [f"{size} points"] if isinstance(size, int) else []
-        parts += [self.workers] if self.num_workers else []
-        return f"{kind}({', '.join(parts)})" if parts else kind
-
-    @property
-    def workers(self) -> str:
-        """The number of its processes or threads, in words."""
-        one, several = ("process", "processes") if hasattr(self.flow, "num_proc") else ("thread", "threads")
-        return f"{self.num_workers} {one if self.num_workers == 1 else several}"
-
-    def own_secs(self, stages: Sequence["Stage"]) -> float:
-        """Return the time of a point in this stage alone; negative where workers make up for more."""
-        return self.seconds - sum(
-            taken * stages[index].seconds for index, taken in zip(self.inner, self.taken, strict=True)
-        )
 
 
 @check_arguments

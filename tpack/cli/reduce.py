@@ -36,6 +36,21 @@ _RESNET50_STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
 """The width of the 3 x 3 convolutions, and the number of blocks."""
 
 
+@dataclass(frozen=True)
+class ScriptGradients:
+    """The gradients of one tower.
+
+    Attributes:
+        shapes: the shapes of the dense ones.
+        dtypes: the names of their dtypes.
+        num_sparse: the number of sparse ones.
+    """
+
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[str, ...]
+    num_sparse: int
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command, and add its arguments to its parser."""
     parser.description = "Measure the ways to reduce a model's gradients over the towers, each in a process of its own."
@@ -161,21 +176,6 @@ def _convolution(size: int, inputs: int, outputs: int) -> tuple[_Shape, ...]:
 
 _MODELS = {"resnet50": _resnet50_shapes}
 """The models with names on the command line."""
-
-
-@dataclass(frozen=True)
-class ScriptGradients:
-    """The gradients of one tower.
-
-    Attributes:
-        shapes: the shapes of the dense ones.
-        dtypes: the names of their dtypes.
-        num_sparse: the number of sparse ones.
-    """
-
-    shapes: tuple[tuple[int, ...], ...]
-    dtypes: tuple[str, ...]
-    num_sparse: int
 
 
 def gradients_of_script(command: str, *, timeout_secs: float) -> ScriptGradients:

@@ -25,6 +25,13 @@ _MOST_IMAGES = 24
 _KINDS = ((b"\x89PNG", "image/png"), (b"\xff\xd8", "image/jpeg"), (b"GIF8", "image/gif"))
 
 
+_LENGTH_BYTES, _CHECKSUM_BYTES = 12, 4
+
+_STEP, _SUMMARY, _VALUE, _TAG, _IMAGE, _ENCODED = 2, 5, 1, 1, 4, 4
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+
 def page_of(runs: Mapping[str, tuple[str, Sequence[Mapping[str, Any]]]], stats: Sequence[str], axis: str) -> str:
     """Return the page.
 
@@ -79,11 +86,6 @@ def _points(entries: Sequence[Mapping[str, Any]], name: str) -> list[list[Any]]:
 def _source(image: bytes) -> str:
     kind = next((kind for start, kind in _KINDS if image.startswith(start)), "image/png")
     return f"data:{kind};base64,{base64.b64encode(image).decode('ascii')}"
-
-
-_LENGTH_BYTES, _CHECKSUM_BYTES = 12, 4
-_STEP, _SUMMARY, _VALUE, _TAG, _IMAGE, _ENCODED = 2, 5, 1, 1, 4, 4
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 def latest_images(directory: str, at_most: int) -> dict[str, tuple[int, bytes]]:

@@ -21,6 +21,26 @@ _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 _COLUMNS, _ROWS = 2, 4
 
 
+LOG_FILE = "log.log"
+
+_LINE = re.compile(r"^\[(\d\d-\d\d \d\d:\d\d:\d\d) @[^\]]+\] (?:(WRN|ERR|DBG) )?(.*)$")
+
+_MOST_LINES = 200
+
+
+@dataclass
+class RunLog:
+    """The contents of a log, to which a resumed run appends.
+
+    Attributes:
+        warnings: the last 200 warnings and errors, with their times.
+        last: the time of the last line.
+    """
+
+    warnings: list[str] = field(default_factory=list)
+    last: str = ""
+
+
 def run_lines(label: str, directory: str, width: int, height: int) -> list[str]:
     """Return the lines about one run.
 
@@ -149,25 +169,6 @@ def _dots_between(before: int | None, row: int | None) -> range:
     if before is None or before == row:
         return range(row, row + 1)
     return range(before + 1, row + 1) if before < row else range(row, before)
-
-
-LOG_FILE = "log.log"
-
-_LINE = re.compile(r"^\[(\d\d-\d\d \d\d:\d\d:\d\d) @[^\]]+\] (?:(WRN|ERR|DBG) )?(.*)$")
-_MOST_LINES = 200
-
-
-@dataclass
-class RunLog:
-    """The contents of a log, to which a resumed run appends.
-
-    Attributes:
-        warnings: the last 200 warnings and errors, with their times.
-        last: the time of the last line.
-    """
-
-    warnings: list[str] = field(default_factory=list)
-    last: str = ""
 
 
 def read_log(directory: str) -> RunLog:
