@@ -16,7 +16,7 @@ from timing import Samples, argument_parser, print_table, write_json
 from tpack import Callback, FeedInput, QueueInput, StagingInput, TFDatasetInput, Trainer, logger
 from tpack.dataflow import DataFlow
 from tpack.input_source import PlaceholderInput, enqueue
-from tpack.input_source.enqueue import aligned_copy
+from tpack.input_source.queue_input import aligned_copy
 from tpack.tfutils.sesscreate import NewSessionCreator
 
 BATCHES = {"64x224x224x3 uint8": ([64, 224, 224, 3], "uint8"), "8 floats": ([8], "float32")}

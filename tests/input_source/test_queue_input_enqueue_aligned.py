@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tpack.input_source.enqueue import _ALIGNMENT_BYTES, AlignedCopies, aligned_copy
+from tpack.input_source.queue_input import _ALIGNMENT_BYTES, AlignedCopies, aligned_copy
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (0, 3), (5, 7), (2, 3, 4)])

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.dataflow import DataFlow, DataFromList
 from tpack.errors import DataPointError, InputError
-from tpack.input_source.enqueue import _EnqueueThread
+from tpack.input_source.queue_input import _EnqueueThread
 from tpack.input_source.spec_check import DataPointChecker
 from tpack.input_source.stream import DataPointStream
 
