@@ -8,7 +8,6 @@ import tensorflow.compat.v1 as tf
 
 import tpack.callbacks
 from tests.helpers.toy_inference import flow, make_trainer
-from tpack.callbacks.averages import MovingAverageSummary, SimpleMovingAverage
 from tpack.callbacks.base import Callback, CallbackFactory
 from tpack.callbacks.gpu import GPUMemoryTracker, GPUUtilizationTracker
 from tpack.callbacks.group import Callbacks, ProxyCallback
@@ -39,7 +38,7 @@ from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.send_stat import SendMonitorData, SendStat
 from tpack.callbacks.start_proc_or_thread import StartProcOrThread
 from tpack.callbacks.stopping import EarlyStopping, MaxTime
-from tpack.callbacks.summary import MergeAllSummaries
+from tpack.callbacks.summary import MergeAllSummaries, MovingAverageSummary, SimpleMovingAverage
 from tpack.callbacks.tensors import (
     DumpParamAsImage,
     DumpTensor,

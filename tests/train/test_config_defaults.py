@@ -1,8 +1,7 @@
-from tpack.callbacks.averages import MovingAverageSummary
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.callbacks.progress import ProgressBar
 from tpack.callbacks.run_op import RunUpdateOps
-from tpack.callbacks.summary import MergeAllSummaries
+from tpack.callbacks.summary import MergeAllSummaries, MovingAverageSummary
 from tpack.train.config import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 
 

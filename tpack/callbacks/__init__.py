@@ -8,7 +8,7 @@ from tpack.utils.lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "averages": ("MovingAverageSummary", "SimpleMovingAverage"),
+        "summary": ("MergeAllSummaries", "MovingAverageSummary", "SimpleMovingAverage"),
         "base": ("Callback", "CallbackFactory"),
         "nan_checks": ("CheckNumerics",),
         "gpu": ("GPUMemoryTracker", "GPUUtilizationTracker"),
@@ -44,7 +44,6 @@ __getattr__, __dir__, __all__ = attach(
         "send_stat": ("SendMonitorData", "SendStat"),
         "start_proc_or_thread": ("StartProcOrThread",),
         "stopping": ("EarlyStopping", "MaxTime"),
-        "summary": ("MergeAllSummaries",),
         "tensors": (
             "DumpParamAsImage",
             "DumpTensor",

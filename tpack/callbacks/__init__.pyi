@@ -1,7 +1,5 @@
 """Made by ``python -m tests.helpers.stubs``: where each name of this package is, for type checkers."""
 
-from tpack.callbacks.averages import MovingAverageSummary as MovingAverageSummary
-from tpack.callbacks.averages import SimpleMovingAverage as SimpleMovingAverage
 from tpack.callbacks.base import Callback as Callback
 from tpack.callbacks.base import CallbackFactory as CallbackFactory
 from tpack.callbacks.gpu import GPUMemoryTracker as GPUMemoryTracker
@@ -55,6 +53,8 @@ from tpack.callbacks.start_proc_or_thread import StartProcOrThread as StartProcO
 from tpack.callbacks.stopping import EarlyStopping as EarlyStopping
 from tpack.callbacks.stopping import MaxTime as MaxTime
 from tpack.callbacks.summary import MergeAllSummaries as MergeAllSummaries
+from tpack.callbacks.summary import MovingAverageSummary as MovingAverageSummary
+from tpack.callbacks.summary import SimpleMovingAverage as SimpleMovingAverage
 from tpack.callbacks.tensors import DumpParamAsImage as DumpParamAsImage
 from tpack.callbacks.tensors import DumpTensor as DumpTensor
 from tpack.callbacks.tensors import DumpTensorAsImage as DumpTensorAsImage

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.callbacks.averages import MovingAverageSummary
 from tpack.callbacks.base import Callback
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.callbacks.monitors.json_writer import JSONWriter
 from tpack.callbacks.monitors.writers import ScalarPrinter, TFEventWriter
 from tpack.callbacks.progress import ProgressBar
 from tpack.callbacks.run_op import RunUpdateOps
-from tpack.callbacks.summary import MergeAllSummaries
+from tpack.callbacks.summary import MergeAllSummaries, MovingAverageSummary
 from tpack.dataflow.base import DataFlow
 from tpack.errors import ConfigError
 from tpack.graph_builder.model_desc import ModelDescBase

@@ -8,9 +8,8 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.toy_training import Line
-from tpack.callbacks.averages import MovingAverageSummary, SimpleMovingAverage
 from tpack.callbacks.saver import ModelSaver
-from tpack.callbacks.summary import MergeAllSummaries
+from tpack.callbacks.summary import MergeAllSummaries, MovingAverageSummary, SimpleMovingAverage
 from tpack.dataflow.sources import DataFromList
 from tpack.tfutils.summary import add_moving_summary, add_param_summary
 from tpack.train.interface import launch_train_with_config

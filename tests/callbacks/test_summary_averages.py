@@ -3,8 +3,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.fake_trainer import FakeTrainer
-from tpack.callbacks.averages import MovingAverageSummary, SimpleMovingAverage
 from tpack.callbacks.base import CallbackFactory
+from tpack.callbacks.summary import MovingAverageSummary, SimpleMovingAverage
 from tpack.errors import CallbackError, ConfigError
 from tpack.tfutils.summary import MOVING_SUMMARY_OPS_KEY
 
