@@ -9,13 +9,11 @@ import tensorflow.compat.v1 as tf
 import tpack.callbacks
 from tests.helpers.toy_inference import flow, make_trainer
 from tpack.callbacks.base import Callback, CallbackFactory
-from tpack.callbacks.gpu import GPUMemoryTracker, GPUUtilizationTracker
 from tpack.callbacks.group import Callbacks, ProxyCallback
 from tpack.callbacks.hooks import HookToCallback
 from tpack.callbacks.hyper_param import ObjAttrParam, ScaleWithWorkers
 from tpack.callbacks.inference.inferencers import BinaryClassificationStats, ClassificationError, ScalarStats
 from tpack.callbacks.inference.runners import DataParallelInferenceRunner, InferenceRunner
-from tpack.callbacks.memory import HostMemoryTracker, PeakMemoryTracker
 from tpack.callbacks.min_max_saver import MaxSaver, MinSaver
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.callbacks.monitors.csv_writer import CSVWriter
@@ -33,6 +31,12 @@ from tpack.callbacks.param_setters import (
 from tpack.callbacks.profiling.graph_profiler import GraphProfiler
 from tpack.callbacks.profiling.profile import Profile
 from tpack.callbacks.progress import EstimatedTimeLeft, ProgressBar, ThroughputTracker
+from tpack.callbacks.resource_trackers import (
+    GPUMemoryTracker,
+    GPUUtilizationTracker,
+    HostMemoryTracker,
+    PeakMemoryTracker,
+)
 from tpack.callbacks.run_op import RunOp, RunUpdateOps
 from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.send_stat import SendMonitorData, SendStat

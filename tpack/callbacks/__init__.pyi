@@ -2,8 +2,6 @@
 
 from tpack.callbacks.base import Callback as Callback
 from tpack.callbacks.base import CallbackFactory as CallbackFactory
-from tpack.callbacks.gpu import GPUMemoryTracker as GPUMemoryTracker
-from tpack.callbacks.gpu import GPUUtilizationTracker as GPUUtilizationTracker
 from tpack.callbacks.group import Callbacks as Callbacks
 from tpack.callbacks.group import ProxyCallback as ProxyCallback
 from tpack.callbacks.hooks import CallbackToHook as CallbackToHook
@@ -19,8 +17,6 @@ from tpack.callbacks.inference.inferencers import ScalarStats as ScalarStats
 from tpack.callbacks.inference.runners import DataParallelInferenceRunner as DataParallelInferenceRunner
 from tpack.callbacks.inference.runners import InferenceRunner as InferenceRunner
 from tpack.callbacks.inference.runners import InferenceRunnerBase as InferenceRunnerBase
-from tpack.callbacks.memory import HostMemoryTracker as HostMemoryTracker
-from tpack.callbacks.memory import PeakMemoryTracker as PeakMemoryTracker
 from tpack.callbacks.min_max_saver import MaxSaver as MaxSaver
 from tpack.callbacks.min_max_saver import MinSaver as MinSaver
 from tpack.callbacks.monitors.base import MonitorBase as MonitorBase
@@ -44,6 +40,10 @@ from tpack.callbacks.profiling.profile import Profile as Profile
 from tpack.callbacks.progress import EstimatedTimeLeft as EstimatedTimeLeft
 from tpack.callbacks.progress import ProgressBar as ProgressBar
 from tpack.callbacks.progress import ThroughputTracker as ThroughputTracker
+from tpack.callbacks.resource_trackers import GPUMemoryTracker as GPUMemoryTracker
+from tpack.callbacks.resource_trackers import GPUUtilizationTracker as GPUUtilizationTracker
+from tpack.callbacks.resource_trackers import HostMemoryTracker as HostMemoryTracker
+from tpack.callbacks.resource_trackers import PeakMemoryTracker as PeakMemoryTracker
 from tpack.callbacks.run_op import RunOp as RunOp
 from tpack.callbacks.run_op import RunUpdateOps as RunUpdateOps
 from tpack.callbacks.saver import ModelSaver as ModelSaver

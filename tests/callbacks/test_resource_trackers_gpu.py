@@ -5,7 +5,7 @@ import pytest
 from tests.helpers.fake_nvml import FakeNVML, two_gpus
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
-from tpack.callbacks.gpu import _GPUWatch
+from tpack.callbacks.resource_trackers import _GPUWatch
 
 
 class Watch(_GPUWatch):

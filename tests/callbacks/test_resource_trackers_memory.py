@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
 from tpack.callbacks import memory
-from tpack.callbacks.memory import HostMemoryTracker, PeakMemoryTracker
+from tpack.callbacks.resource_trackers import HostMemoryTracker, PeakMemoryTracker
 
 
 def test_free_memory_is_reported(graph, monkeypatch):

@@ -6,7 +6,7 @@ from tests.helpers.fake_nvml import two_gpus
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
 from tpack.callbacks.base import CallbackFactory
-from tpack.callbacks.gpu import GPUMemoryTracker
+from tpack.callbacks.resource_trackers import GPUMemoryTracker
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
 from tpack.callbacks import gpu
 from tpack.callbacks.base import Callback
-from tpack.callbacks.gpu import GPUUtilizationTracker
+from tpack.callbacks.resource_trackers import GPUUtilizationTracker
 from tpack.errors import StopTraining
 
 
