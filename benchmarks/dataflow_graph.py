@@ -15,7 +15,7 @@ from timing import Samples, argument_parser, print_table, write_json
 
 from tpack import Callback, FeedInput, QueueInput, StagingInput, TFDatasetInput, Trainer, logger
 from tpack.dataflow import DataFlow
-from tpack.input_source import PlaceholderInput, enqueue
+from tpack.input_source import PlaceholderInput, queue_input
 from tpack.input_source.queue_input import aligned_copy
 from tpack.tfutils.sesscreate import NewSessionCreator
 
@@ -76,7 +76,7 @@ def secs_of(make_source, array, steps, *, feeds=False):
 
 def secs_in_fresh_memory(array, steps):
     """Return how long a step takes if no memory is used again."""
-    with mock.patch.object(enqueue, "AlignedCopies", FreshCopies):
+    with mock.patch.object(queue_input, "AlignedCopies", FreshCopies):
         return secs_of(lambda: QueueInput(Again(array)), array, steps)
 
 

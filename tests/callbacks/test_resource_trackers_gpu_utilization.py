@@ -6,7 +6,7 @@ import pytest
 from tests.helpers.fake_nvml import two_gpus
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
-from tpack.callbacks import gpu
+from tpack.callbacks import resource_trackers
 from tpack.callbacks.base import Callback
 from tpack.callbacks.resource_trackers import GPUUtilizationTracker
 from tpack.errors import StopTraining
@@ -28,7 +28,7 @@ def test_an_epoch_shorter_than_the_interval_is_looked_at_once(graph, nvml):
 
 
 def test_the_mean_of_what_was_seen_in_the_epoch_is_reported(graph, nvml, monkeypatch):
-    monkeypatch.setattr(gpu, "INTERVAL_SECS", 0.0)
+    monkeypatch.setattr(resource_trackers, "INTERVAL_SECS", 0.0)
     rising, seen, enough = iter(range(10**9)), [], threading.Event()
     real = nvml.nvmlDeviceGetUtilizationRates
 

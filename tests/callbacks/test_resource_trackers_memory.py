@@ -5,13 +5,13 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
-from tpack.callbacks import memory
+from tpack.callbacks import resource_trackers
 from tpack.callbacks.resource_trackers import HostMemoryTracker, PeakMemoryTracker
 
 
 def test_free_memory_is_reported(graph, monkeypatch):
     free = [3e9, 2.5e9]
-    monkeypatch.setattr(memory.psutil, "virtual_memory", lambda: SimpleNamespace(available=free.pop(0)))
+    monkeypatch.setattr(resource_trackers.psutil, "virtual_memory", lambda: SimpleNamespace(available=free.pop(0)))
     trainer = FakeTrainer().train([HostMemoryTracker()])
     assert trainer.recorder.values("HostFreeMemory (GB)") == [3.0, 2.5]
 

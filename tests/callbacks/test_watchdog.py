@@ -16,7 +16,7 @@ from tpack.callbacks import watchdog
 from tpack.callbacks.watchdog import Watchdog
 from tpack.dataflow.base import DataFlow
 from tpack.errors import CallbackError, ConfigError, StepTimeoutError
-from tpack.input_source import enqueue
+from tpack.input_source import queue_input
 from tpack.input_source.feed import FeedInput
 from tpack.input_source.queue_input import QueueInput
 from tpack.train import interruption
@@ -39,7 +39,7 @@ class Blocked(DataFlow):
 @pytest.fixture
 def blocked(monkeypatch):
     """A dataflow that blocks until the test is over."""
-    monkeypatch.setattr(enqueue, "JOIN_TIMEOUT_SECS", 0.01)
+    monkeypatch.setattr(queue_input, "JOIN_TIMEOUT_SECS", 0.01)
     monkeypatch.setattr(interruption, "UNWIND_SECS", 0.2)
     ds = Blocked()
     yield ds

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.run_input import running
 from tpack.dataflow import DataFlow
-from tpack.input_source import QueueInput, enqueue
+from tpack.input_source import QueueInput, queue_input
 from tpack.utils import logger
 
 
@@ -34,11 +34,11 @@ def warnings(monkeypatch):
 
 
 def find_owner(run):
-    return next(cb for cb in run.callbacks if isinstance(cb, enqueue.EnqueueCallback))
+    return next(cb for cb in run.callbacks if isinstance(cb, queue_input.EnqueueCallback))
 
 
 def test_a_dataflow_that_waits_does_not_hold_up_the_end(graph, monkeypatch, warnings):
-    monkeypatch.setattr(enqueue, "JOIN_TIMEOUT_SECS", 0.01)
+    monkeypatch.setattr(queue_input, "JOIN_TIMEOUT_SECS", 0.01)
     ds = Waiting()
     with running(QueueInput(ds)) as run:
         run.step()
@@ -50,7 +50,7 @@ def test_a_dataflow_that_waits_does_not_hold_up_the_end(graph, monkeypatch, warn
 
 
 def test_closing_the_dataflow_ends_a_thread_that_waits_for_its_workers(graph, monkeypatch, warnings):
-    monkeypatch.setattr(enqueue, "JOIN_TIMEOUT_SECS", 0.01)
+    monkeypatch.setattr(queue_input, "JOIN_TIMEOUT_SECS", 0.01)
 
     class Closing(Waiting):
         def close(self):

@@ -1,4 +1,4 @@
-"""Memory and utilization of GPUs, from NVIDIA's management library; free memory of the machine, and peak memory on GPUs."""
+"""Memory and utilization of GPUs, from NVIDIA's management library; free memory of the machine; peak memory on GPUs."""
 
 from __future__ import annotations
 
