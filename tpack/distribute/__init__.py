@@ -25,7 +25,7 @@ __getattr__, __dir__, __all__ = attach(
         "one_device": ("OneDeviceStrategy",),
         "optimizer": ("DistributedMovingAverage", "DistributedOptimizer", "increment_var"),
         "parameter_server": ("ParameterServerStrategy",),
-        "per_device_dataset": ("PerDeviceDataset",),
+        "multi_device": ("PerDeviceDataset",),
         "reducer_ops": (
             "AllReduceCrossTowerOps",
             "CollectiveAllReduce",

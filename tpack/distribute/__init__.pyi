@@ -12,13 +12,13 @@ from tpack.distribute.cross_tower_ops import CrossTowerOps as CrossTowerOps
 from tpack.distribute.cross_tower_ops import ReductionToOneDeviceCrossTowerOps as ReductionToOneDeviceCrossTowerOps
 from tpack.distribute.mirrored import CollectiveAllReduceStrategy as CollectiveAllReduceStrategy
 from tpack.distribute.mirrored import MirroredStrategy as MirroredStrategy
+from tpack.distribute.multi_device import PerDeviceDataset as PerDeviceDataset
 from tpack.distribute.multi_step import MultiStepContext as MultiStepContext
 from tpack.distribute.one_device import OneDeviceStrategy as OneDeviceStrategy
 from tpack.distribute.optimizer import DistributedMovingAverage as DistributedMovingAverage
 from tpack.distribute.optimizer import DistributedOptimizer as DistributedOptimizer
 from tpack.distribute.optimizer import increment_var as increment_var
 from tpack.distribute.parameter_server import ParameterServerStrategy as ParameterServerStrategy
-from tpack.distribute.per_device_dataset import PerDeviceDataset as PerDeviceDataset
 from tpack.distribute.reducer_ops import AllReduceCrossTowerOps as AllReduceCrossTowerOps
 from tpack.distribute.reducer_ops import CollectiveAllReduce as CollectiveAllReduce
 from tpack.distribute.reducer_ops import MultiWorkerAllReduce as MultiWorkerAllReduce

@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.partition_graphs import placed_devices
 from tests.helpers.tower_grads import cpu_devices
-from tpack.distribute.per_device_dataset import PerDeviceDataset
+from tpack.distribute.multi_device import PerDeviceDataset
 from tpack.distribute.values import PerDevice
 from tpack.errors import ConfigError, StrategyError
 
