@@ -16,7 +16,7 @@ import tensorflow
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
-from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.strategies import MirroredStrategy
 from tpack.distribute.trainer import StrategyTrainer
 from tpack.errors import StopTraining
 from tpack.graph_builder.model_desc import ModelDesc

@@ -5,10 +5,13 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import MEAN, ON_READ, SUM, devices_of, started, tower_number
 from tpack.distribute.contexts import get_cross_tower_context, get_tower_context, get_update_device
-from tpack.distribute.mirrored import CollectiveAllReduceStrategy, MirroredStrategy
 from tpack.distribute.multi_device import MultiDeviceStrategy
-from tpack.distribute.one_device import OneDeviceStrategy
-from tpack.distribute.parameter_server import ParameterServerStrategy
+from tpack.distribute.strategies import (
+    CollectiveAllReduceStrategy,
+    MirroredStrategy,
+    OneDeviceStrategy,
+    ParameterServerStrategy,
+)
 from tpack.distribute.trainer_strategy import TrainerTowersStrategy
 from tpack.distribute.values import DistributedValues
 from tpack.distribute.variables.distributed import DistributedVariable

@@ -8,7 +8,7 @@ from tests.helpers.strategies import MEAN, NONE, SUM, mirrored, started, tower_n
 from tpack.distribute.contexts import get_tower_context
 from tpack.distribute.default_strategy import DEFAULT_STRATEGY
 from tpack.distribute.multi_step import MultiStepContext
-from tpack.distribute.one_device import OneDeviceStrategy
+from tpack.distribute.strategies import OneDeviceStrategy
 from tpack.errors import ConfigError, TowerMismatchError, WrongTypeError
 
 STRATEGIES = {

@@ -7,9 +7,8 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.device_values import MEAN, SUM, per_device
 from tests.helpers.sessions import cpu_session
 from tpack.distribute.cross_tower_ops import ReductionToOneDeviceCrossTowerOps
-from tpack.distribute.mirrored import CollectiveAllReduceStrategy
 from tpack.distribute.multi_worker import WorkersCrossTowerOps
-from tpack.distribute.parameter_server import ParameterServerStrategy
+from tpack.distribute.strategies import CollectiveAllReduceStrategy, ParameterServerStrategy
 from tpack.errors import ConfigError
 from tpack.multi_worker.all_reduce import WorkerGroup
 

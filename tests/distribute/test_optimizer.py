@@ -11,10 +11,8 @@ from tests.helpers.device_values import start
 from tests.helpers.tower_grads import cpu_devices
 from tpack.distribute.contexts import get_tower_context
 from tpack.distribute.default_strategy import DEFAULT_STRATEGY
-from tpack.distribute.mirrored import MirroredStrategy
-from tpack.distribute.one_device import OneDeviceStrategy
 from tpack.distribute.optimizer import DistributedOptimizer
-from tpack.distribute.parameter_server import ParameterServerStrategy
+from tpack.distribute.strategies import MirroredStrategy, OneDeviceStrategy, ParameterServerStrategy
 from tpack.distribute.strategy import DistributionStrategy
 from tpack.errors import GraphBuildError, StrategyError, WrongTypeError
 from tpack.tfutils.optimizer import PostProcessOptimizer

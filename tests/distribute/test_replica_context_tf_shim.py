@@ -10,9 +10,8 @@ from tests.helpers.optimizers import OPTIMIZERS, REPRESENTATIVE
 from tests.helpers.sessions import cpu_session
 from tests.helpers.strategies import NONE, ON_READ, devices_of, in_scope, mirrored, started, tower_number
 from tpack.distribute.contexts import get_tower_context
-from tpack.distribute.one_device import OneDeviceStrategy
 from tpack.distribute.optimizer import DistributedOptimizer
-from tpack.distribute.parameter_server import ParameterServerStrategy
+from tpack.distribute.strategies import OneDeviceStrategy, ParameterServerStrategy
 from tpack.errors import StrategyError, TowerError, TowerMismatchError
 from tpack.tfutils.gradproc import ScaleGradient
 from tpack.tfutils.optimizer import apply_grad_processors

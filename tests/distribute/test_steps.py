@@ -3,8 +3,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import mirrored, values
-from tpack.distribute.one_device import OneDeviceStrategy
 from tpack.distribute.steps import Monitor, StandardInputStep, StandardSingleLossStep, Step
+from tpack.distribute.strategies import OneDeviceStrategy
 from tpack.errors import ConfigError, WrongTypeError
 
 

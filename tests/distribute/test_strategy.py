@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.strategies import FIRST, MEAN, NONE, SUM, in_scope, mirrored, tower_number, values
 from tpack.distribute.contexts import get_cross_tower_context
 from tpack.distribute.default_strategy import DEFAULT_STRATEGY
-from tpack.distribute.one_device import OneDeviceStrategy
+from tpack.distribute.strategies import OneDeviceStrategy
 from tpack.distribute.strategy import DistributionStrategy
 from tpack.errors import ConfigError, StrategyError, WrongTypeError
 from tpack.tower.context import TrainTowerContext

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.device_values import MEAN, SUM, per_device, per_device_slices, start
 from tests.helpers.tower_grads import cpu_devices
 from tpack.distribute.default_strategy import DEFAULT_STRATEGY
-from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.strategies import MirroredStrategy
 from tpack.distribute.strategy import get_loss_reduction
 from tpack.distribute.values import Mirrored, PerDevice
 from tpack.errors import GraphBuildError, ReductionError, TowerMismatchError

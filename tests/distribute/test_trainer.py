@@ -14,9 +14,7 @@ from tests.helpers.toy_training import Line, Recorder, line_input
 from tpack.callbacks.base import CallbackFactory
 from tpack.callbacks.param_setters import ScheduledHyperParamSetter
 from tpack.callbacks.saver import ModelSaver
-from tpack.distribute.mirrored import MirroredStrategy
-from tpack.distribute.one_device import OneDeviceStrategy
-from tpack.distribute.parameter_server import ParameterServerStrategy
+from tpack.distribute.strategies import MirroredStrategy, OneDeviceStrategy, ParameterServerStrategy
 from tpack.distribute.strategy import DistributionStrategy
 from tpack.distribute.trainer import StrategyTrainer
 from tpack.errors import ConfigError

@@ -13,9 +13,12 @@ from tests.helpers.same_graphs import structure
 from tests.helpers.sessions import cpu_session
 from tests.helpers.tower_grads import cpu_devices
 from tpack.distribute.default_strategy import DEFAULT_STRATEGY
-from tpack.distribute.mirrored import CollectiveAllReduceStrategy, MirroredStrategy
-from tpack.distribute.one_device import OneDeviceStrategy
-from tpack.distribute.parameter_server import ParameterServerStrategy
+from tpack.distribute.strategies import (
+    CollectiveAllReduceStrategy,
+    MirroredStrategy,
+    OneDeviceStrategy,
+    ParameterServerStrategy,
+)
 from tpack.distribute.strategy import DistributionStrategy
 from tpack.distribute.trainer import StrategyBuilder
 from tpack.errors import ConfigError, GraphBuildError, StrategyError

@@ -7,10 +7,8 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.log_lines import captured_log
 from tests.helpers.optimizers import OPTIMIZERS
 from tests.helpers.replicated_models import batch, devices, regression
-from tpack.distribute.mirrored import MirroredStrategy
-from tpack.distribute.one_device import OneDeviceStrategy
 from tpack.distribute.optimizer import DistributedOptimizer
-from tpack.distribute.parameter_server import ParameterServerStrategy
+from tpack.distribute.strategies import MirroredStrategy, OneDeviceStrategy, ParameterServerStrategy
 from tpack.errors import StrategyError, TowerMismatchError
 from tpack.estimator.building import ModelParts, WarmStartSettings, build_distributed_training
 from tpack.estimator.estimator import Estimator

@@ -7,7 +7,7 @@ from tests.helpers.optimizers import OPTIMIZERS
 from tests.helpers.replicated_models import regression
 from tests.helpers.role_job import run_roles, values_of
 from tests.helpers.role_scenarios import DATA, ROWS, STEPS, rows_of
-from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.strategies import MirroredStrategy
 from tpack.errors import ConfigError
 from tpack.estimator.estimator import Estimator
 from tpack.estimator.run_config import RunConfig

@@ -5,7 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.log_lines import captured_log
-from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.strategies import MirroredStrategy
 from tpack.errors import ConfigError
 from tpack.estimator.inputs import GivenInput, call_distributed_input_fn, call_input_fn, warn_if_endless
 

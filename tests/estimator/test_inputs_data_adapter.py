@@ -12,7 +12,7 @@ from tests.helpers.log_lines import captured_log
 from tpack.dataflow.arrays import DataFromArrays
 from tpack.dataflow.batch import BatchData
 from tpack.dataflow.parallel.threads import MultiThreadMapData
-from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.strategies import MirroredStrategy
 from tpack.errors import ConfigError, DataExhaustedError, DataPointError, InputError
 from tpack.estimator.estimator import Estimator
 from tpack.estimator.inputs import GivenInput, are_tensors, call_distributed_input_fn, call_input_fn, given_dataset

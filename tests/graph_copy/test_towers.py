@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.copied_graphs import build, described
 from tests.helpers.log_lines import captured_log
 from tests.helpers.sessions import cpu_session
-from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.strategies import MirroredStrategy
 from tpack.distribute.trainer import StrategyBuilder
 from tpack.errors import ConfigError, GraphBuildError
 from tpack.graph_builder.parameter_server import SyncMultiGPUParameterServerBuilder

@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.examples import load_example
-from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.strategies import MirroredStrategy
 from tpack.estimator.replicate_model_fn import replicate_model_fn
 from tpack.graph_builder.cost import GradientOptions, make_grad_fn
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder

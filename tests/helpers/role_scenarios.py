@@ -10,8 +10,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.optimizers import OPTIMIZERS
 from tests.helpers.replicated_models import batch, regression
 from tests.helpers.worker_scenarios import Equivalence, Values, rows_of_worker
-from tpack.distribute.mirrored import CollectiveAllReduceStrategy
-from tpack.distribute.parameter_server import ParameterServerStrategy
+from tpack.distribute.strategies import CollectiveAllReduceStrategy, ParameterServerStrategy
 from tpack.estimator.estimator import Estimator
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import EstimatorSpec, ModeKeys

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.distribute.contexts import get_tower_context
 from tpack.distribute.cross_tower_ops import ReductionToOneDeviceCrossTowerOps
-from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.strategies import MirroredStrategy
 from tpack.distribute.values import DistributedValues
 
 SUM, MEAN, NONE = tf.VariableAggregation.SUM, tf.VariableAggregation.MEAN, tf.VariableAggregation.NONE

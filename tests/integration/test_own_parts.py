@@ -15,8 +15,8 @@ from tests.helpers.tower_grads import cpu_devices
 from tests.helpers.toy_training import Line, line_input
 from tpack.callbacks.base import Callback
 from tpack.callbacks.saver import ModelSaver
-from tpack.distribute.mirrored import MirroredStrategy
 from tpack.distribute.reducer_ops import ReducerCrossTowerOps
+from tpack.distribute.strategies import MirroredStrategy
 from tpack.distribute.trainer import StrategyTrainer
 from tpack.multi_worker.trainer import MultiWorkerTrainerReplicated
 from tpack.reduction.algorithms.one_device import RoundRobinReducer

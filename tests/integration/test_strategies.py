@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.equivalence import OPTIMIZERS, STEPS, batches, build_cost, one_tower, train
 from tests.helpers.sessions import cpu_session
 from tests.helpers.tower_grads import cpu_devices
-from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.strategies import MirroredStrategy
 from tpack.distribute.trainer import StrategyBuilder
 from tpack.estimator import EstimatorSpec, TowerOptimizer, replicate_model_fn
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder

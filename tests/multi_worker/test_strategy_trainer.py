@@ -5,8 +5,7 @@ import pytest
 
 from tests.helpers.equivalence import one_tower
 from tests.helpers.role_job import run_roles, values_of
-from tpack.distribute.mirrored import CollectiveAllReduceStrategy
-from tpack.distribute.parameter_server import ParameterServerStrategy
+from tpack.distribute.strategies import CollectiveAllReduceStrategy, ParameterServerStrategy
 from tpack.errors import WrongTypeError
 from tpack.multi_worker.strategy_trainer import MultiWorkerStrategyTrainer
 

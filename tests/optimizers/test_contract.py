@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.equivalence import one_tower, train
 from tests.helpers.sessions import cpu_session
-from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.strategies import MirroredStrategy
 from tpack.distribute.trainer import StrategyBuilder
 from tpack.graph_builder.parameter_server import SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder

@@ -6,7 +6,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.log_lines import captured_log
-from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.strategies import MirroredStrategy
 from tpack.tfutils.scope_utils import (
     name_without_tower,
     shared_by_towers,

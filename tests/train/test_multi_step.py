@@ -20,7 +20,7 @@ from tpack.callbacks.trigger import PeriodicCallback, PeriodicTrigger
 from tpack.callbacks.weight_averages.ema import EMA
 from tpack.dataflow.repeat import FixedSizeData
 from tpack.dataflow.sources import DataFromList
-from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.strategies import MirroredStrategy
 from tpack.distribute.trainer import StrategyTrainer
 from tpack.errors import ConfigError, DataExhaustedError, StopTraining
 from tpack.graph_builder.model_desc import ModelDesc

@@ -8,7 +8,7 @@ from tests.helpers.toy_training import Recorder, line_input
 from tpack.callbacks.base import Callback, CallbackFactory
 from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.trigger import PeriodicTrigger
-from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.strategies import MirroredStrategy
 from tpack.distribute.trainer import StrategyTrainer
 from tpack.errors import StopTraining
 from tpack.graph_builder.model_desc import ModelDesc

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.log_lines import captured_log
 from tpack.callbacks.summary import MergeAllSummaries
 from tpack.dataflow.sources import DataFromList
-from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.strategies import MirroredStrategy
 from tpack.distribute.trainer import StrategyTrainer
 from tpack.errors import CallbackError
 from tpack.graph_builder.model_desc import ModelDesc

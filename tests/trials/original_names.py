@@ -45,10 +45,10 @@ _GONE = tuple(f"tensorflow.python.{package}" for package in ("estimator", "train
 """Packages of which TensorFlow 2 has some modules at most."""
 
 PLACES: Mapping[str, Sequence[str]] = {
-    f"{_DISTRIBUTE}.mirrored_strategy": ("tpack.distribute.mirrored",),
-    f"{_DISTRIBUTE}.collective_all_reduce_strategy": ("tpack.distribute.mirrored",),
-    f"{_DISTRIBUTE}.one_device_strategy": ("tpack.distribute.one_device",),
-    f"{_DISTRIBUTE}.parameter_server_strategy": ("tpack.distribute.parameter_server",),
+    f"{_DISTRIBUTE}.mirrored_strategy": ("tpack.distribute.strategies",),
+    f"{_DISTRIBUTE}.collective_all_reduce_strategy": ("tpack.distribute.strategies",),
+    f"{_DISTRIBUTE}.one_device_strategy": ("tpack.distribute.strategies",),
+    f"{_DISTRIBUTE}.parameter_server_strategy": ("tpack.distribute.strategies",),
     f"{_DISTRIBUTE}.cross_tower_ops": ("tpack.distribute.cross_tower_ops", "tpack.distribute.reducer_ops"),
     f"{_DISTRIBUTE}.values": ("tpack.distribute", "tpack.distribute.values"),
     f"{_DISTRIBUTE}.step_fn": ("tpack.distribute",),

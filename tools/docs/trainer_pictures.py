@@ -13,7 +13,7 @@ from html import escape
 
 from tests.helpers.source import ROOT
 from tools.docs.step_graphs import ADDS, NAMES, Part, StepGraph, step_graph
-from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.strategies import MirroredStrategy
 from tpack.distribute.trainer import StrategyBuilder
 from tpack.graph_builder.base import GraphBuilder
 from tpack.graph_builder.parameter_server import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder

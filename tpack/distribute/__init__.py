@@ -20,11 +20,14 @@ __getattr__, __dir__, __all__ = attach(
             "require_tower_context",
         ),
         "cross_tower_ops": ("CrossTowerOps", "ReductionToOneDeviceCrossTowerOps"),
-        "mirrored": ("CollectiveAllReduceStrategy", "MirroredStrategy"),
+        "strategies": (
+            "CollectiveAllReduceStrategy",
+            "MirroredStrategy",
+            "OneDeviceStrategy",
+            "ParameterServerStrategy",
+        ),
         "multi_step": ("MultiStepContext",),
-        "one_device": ("OneDeviceStrategy",),
         "optimizer": ("DistributedMovingAverage", "DistributedOptimizer", "increment_var"),
-        "parameter_server": ("ParameterServerStrategy",),
         "multi_device": ("PerDeviceDataset",),
         "reducer_ops": (
             "AllReduceCrossTowerOps",

@@ -10,15 +10,11 @@ from tpack.distribute.contexts import has_distribution_strategy as has_distribut
 from tpack.distribute.contexts import require_tower_context as require_tower_context
 from tpack.distribute.cross_tower_ops import CrossTowerOps as CrossTowerOps
 from tpack.distribute.cross_tower_ops import ReductionToOneDeviceCrossTowerOps as ReductionToOneDeviceCrossTowerOps
-from tpack.distribute.mirrored import CollectiveAllReduceStrategy as CollectiveAllReduceStrategy
-from tpack.distribute.mirrored import MirroredStrategy as MirroredStrategy
 from tpack.distribute.multi_device import PerDeviceDataset as PerDeviceDataset
 from tpack.distribute.multi_step import MultiStepContext as MultiStepContext
-from tpack.distribute.one_device import OneDeviceStrategy as OneDeviceStrategy
 from tpack.distribute.optimizer import DistributedMovingAverage as DistributedMovingAverage
 from tpack.distribute.optimizer import DistributedOptimizer as DistributedOptimizer
 from tpack.distribute.optimizer import increment_var as increment_var
-from tpack.distribute.parameter_server import ParameterServerStrategy as ParameterServerStrategy
 from tpack.distribute.reducer_ops import AllReduceCrossTowerOps as AllReduceCrossTowerOps
 from tpack.distribute.reducer_ops import CollectiveAllReduce as CollectiveAllReduce
 from tpack.distribute.reducer_ops import MultiWorkerAllReduce as MultiWorkerAllReduce
@@ -28,6 +24,10 @@ from tpack.distribute.steps import Monitor as Monitor
 from tpack.distribute.steps import StandardInputStep as StandardInputStep
 from tpack.distribute.steps import StandardSingleLossStep as StandardSingleLossStep
 from tpack.distribute.steps import Step as Step
+from tpack.distribute.strategies import CollectiveAllReduceStrategy as CollectiveAllReduceStrategy
+from tpack.distribute.strategies import MirroredStrategy as MirroredStrategy
+from tpack.distribute.strategies import OneDeviceStrategy as OneDeviceStrategy
+from tpack.distribute.strategies import ParameterServerStrategy as ParameterServerStrategy
 from tpack.distribute.strategy import DistributeConfig as DistributeConfig
 from tpack.distribute.strategy import DistributionStrategy as DistributionStrategy
 from tpack.distribute.strategy import get_loss_reduction as get_loss_reduction

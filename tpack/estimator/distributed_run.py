@@ -15,7 +15,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.distribute.multi_worker import MultiWorkerStrategy
-from tpack.distribute.parameter_server import ParameterServerStrategy
+from tpack.distribute.strategies import ParameterServerStrategy
 from tpack.errors import ConfigError
 from tpack.estimator.run_config import RunConfig
 from tpack.multi_worker.all_reduce import WorkerGroup, copy_from_worker

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tpack.distribute.mirrored import CollectiveAllReduceStrategy
+from tpack.distribute.strategies import CollectiveAllReduceStrategy
 from tpack.distribute.trainer import StrategyBuilder
 from tpack.graph_builder.base import GraphBuilder
 from tpack.graph_builder.compiled import Compile

@@ -11,7 +11,7 @@ from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.weight_averages.ema import EMA
 from tpack.callbacks.weight_averages.swa import SWA
 from tpack.dataflow.sources import DataFromList
-from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.strategies import MirroredStrategy
 from tpack.distribute.trainer import StrategyBuilder
 from tpack.errors import CallbackError, InputError
 from tpack.graph_builder.model_desc import ModelDesc

@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.column_models import column_data, dense_columns, linear_columns, train_in_towers
 from tests.helpers.replicated_models import devices
-from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.strategies import MirroredStrategy
 from tpack.errors import ConfigError
 from tpack.tf1.estimator.dnn_linear_combined import (
     DNNLinearCombinedClassifier,

@@ -8,7 +8,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.replicated_models import devices
-from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.strategies import MirroredStrategy
 from tpack.errors import ConfigError, DependencyError, WrongTypeError
 from tpack.tf1.estimator.inputs import numpy_input_fn, pandas_input_fn
 

@@ -9,7 +9,7 @@ import pytest
 import tpack.tf1 as tf
 from tests.helpers.layer_checks import randomize_variables
 from tests.helpers.sessions import cpu_session
-from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.strategies import MirroredStrategy
 from tpack.graph_builder.parameter_server import SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.graph_builder.simple import SimpleBuilder

@@ -11,7 +11,7 @@ from tests.helpers.device_values import start
 from tests.helpers.partition_graphs import placed_devices
 from tests.helpers.sessions import cpu_session
 from tests.helpers.tower_grads import cpu_devices
-from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.strategies import MirroredStrategy
 from tpack.distribute.values import PerDevice
 from tpack.distribute.variables.mirrored import MirroredVariable
 from tpack.errors import TowerMismatchError

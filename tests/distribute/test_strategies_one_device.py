@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import MEAN, SUM, devices_of, started
 from tpack.distribute.contexts import get_tower_context
-from tpack.distribute.one_device import OneDeviceStrategy
+from tpack.distribute.strategies import OneDeviceStrategy
 from tpack.distribute.values import MapOutput, Mirrored, PerDevice
 from tpack.errors import ConfigError
 from tpack.tower.context import current_tower_context

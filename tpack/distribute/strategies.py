@@ -1,9 +1,13 @@
-"""Strategies that mirror every variable on all devices, and keep the mirrors equal by reducing the towers' values.
+"""Strategies with several devices: mirrored variables, one copy of each variable, or everything on one device.
 
-An optimizer's slots and counters are mirrored with its variables: every device has a clone of the optimizer, for the
-mirrors of its device. The first one makes each slot and counter as one mirrored variable, under its name in TensorFlow
-1, and the others share it; so it is saved once, and restored on all devices. All clones apply the same gradients, so
-the mirrors stay equal.
+`MirroredStrategy` and `CollectiveAllReduceStrategy` mirror every variable on all devices, and keep the mirrors equal by
+reducing the towers' values. An optimizer's slots and counters are mirrored with its variables: every device has a clone
+of the optimizer, for the mirrors of its device. The first one makes each slot and counter as one mirrored variable,
+under its name in TensorFlow 1, and the others share it; so it is saved once, and restored on all devices. All clones
+apply the same gradients, so the mirrors stay equal.
+
+All towers of `ParameterServerStrategy` read the one copy of each variable, and gradients are reduced on its device.
+`OneDeviceStrategy` is for the test of a program before it is distributed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,26 +20,39 @@ import tensorflow.compat.v1 as tf
 
 from tpack.compat import forget_names, is_in_variable_store
 from tpack.distribute.contexts import UpdateContext
-from tpack.distribute.cross_tower_ops import CrossTowerOps, devices_for
+from tpack.distribute.cross_tower_ops import CrossTowerOps, ReductionToOneDeviceCrossTowerOps, devices_for
 from tpack.distribute.multi_device import MultiDeviceStrategy, different_devices, worker_devices_of
 from tpack.distribute.multi_worker import MultiWorkerStrategy, WorkersCrossTowerOps
 from tpack.distribute.reducer_ops import CollectiveAllReduce, choose_the_best
 from tpack.distribute.strategy import VariableCreator
-from tpack.distribute.values import Aggregation, Value, Variable, update_on_devices
+from tpack.distribute.values import (
+    Aggregation,
+    Destinations,
+    MapOutput,
+    Mirrored,
+    PerDevice,
+    Value,
+    Variable,
+    update_on_devices,
+)
 from tpack.distribute.variables.creating import create_distributed_variable, is_local_to_towers
-from tpack.distribute.variables.distributed import DistributedVariable
+from tpack.distribute.variables.distributed import DistributedVariable, replace_in_collections
 from tpack.distribute.variables.mirrored import MirroredVariable
 from tpack.distribute.variables.tower_local import TowerLocalVariable
+from tpack.distribute.write_guard import protect
 from tpack.errors import ConfigError, TowerMismatchError
 from tpack.graph_copy.towers import TowerBuilding
 from tpack.multi_worker.all_reduce import WorkerGroup
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.tfutils.optimizer_clone import clone_optimizer
 from tpack.tower.collections import SUMMARY_KEYS, freeze_collection
-from tpack.tower.devices import list_gpus, resolve_device
+from tpack.tower.devices import LeastLoadedDeviceSetter, device_key, list_gpus, resolve_device
 from tpack.tower.names import join_scope
+from tpack.tower.per_graph import PerGraph
 from tpack.types import GradsAndVars
-from tpack.utils.validation import check_arguments, check_count
+from tpack.utils.validation import check_arguments, check_count, check_text
+
+_CPU = "/device:CPU:0"
 
 
 @check_arguments
@@ -323,3 +340,170 @@ def _resolved(devices: Sequence[str] | None, num_gpus: int | None) -> list[str]:
     if devices is None:
         return list_gpus() or [resolve_device(-1)]
     return different_devices(devices)
+
+
+@check_arguments
+class ParameterServerStrategy(MultiWorkerStrategy, MultiDeviceStrategy):
+    """Training with variables that the towers share: synchronous on one machine, asynchronous between workers.
+
+    A variable is a plain one on one of the parameter devices, which get about as many bytes each. Made with an
+    aggregation, it is a `MirroredVariable` with one mirror, so that towers can assign to it; local to towers, as moving
+    averages of layers are, it has a component on each worker device. Towers cannot assign to others: they would do it K
+    times, in any order.
+
+    Between several workers, the variables lie on the tasks of the job ``ps``. The towers of a worker average their
+    gradients on its CPU, and the worker applies them by itself, without waiting for the others.
+
+    Use it where devices have little memory or slow links; with fast links, `MirroredStrategy` is usually faster.
+
+    Args:
+        num_gpus_per_worker: the number of towers, on as many GPUs; 0 for one on the CPU.
+        devices: in place of that, the device of each tower.
+        parameter_devices: the devices of variables; by default that of a single tower, else the CPU.
+        cross_tower_ops: reduces and broadcasts values; by default on one device, that of each variable.
+        prefetch_on_device: the elements of a dataset that wait on each device; see `PerDeviceDataset`.
+        tower_building: see `call_in_replicated_towers`.
+
+    Raises:
+        ConfigError: Both ``num_gpus_per_worker`` and ``devices`` are given, one is out of range, or a list is empty.
+        DeviceError: The machine has GPUs, but not one of these.
+
+    Source:
+        The class of the same name in TensorFlow's ``contrib.distribute``.
+    """
+
+    def __init__(
+        self,
+        num_gpus_per_worker: int = 0,
+        *,
+        devices: Sequence[str] | None = None,
+        parameter_devices: Sequence[str] | None = None,
+        cross_tower_ops: CrossTowerOps | None = None,
+        prefetch_on_device: bool | int | None = None,
+        tower_building: TowerBuilding = "auto",
+    ) -> None:
+        super().__init__(cross_tower_ops, prefetch_on_device=prefetch_on_device, tower_building=tower_building)
+        self._worker_devices = worker_devices_of(num_gpus_per_worker, devices)
+        if parameter_devices is None:
+            parameter_devices = self._worker_devices if len(self._worker_devices) == 1 else [_CPU]
+        self._parameter_devices = different_devices(parameter_devices)
+        # One for each graph, so that placement depends on nothing outside of it.
+        self._setters = PerGraph(lambda: LeastLoadedDeviceSetter(self._parameter_devices[0], self._parameter_devices))
+        self._container = ""
+
+    @property
+    def worker_devices(self) -> list[str]:
+        """The devices of the towers."""
+        return list(self._worker_devices)
+
+    @property
+    def parameter_devices(self) -> list[str]:
+        """The devices of the variables."""
+        return list(self._parameter_devices)
+
+    def non_slot_devices(self, var_list: Sequence[Variable]) -> Variable:
+        """Return the variable with the first name, so that it is the same one in every build."""
+        return min(var_list, key=lambda variable: variable.name)
+
+    @property
+    def should_init(self) -> bool:
+        """Whether this process initialises the shared variables: the chief does."""
+        return self.should_checkpoint
+
+    def _join(self, member: ClusterMember, run: str) -> None:
+        servers = member.cluster.get("ps", ())
+        if not servers:
+            raise ConfigError(
+                f"{type(self).__name__} got no parameter server: expected one; use launch --ps 1 ({member})"
+            )
+        self._parameter_devices = [f"/job:ps/task:{index}/device:CPU:0" for index in range(len(servers))]
+        # Graphs share a variable by its name and container.
+        self._container = run
+        if self._cross_tower_ops is None:
+            self._cross_tower_ops = ReductionToOneDeviceCrossTowerOps(_CPU)
+
+    def _create_variable(self, next_creator: VariableCreator, **kwargs: Any) -> Variable:
+        colocate_with = kwargs.pop("colocate_with", None)
+        synchronization = kwargs.get("synchronization")
+        if getattr(synchronization, "value", None) == tf.VariableSynchronization.ON_READ.value:
+            devices = devices_for(colocate_with, self._worker_devices)
+            return create_distributed_variable(TowerLocalVariable, next_creator, devices, kwargs)
+        # The device, or the device function that chooses it.
+        device = self._setters.here() if colocate_with is None else devices_for(colocate_with, [])[0]
+        with tf.container(self._container), tf.device(device):
+            variable = next_creator(**kwargs)
+        protect(variable)
+        aggregation = kwargs.get("aggregation") or tf.VariableAggregation.NONE
+        if aggregation.value == tf.VariableAggregation.NONE.value:
+            return variable
+        shared = MirroredVariable({variable.device: variable}, tf.VariableAggregation(aggregation.value))
+        replace_in_collections(shared)
+        return shared
+
+    def _update_by_optimizer(
+        self, optimizer: tf.train.Optimizer, grads_and_vars: GradsAndVars, name: str
+    ) -> list[tf.Operation]:
+        return super()._update_by_optimizer(optimizer, [_of_one_copy(*pair) for pair in grads_and_vars], name)
+
+    def __repr__(self) -> str:
+        return (
+            f"<ParameterServerStrategy on {', '.join(self._worker_devices)} with variables on "
+            f"{', '.join(self._parameter_devices)}>"
+        )
+
+
+def _of_one_copy(grad: Value, variable: Variable) -> tuple[Value, Variable]:
+    """Return a gradient and variable of one device as plain ones."""
+    if isinstance(variable, MirroredVariable):
+        return (grad.get(variable.primary.device) if isinstance(grad, Mirrored) else grad), variable.primary
+    return grad, variable
+
+
+@check_arguments
+class OneDeviceStrategy(MultiDeviceStrategy):
+    """One tower, with its variables, on one device. Variables are plain, and values are not wrapped.
+
+    Args:
+        device: the name of the device.
+        prefetch_on_device: the elements of a dataset that wait on the device; see `PerDeviceDataset`.
+
+    Raises:
+        ConfigError: The name is malformed.
+        DeviceError: The machine has GPUs, but not this one.
+
+    Source:
+        The seed ``distribute``.
+    """
+
+    def __init__(self, device: str, *, prefetch_on_device: bool | int | None = None) -> None:
+        super().__init__(prefetch_on_device=prefetch_on_device)
+        self._device = device_key(resolve_device(check_text(self, "device", device)))
+        self._default_device = self._device
+
+    @property
+    def worker_devices(self) -> list[str]:
+        """The device, alone."""
+        return [self._device]
+
+    def _create_variable(self, next_creator: VariableCreator, **kwargs: Any) -> Variable:
+        (device,) = devices_for(kwargs.pop("colocate_with", None), [self._device])
+        with tf.device(device):
+            return next_creator(**kwargs)
+
+    def _broadcast(self, tensor: Value, destinations: Destinations | None) -> Value:
+        return tensor if destinations is None else _plain(super()._broadcast(tensor, destinations))
+
+    def _reduce(self, aggregation: Aggregation, value: Value, destinations: Destinations | None) -> Value:
+        if destinations is None and not isinstance(value, MapOutput | PerDevice):
+            return value
+        own = value if isinstance(value, PerDevice) else PerDevice({self._device: value})
+        return _plain(super()._reduce(aggregation, own, destinations))
+
+    def __repr__(self) -> str:
+        return f"<OneDeviceStrategy on {self._device}>"
+
+
+def _plain(value: Value) -> Value:
+    """Return the part of a value of one device."""
+    parts = list(value.index.values()) if isinstance(value, Mirrored) else []
+    return parts[0] if len(parts) == 1 else value

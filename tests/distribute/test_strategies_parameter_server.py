@@ -10,7 +10,7 @@ from tests.helpers.device_values import MEAN, SUM, assert_mirrored, start
 from tests.helpers.partition_graphs import placed_devices
 from tests.helpers.tower_grads import cpu_devices
 from tpack.distribute.contexts import get_tower_context
-from tpack.distribute.parameter_server import ParameterServerStrategy
+from tpack.distribute.strategies import ParameterServerStrategy
 from tpack.distribute.values import PerDevice
 from tpack.distribute.variables.mirrored import MirroredVariable
 from tpack.distribute.variables.tower_local import TowerLocalVariable

@@ -7,7 +7,7 @@ import pytest
 
 from tests.helpers.device_values import MEAN, assert_mirrored, per_device, start
 from tests.helpers.tower_grads import cpu_devices
-from tpack.distribute.mirrored import CollectiveAllReduceStrategy
+from tpack.distribute.strategies import CollectiveAllReduceStrategy
 from tpack.errors import ConfigError
 
 

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.strategies import MEAN, ON_READ, SUM, devices_of, in_scope, mirrored, started, tower_number, values
 from tpack.distribute.contexts import get_distribution_strategy, get_tower_context
 from tpack.distribute.cross_tower_ops import ReductionToOneDeviceCrossTowerOps
-from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.strategies import MirroredStrategy
 from tpack.distribute.values import PerDevice
 from tpack.errors import ConfigError, DeviceError, TowerMismatchError
 from tpack.tower.context import current_tower_context, get_current_tower_context
@@ -28,7 +28,7 @@ def no_thread_left():
 
 def test_devices_are_named_or_counted(monkeypatch):
     monkeypatch.setattr("tpack.tower.devices.list_gpus", lambda: [])
-    monkeypatch.setattr("tpack.distribute.mirrored.list_gpus", lambda: [])
+    monkeypatch.setattr("tpack.distribute.strategies.list_gpus", lambda: [])
     assert MirroredStrategy(["/gpu:2", "/cpu:0"]).worker_devices == ["/device:CPU:2", "/device:CPU:0"]
     assert MirroredStrategy(["/gpu:0", "/cpu:0"]).worker_devices == ["/device:CPU:1", "/device:CPU:0"]
     assert MirroredStrategy(num_gpus=3).worker_devices == devices_of(3)
@@ -41,7 +41,7 @@ def test_devices_are_named_or_counted(monkeypatch):
 def test_without_arguments_all_gpus_are_used(monkeypatch):
     gpus = ["/device:GPU:0", "/device:GPU:1"]
     monkeypatch.setattr("tpack.tower.devices.list_gpus", lambda: gpus)
-    monkeypatch.setattr("tpack.distribute.mirrored.list_gpus", lambda: gpus)
+    monkeypatch.setattr("tpack.distribute.strategies.list_gpus", lambda: gpus)
     assert MirroredStrategy().worker_devices == gpus
     with pytest.raises(DeviceError, match="there is no GPU 7"):
         MirroredStrategy(["/gpu:7"])
@@ -336,7 +336,7 @@ def test_cross_tower_ops_are_chosen_when_they_are_needed_for_the_session(graph, 
         asked.append((devices, session_config))
         return chosen
 
-    monkeypatch.setattr("tpack.distribute.mirrored.choose_the_best", choose)
+    monkeypatch.setattr("tpack.distribute.strategies.choose_the_best", choose)
     strategy = MirroredStrategy(devices_of(2))
     config = tf.ConfigProto(allow_soft_placement=True)
     strategy.configure(config)
