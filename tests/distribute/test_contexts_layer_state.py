@@ -6,8 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import FIRST, MEAN, NONE, ON_READ, SUM, in_scope, started, tower_number
 from tpack.distribute.contexts import with_layer_state
-from tpack.distribute.variables.mirrored import MirroredVariable
-from tpack.distribute.variables.tower_local import TowerLocalVariable
+from tpack.distribute.variables.replicated import MirroredVariable, TowerLocalVariable
 from tpack.tower.context import TrainTowerContext
 from tpack.tower.tower_func import KerasUpdates
 

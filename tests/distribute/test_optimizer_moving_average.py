@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.sessions import cpu_session
 from tests.helpers.strategies import in_scope, started, tower_number
 from tpack.distribute.optimizer import DistributedMovingAverage
-from tpack.distribute.variables.mirrored import MirroredVariable
+from tpack.distribute.variables.replicated import MirroredVariable
 from tpack.errors import ConfigError
 
 VALUES = np.float32([[3, 4], [0, 1], [-5, 8]])

@@ -13,7 +13,7 @@ from tests.helpers.sessions import cpu_session
 from tests.helpers.tower_grads import cpu_devices
 from tpack.distribute.strategies import MirroredStrategy
 from tpack.distribute.values import PerDevice
-from tpack.distribute.variables.mirrored import MirroredVariable
+from tpack.distribute.variables.replicated import MirroredVariable
 from tpack.errors import TowerMismatchError
 from tpack.tfutils.gradproc import MapGradient, ScaleGradient, SummaryGradient
 from tpack.tfutils.optimizer import AccumGradOptimizer, PostProcessOptimizer, apply_grad_processors

@@ -12,8 +12,7 @@ from tests.helpers.tower_grads import cpu_devices
 from tpack.distribute.contexts import get_tower_context
 from tpack.distribute.strategies import ParameterServerStrategy
 from tpack.distribute.values import PerDevice
-from tpack.distribute.variables.mirrored import MirroredVariable
-from tpack.distribute.variables.tower_local import TowerLocalVariable
+from tpack.distribute.variables.replicated import MirroredVariable, TowerLocalVariable
 from tpack.errors import ConfigError, StrategyError
 from tpack.models.batch_norm import BatchNorm
 

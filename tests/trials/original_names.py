@@ -21,8 +21,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.distribute.default_strategy import DEFAULT_STRATEGY
-from tpack.distribute.variables.mirrored import MirroredVariable
-from tpack.distribute.variables.tower_local import TowerLocalVariable
+from tpack.distribute.variables.replicated import MirroredVariable, TowerLocalVariable
 from tpack.estimator.replicate_model_fn import replicate_model_fn
 from tpack.estimator.replicated import VariablePlacement
 from tpack.tower.devices import device_key

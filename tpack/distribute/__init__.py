@@ -47,7 +47,6 @@ __getattr__, __dir__, __all__ = attach(
             "select_device",
             "select_device_mirrored",
         ),
-        "variables.mirrored": ("MirroredVariable",),
-        "variables.tower_local": ("TowerLocalVariable",),
+        "variables.replicated": ("MirroredVariable", "TowerLocalVariable"),
     },
 )

@@ -38,5 +38,5 @@ from tpack.distribute.values import PerDevice as PerDevice
 from tpack.distribute.values import regroup as regroup
 from tpack.distribute.values import select_device as select_device
 from tpack.distribute.values import select_device_mirrored as select_device_mirrored
-from tpack.distribute.variables.mirrored import MirroredVariable as MirroredVariable
-from tpack.distribute.variables.tower_local import TowerLocalVariable as TowerLocalVariable
+from tpack.distribute.variables.replicated import MirroredVariable as MirroredVariable
+from tpack.distribute.variables.replicated import TowerLocalVariable as TowerLocalVariable

@@ -12,7 +12,7 @@ from tpack.compat import BaseVariable
 from tpack.distribute.contexts import get_distribution_strategy, get_tower_context, has_distribution_strategy
 from tpack.distribute.strategy import DistributionStrategy, is_updating
 from tpack.distribute.values import PlainValue, Value, Variable
-from tpack.distribute.variables.mirrored import MirroredVariable
+from tpack.distribute.variables.replicated import MirroredVariable
 from tpack.errors import ConfigError, StrategyError, WrongTypeError
 from tpack.tfutils.optimizer import ProxyOptimizer
 from tpack.tfutils.scope_utils import whole_variable

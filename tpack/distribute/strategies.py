@@ -35,10 +35,13 @@ from tpack.distribute.values import (
     Variable,
     update_on_devices,
 )
-from tpack.distribute.variables.creating import create_distributed_variable, is_local_to_towers
 from tpack.distribute.variables.distributed import DistributedVariable, replace_in_collections
-from tpack.distribute.variables.mirrored import MirroredVariable
-from tpack.distribute.variables.tower_local import TowerLocalVariable
+from tpack.distribute.variables.replicated import (
+    MirroredVariable,
+    TowerLocalVariable,
+    create_distributed_variable,
+    is_local_to_towers,
+)
 from tpack.distribute.write_guard import protect
 from tpack.errors import ConfigError, TowerMismatchError
 from tpack.graph_copy.towers import TowerBuilding

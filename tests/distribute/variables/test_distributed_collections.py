@@ -3,7 +3,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.distribute.variables.distributed import replace_in_collections
-from tpack.distribute.variables.mirrored import MirroredVariable
+from tpack.distribute.variables.replicated import MirroredVariable
 
 
 def test_the_variable_stands_where_its_first_component_stood(graph: Any) -> None:

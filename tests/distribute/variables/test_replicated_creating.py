@@ -5,9 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import FIRST, MEAN, NONE, ON_READ, SUM, devices_of, in_scope, started
-from tpack.distribute.variables.creating import create_distributed_variable
-from tpack.distribute.variables.mirrored import MirroredVariable
-from tpack.distribute.variables.tower_local import TowerLocalVariable
+from tpack.distribute.variables.replicated import MirroredVariable, TowerLocalVariable, create_distributed_variable
 from tpack.errors import ConfigError
 
 KEYS = tf.GraphKeys
