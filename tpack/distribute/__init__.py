@@ -26,7 +26,7 @@ __getattr__, __dir__, __all__ = attach(
             "OneDeviceStrategy",
             "ParameterServerStrategy",
         ),
-        "multi_step": ("MultiStepContext",),
+        "steps": ("Monitor", "MultiStepContext", "StandardInputStep", "StandardSingleLossStep", "Step"),
         "optimizer": ("DistributedMovingAverage", "DistributedOptimizer", "increment_var"),
         "multi_device": ("PerDeviceDataset",),
         "reducer_ops": (
@@ -36,7 +36,6 @@ __getattr__, __dir__, __all__ = attach(
             "ReducerCrossTowerOps",
             "choose_the_best",
         ),
-        "steps": ("Monitor", "StandardInputStep", "StandardSingleLossStep", "Step"),
         "strategy": ("DistributeConfig", "DistributionStrategy", "get_loss_reduction"),
         "values": (
             "DistributedValues",
