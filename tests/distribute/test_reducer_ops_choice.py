@@ -13,7 +13,7 @@ from tpack.distribute.reducer_ops import choose_the_best
 from tpack.errors import ReductionError
 from tpack.reduction.algorithms.composite import HierarchicalReducer
 from tpack.reduction.algorithms.one_device import IdentityReducer
-from tpack.reduction.modes import ReducerChoice
+from tpack.reduction.names import ReducerChoice
 
 
 def test_cpu_devices_take_turns_and_the_log_says_why(session8: Any, rng: Any) -> None:

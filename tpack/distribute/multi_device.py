@@ -1,4 +1,9 @@
-"""Base of strategies with a list of devices: one tower on each device, and values of all of them."""
+"""Base of strategies with a list of devices: one tower on each device, and values of all of them.
+
+Their data are one stream: step s gives tower k element s * K + k, an element being what a tower works on, usually a
+batch. What is left at the end for fewer than K towers is dropped. Towers on CPU devices read the stream on the host,
+where the data is. For other devices, elements wait on the device in a buffer that is filled while earlier steps run.
+"""
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
@@ -40,6 +45,63 @@ from tpack.utils.validation import check_arguments, check_count, check_instance,
 _HOST = "/device:CPU:0"
 
 _USUAL_PREFETCH = 2
+
+
+@check_arguments
+class PerDeviceDataset:
+    """Dataset whose elements are dealt out to K devices.
+
+    Args:
+        dataset: the stream.
+        devices: the device of each tower.
+        prefetch_on_device: the elements that wait on each device; True for 2 and False for none; None for 2, and for
+            none where all devices are CPUs, whose memory is the host's.
+
+    Raises:
+        WrongTypeError: An argument is of another type.
+        ConfigError: There is no device, or the number is negative.
+
+    Source:
+        TensorFlow's ``contrib.distribute``.
+    """
+
+    def __init__(
+        self,
+        dataset: tf.compat.v2.data.Dataset,
+        devices: Sequence[str],
+        *,
+        prefetch_on_device: bool | int | None = None,
+    ) -> None:
+        self._dataset = dataset
+        names = [devices] if isinstance(devices, str) else devices
+        wanted = "a list of names of devices"
+        names = check_instances(self, "devices", names, str, least=1, expected=wanted)
+        self._devices = list(dict.fromkeys(resolve_together(names)))
+        if prefetch_on_device is None:
+            kinds = {tf.DeviceSpec.from_string(device).device_type for device in self._devices}
+            prefetch_on_device = kinds != {"CPU"}
+        self._prefetch = checked_prefetch(self, prefetch_on_device)
+
+    @property
+    def devices(self) -> list[str]:
+        """The devices of the towers, in their order."""
+        return list(self._devices)
+
+    def make_one_shot_iterator(self) -> "PerDeviceIterator":
+        """Return an iterator over the stream, once; with prefetching, ``tf.tables_initializer()`` starts it."""
+        if not self._prefetch:
+            with on_device(_HOST):
+                return _HostIterator(tf.data.make_one_shot_iterator(self._dataset), self._devices)
+        iterator = _DeviceIterator(self._dataset, self._devices, self._prefetch)
+        tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
+        return iterator
+
+    def make_initializable_iterator(self) -> "PerDeviceIterator":
+        """Return an iterator whose ``initializer`` restarts the stream."""
+        if not self._prefetch:
+            with on_device(_HOST):
+                return _HostIterator(tf.data.make_initializable_iterator(self._dataset), self._devices)
+        return _DeviceIterator(self._dataset, self._devices, self._prefetch)
 
 
 class MultiDeviceStrategy(DistributionStrategy):
@@ -198,63 +260,6 @@ def different_devices(devices: Sequence[str]) -> list[str]:
     if len(set(names)) < len(names):
         raise ConfigError(mismatch("a strategy", "devices", list(devices), wanted))
     return names
-
-
-@check_arguments
-class PerDeviceDataset:
-    """Dataset whose elements are dealt out to K devices.
-
-    Args:
-        dataset: the stream.
-        devices: the device of each tower.
-        prefetch_on_device: the elements that wait on each device; True for 2 and False for none; None for 2, and for
-            none where all devices are CPUs, whose memory is the host's.
-
-    Raises:
-        WrongTypeError: An argument is of another type.
-        ConfigError: There is no device, or the number is negative.
-
-    Source:
-        TensorFlow's ``contrib.distribute``.
-    """
-
-    def __init__(
-        self,
-        dataset: tf.compat.v2.data.Dataset,
-        devices: Sequence[str],
-        *,
-        prefetch_on_device: bool | int | None = None,
-    ) -> None:
-        self._dataset = dataset
-        names = [devices] if isinstance(devices, str) else devices
-        wanted = "a list of names of devices"
-        names = check_instances(self, "devices", names, str, least=1, expected=wanted)
-        self._devices = list(dict.fromkeys(resolve_together(names)))
-        if prefetch_on_device is None:
-            kinds = {tf.DeviceSpec.from_string(device).device_type for device in self._devices}
-            prefetch_on_device = kinds != {"CPU"}
-        self._prefetch = checked_prefetch(self, prefetch_on_device)
-
-    @property
-    def devices(self) -> list[str]:
-        """The devices of the towers, in their order."""
-        return list(self._devices)
-
-    def make_one_shot_iterator(self) -> "PerDeviceIterator":
-        """Return an iterator over the stream, once; with prefetching, ``tf.tables_initializer()`` starts it."""
-        if not self._prefetch:
-            with on_device(_HOST):
-                return _HostIterator(tf.data.make_one_shot_iterator(self._dataset), self._devices)
-        iterator = _DeviceIterator(self._dataset, self._devices, self._prefetch)
-        tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
-        return iterator
-
-    def make_initializable_iterator(self) -> "PerDeviceIterator":
-        """Return an iterator whose ``initializer`` restarts the stream."""
-        if not self._prefetch:
-            with on_device(_HOST):
-                return _HostIterator(tf.data.make_initializable_iterator(self._dataset), self._devices)
-        return _DeviceIterator(self._dataset, self._devices, self._prefetch)
 
 
 def checked_prefetch(owner: object, prefetch_on_device: bool | int) -> int:

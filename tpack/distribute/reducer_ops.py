@@ -25,8 +25,7 @@ from tpack.reduction.algorithms.collective import PROCESS_KEYS, CollectiveKeys, 
 from tpack.reduction.algorithms.launch_order import one_launch_order
 from tpack.reduction.autotune import topology
 from tpack.reduction.base import Reducer
-from tpack.reduction.modes import choose_by_heuristic
-from tpack.reduction.names import check_algorithm, make_reducer
+from tpack.reduction.names import check_algorithm, choose_by_heuristic, make_reducer
 from tpack.reduction.spec import parse_all_reduce_spec
 from tpack.reduction.wrappers.packers import AggregateSmallTensorPackingReducer, ConcatAndSplitPackingReducer
 from tpack.reduction.wrappers.splitting import SplitBySizeReducer

@@ -1,6 +1,11 @@
 """Towers of a strategy, and the tower context of any towers that call merge_call.
 
 They are towers of `tpack.tower`. Those of a strategy share its variables, and each updates its own part of them.
+
+TensorFlow's optimizers, ``init_from_checkpoint``, metrics and moving averages ask TensorFlow for the current strategy
+and tower, and use its ``merge_call``. While a tower is built they get the shims here, so that model code without
+strategies trains in towers unchanged, and nothing of TensorFlow is replaced. Across towers and everywhere else they get
+TensorFlow's default strategy.
 """
 
 import functools

@@ -1,8 +1,8 @@
 """Several steps of a strategy as one operation, and training steps as objects.
 
 A loop in the graph takes new data in each iteration; one session run makes many steps, and the outputs of the last one
-are visible. For a script that has neither a trainer nor an Estimator, a `Step` has its strategy, data and model; calling
-it builds the operation of a step, and a `Monitor` runs that.
+are visible. For a script that has neither a trainer nor an Estimator, a `Step` has its strategy, data and model; a call
+builds the operation of a step, and a `Monitor` runs that.
 
 Source:
     TensorFlow's ``contrib.distribute``.
@@ -26,6 +26,77 @@ from tpack.utils.validation import check_arguments, check_count, check_function,
 _HOST = "/device:CPU:0"
 
 _NONE = tf.VariableAggregation.NONE
+
+
+class MultiStepContext:
+    """Outputs of the steps of one loop; an argument of the function that builds a step.
+
+    Attributes:
+        run_op: the operation that runs the steps; None while they are built.
+
+    Source:
+        TensorFlow's ``contrib.distribute``.
+    """
+
+    def __init__(self) -> None:
+        self.run_op: tf.Operation | None = None
+        self._last_step_outputs: dict[str, Value] = {}
+        self._non_tensor_outputs: dict[str, object] = {}
+
+    @property
+    def last_step_outputs(self) -> dict[str, Value]:
+        """The values of the last step by name; while steps are built, those of the current one."""
+        return self._last_step_outputs
+
+    @property
+    def non_tensor_outputs(self) -> dict[str, object]:
+        """Outputs that are not tensors, by name; in towers, a list of each tower's."""
+        return self._non_tensor_outputs
+
+    def set_last_step_output(self, name: str, output: Value, aggregation: Aggregation = _NONE) -> None:
+        """Output a value, which is visible after the last step.
+
+        Args:
+            name: the name.
+            output: the value: of locality T across towers, of this tower in one.
+            aggregation: the aggregation of the towers' values, on the CPU. Across towers, without it the value keeps
+                its parts; in a tower it is required, and all towers must output the same names.
+
+        Raises:
+            ConfigError: A tower gives no aggregation.
+            TowerMismatchError: The towers output different names.
+        """
+        check_text(self, "name", name)
+        context = tower_context_of(current_frame())
+        if context is not None:
+            if aggregation.value == _NONE.value:
+                raise ConfigError(f"a tower gives out {name!r}: say by which aggregation the towers' values become one")
+            context.merge_call(self._merge_output, name, output, aggregation)
+        elif aggregation.value == _NONE.value:
+            self._last_step_outputs[name] = output
+        else:
+            self._merge_output(current_frame().strategy, name, output, aggregation)
+
+    def set_non_tensor_output(self, name: str, output: object) -> None:
+        """Output an object that is not a tensor, while steps are built; of towers, it becomes a list of each tower's.
+
+        Raises:
+            TowerMismatchError: The towers output different names.
+        """
+        check_text(self, "name", name)
+        context = tower_context_of(current_frame())
+        if context is None:
+            self._non_tensor_outputs[name] = output
+        else:
+            context.merge_call(self._merge_non_tensor, name, output)
+
+    def _merge_output(self, strategy: Any, name: Value, output: Value, aggregation: Value) -> None:
+        own = _same(strategy, name)
+        reduced = strategy.reduce(_same(strategy, aggregation), output, _HOST)
+        (self._last_step_outputs[own],) = strategy.unwrap(reduced)
+
+    def _merge_non_tensor(self, strategy: Any, name: Value, output: Value) -> None:
+        self._non_tensor_outputs[_same(strategy, name)] = strategy.unwrap(output)
 
 
 class Step(abc.ABC):
@@ -139,77 +210,6 @@ class NextElements(Protocol):
 
     def get_next(self) -> Structure:
         """Return the next element."""
-
-
-class MultiStepContext:
-    """Outputs of the steps of one loop; an argument of the function that builds a step.
-
-    Attributes:
-        run_op: the operation that runs the steps; None while they are built.
-
-    Source:
-        TensorFlow's ``contrib.distribute``.
-    """
-
-    def __init__(self) -> None:
-        self.run_op: tf.Operation | None = None
-        self._last_step_outputs: dict[str, Value] = {}
-        self._non_tensor_outputs: dict[str, object] = {}
-
-    @property
-    def last_step_outputs(self) -> dict[str, Value]:
-        """The values of the last step by name; while steps are built, those of the current one."""
-        return self._last_step_outputs
-
-    @property
-    def non_tensor_outputs(self) -> dict[str, object]:
-        """Outputs that are not tensors, by name; in towers, a list of each tower's."""
-        return self._non_tensor_outputs
-
-    def set_last_step_output(self, name: str, output: Value, aggregation: Aggregation = _NONE) -> None:
-        """Output a value, which is visible after the last step.
-
-        Args:
-            name: the name.
-            output: the value: of locality T across towers, of this tower in one.
-            aggregation: the aggregation of the towers' values, on the CPU. Across towers, without it the value keeps
-                its parts; in a tower it is required, and all towers must output the same names.
-
-        Raises:
-            ConfigError: A tower gives no aggregation.
-            TowerMismatchError: The towers output different names.
-        """
-        check_text(self, "name", name)
-        context = tower_context_of(current_frame())
-        if context is not None:
-            if aggregation.value == _NONE.value:
-                raise ConfigError(f"a tower gives out {name!r}: say by which aggregation the towers' values become one")
-            context.merge_call(self._merge_output, name, output, aggregation)
-        elif aggregation.value == _NONE.value:
-            self._last_step_outputs[name] = output
-        else:
-            self._merge_output(current_frame().strategy, name, output, aggregation)
-
-    def set_non_tensor_output(self, name: str, output: object) -> None:
-        """Output an object that is not a tensor, while steps are built; of towers, it becomes a list of each tower's.
-
-        Raises:
-            TowerMismatchError: The towers output different names.
-        """
-        check_text(self, "name", name)
-        context = tower_context_of(current_frame())
-        if context is None:
-            self._non_tensor_outputs[name] = output
-        else:
-            context.merge_call(self._merge_non_tensor, name, output)
-
-    def _merge_output(self, strategy: Any, name: Value, output: Value, aggregation: Value) -> None:
-        own = _same(strategy, name)
-        reduced = strategy.reduce(_same(strategy, aggregation), output, _HOST)
-        (self._last_step_outputs[own],) = strategy.unwrap(reduced)
-
-    def _merge_non_tensor(self, strategy: Any, name: Value, output: Value) -> None:
-        self._non_tensor_outputs[_same(strategy, name)] = strategy.unwrap(output)
 
 
 def run_steps(

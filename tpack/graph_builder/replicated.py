@@ -14,7 +14,7 @@ from tpack.graph_builder.towers import BuiltTowers, DataParallelBuilder, align_o
 from tpack.graph_copy.towers import TowerBuilding, update_in_towers
 from tpack.reduction.base import Reducer
 from tpack.reduction.gradients import merge_grad_list, split_grad_list
-from tpack.reduction.modes import choose_by_heuristic
+from tpack.reduction.names import choose_by_heuristic
 from tpack.tfutils.optimizer_clone import check_optimizer, clone_optimizer
 from tpack.tower.context import TowerContext, current_tower_context
 from tpack.tower.grads import ReduceOp

@@ -20,7 +20,6 @@ __getattr__, __dir__, __all__ = attach(
         "modes": (
             "ColocatedReduction",
             "REDUCTION_MODES",
-            "ReducerChoice",
             "aggregate_grads_colocate",
             "allreduce_grads",
             "allreduce_grads_hierarchical",
@@ -32,7 +31,7 @@ __getattr__, __dir__, __all__ = attach(
         "base": ("Reducer", "ReducerWrapper"),
         "cross_replica": ("mean_over_towers", "stack_over_towers", "sum_over_towers"),
         "gradients": ("merge_grad_list", "split_grad_list"),
-        "names": ("make_reducer",),
+        "names": ("ReducerChoice", "make_reducer"),
         "spec": ("AllReduceSpec", "parse_all_reduce_spec", "reducer_for_spec"),
         "sums": ("copy_to_each", "on_device_of", "sum_column"),
         "wrappers.packers": (

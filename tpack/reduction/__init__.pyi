@@ -29,12 +29,12 @@ from tpack.reduction.gradients import merge_grad_list as merge_grad_list
 from tpack.reduction.gradients import split_grad_list as split_grad_list
 from tpack.reduction.modes import REDUCTION_MODES as REDUCTION_MODES
 from tpack.reduction.modes import ColocatedReduction as ColocatedReduction
-from tpack.reduction.modes import ReducerChoice as ReducerChoice
 from tpack.reduction.modes import aggregate_grads_colocate as aggregate_grads_colocate
 from tpack.reduction.modes import allreduce_grads as allreduce_grads
 from tpack.reduction.modes import allreduce_grads_hierarchical as allreduce_grads_hierarchical
 from tpack.reduction.modes import allreduce_grads_naive as allreduce_grads_naive
 from tpack.reduction.modes import reducer_for_mode as reducer_for_mode
+from tpack.reduction.names import ReducerChoice as ReducerChoice
 from tpack.reduction.names import make_reducer as make_reducer
 from tpack.reduction.spec import AllReduceSpec as AllReduceSpec
 from tpack.reduction.spec import parse_all_reduce_spec as parse_all_reduce_spec

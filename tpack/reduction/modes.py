@@ -9,7 +9,7 @@ tower unchecked. New code calls a `Reducer`; or, where towers share their variab
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import tensorflow.compat.v1 as tf
 
@@ -17,7 +17,7 @@ from tpack.errors import ConfigError, ReductionError
 from tpack.reduction.algorithms.one_device import OneDeviceReducer, RoundRobinReducer
 from tpack.reduction.base import Reducer
 from tpack.reduction.gradients import check_columns
-from tpack.reduction.names import ALGORITHMS, make_reducer, reducer_class
+from tpack.reduction.names import ALGORITHMS, ReducerChoice, choose_by_heuristic, reducer_class
 from tpack.reduction.spec import AllReduceSpec, SpecEntry, parse_all_reduce_spec, reducer_for_entries
 from tpack.reduction.sums import on_device, on_device_of, sum_column
 from tpack.tower.devices import list_gpus, resolve_device, resolve_devices
@@ -25,29 +25,6 @@ from tpack.tower.grads import Gradient, ReduceOp
 from tpack.types import GradsAndVars
 from tpack.utils import logger
 from tpack.utils.validation import check_arguments, check_instances, mismatch
-
-
-class ReducerChoice(NamedTuple):
-    """A reducer and the reason for it, for the log."""
-
-    reducer: Reducer
-    reason: str
-
-    def __str__(self) -> str:
-        """Return the text for the log."""
-        return f"{self.reducer.name} ({self.reason})"
-
-
-def choose_by_heuristic(devices: Sequence[str]) -> ReducerChoice:
-    """Return a copy-based reducer for the kinds of the towers' devices."""
-    kinds = {tf.DeviceSpec.from_string(device).device_type for device in devices}
-    if kinds == {"GPU"} and len(devices) == 8:
-        reason = "eight GPUs are usually linked in two groups of four, and each total then crosses between them once"
-        return ReducerChoice(make_reducer("hierarchical", devices), reason)
-    if kinds == {"GPU"}:
-        return ReducerChoice(RoundRobinReducer(), f"the links of {len(devices)} GPU(s) share the copies evenly")
-    return ReducerChoice(RoundRobinReducer(), "copies between CPU devices share memory, so summing by turns is fastest")
-
 
 ReductionMode: TypeAlias = str | SpecEntry | list[SpecEntry] | Reducer | None
 """The forms of a mode."""

@@ -1,4 +1,4 @@
-"""The names of the reduction algorithms: the one place where such a name becomes a `Reducer`.
+"""The names of the reduction algorithms: the one place where such a name becomes a `Reducer`, and the default of modes.
 
 A name with a slash stands for two levels, the algorithm inside each worker and the one across workers. A module is
 imported when its algorithm is asked for, so that a trainer loads only the one that it runs.
@@ -6,7 +6,9 @@ imported when its algorithm is asked for, so that a trainer loads only the one t
 
 import importlib
 from collections.abc import Callable, Sequence
-from typing import cast
+from typing import NamedTuple, cast
+
+import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.reduction.base import Reducer
@@ -28,6 +30,17 @@ _ALGORITHMS = {
 _SHARDING = "wrappers.splitting:ShardingReducer"
 ALGORITHMS = tuple(_ALGORITHMS)
 """Every name without a slash that `make_reducer` knows."""
+
+
+class ReducerChoice(NamedTuple):
+    """A reducer and the reason for it, for the log."""
+
+    reducer: Reducer
+    reason: str
+
+    def __str__(self) -> str:
+        """Return the text for the log."""
+        return f"{self.reducer.name} ({self.reason})"
 
 
 def reducer_class(place: str) -> Callable[..., Reducer]:
@@ -88,3 +101,18 @@ def _make_level(name: str, num_shards: int | None, *arguments: object) -> Reduce
         return make(*arguments, **{shards: num_shards})
     reducer = make(*arguments)
     return reducer if num_shards in (None, 1) else reducer_class(_SHARDING)(reducer, num_shards)
+
+
+def choose_by_heuristic(devices: Sequence[str]) -> ReducerChoice:
+    """Return a copy-based reducer for the kinds of the towers' devices."""
+    kinds = {tf.DeviceSpec.from_string(device).device_type for device in devices}
+    if kinds == {"GPU"} and len(devices) == 8:
+        reason = "eight GPUs are usually linked in two groups of four, and each total then crosses between them once"
+        return ReducerChoice(make_reducer("hierarchical", devices), reason)
+    if kinds == {"GPU"}:
+        return ReducerChoice(
+            make_reducer("round_robin", devices), f"the links of {len(devices)} GPU(s) share the copies evenly"
+        )
+    return ReducerChoice(
+        make_reducer("round_robin", devices), "copies between CPU devices share memory, so summing by turns is fastest"
+    )

@@ -29,7 +29,7 @@ from tpack.reduction.autotune.measure import (
     sorted_rows,
 )
 from tpack.reduction.base import Reducer
-from tpack.reduction.modes import choose_by_heuristic
+from tpack.reduction.names import choose_by_heuristic
 from tpack.tower.grads import Column, ReduceOp
 from tpack.utils import logger
 from tpack.utils.fs import atomic_write, mkdir_p

@@ -11,7 +11,7 @@ from tpack.compat import list_local_devices
 from tpack.reduction.algorithms.composite import HierarchicalReducer
 from tpack.reduction.algorithms.nccl import NcclReducer
 from tpack.reduction.autotune.measure import MeasuringOptions, make_workload, measure_candidate
-from tpack.reduction.modes import ReducerChoice, choose_by_heuristic
+from tpack.reduction.names import ReducerChoice, choose_by_heuristic
 from tpack.reduction.wrappers.gradient_packer import GradientPackingReducer
 from tpack.tower.devices import canonical_device
 from tpack.utils.validation import check_arguments

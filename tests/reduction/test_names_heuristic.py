@@ -1,6 +1,6 @@
 from tpack.reduction.algorithms.composite import HierarchicalReducer
 from tpack.reduction.algorithms.one_device import RoundRobinReducer
-from tpack.reduction.modes import choose_by_heuristic
+from tpack.reduction.names import choose_by_heuristic
 
 
 def test_by_kind_is_never_nccl():
