@@ -26,7 +26,8 @@ __getattr__, __dir__, __all__ = attach(
             "OneDeviceStrategy",
             "ParameterServerStrategy",
         ),
-        "steps": ("Monitor", "MultiStepContext", "StandardInputStep", "StandardSingleLossStep", "Step"),
+        "multi_step": ("MultiStepContext",),
+        "steps": ("Monitor", "StandardInputStep", "StandardSingleLossStep", "Step"),
         "optimizer": ("DistributedMovingAverage", "DistributedOptimizer", "increment_var"),
         "multi_device": ("PerDeviceDataset",),
         "reducer_ops": (

@@ -11,6 +11,7 @@ from tpack.distribute.contexts import require_tower_context as require_tower_con
 from tpack.distribute.cross_tower_ops import CrossTowerOps as CrossTowerOps
 from tpack.distribute.cross_tower_ops import ReductionToOneDeviceCrossTowerOps as ReductionToOneDeviceCrossTowerOps
 from tpack.distribute.multi_device import PerDeviceDataset as PerDeviceDataset
+from tpack.distribute.multi_step import MultiStepContext as MultiStepContext
 from tpack.distribute.optimizer import DistributedMovingAverage as DistributedMovingAverage
 from tpack.distribute.optimizer import DistributedOptimizer as DistributedOptimizer
 from tpack.distribute.optimizer import increment_var as increment_var
@@ -20,7 +21,6 @@ from tpack.distribute.reducer_ops import MultiWorkerAllReduce as MultiWorkerAllR
 from tpack.distribute.reducer_ops import ReducerCrossTowerOps as ReducerCrossTowerOps
 from tpack.distribute.reducer_ops import choose_the_best as choose_the_best
 from tpack.distribute.steps import Monitor as Monitor
-from tpack.distribute.steps import MultiStepContext as MultiStepContext
 from tpack.distribute.steps import StandardInputStep as StandardInputStep
 from tpack.distribute.steps import StandardSingleLossStep as StandardSingleLossStep
 from tpack.distribute.steps import Step as Step

@@ -16,7 +16,7 @@ from tpack.distribute.contexts import (
     require_distribution_strategy_scope,
     strategy_of,
 )
-from tpack.distribute.steps import MultiStepContext, run_steps
+from tpack.distribute.multi_step import MultiStepContext, run_steps
 from tpack.distribute.strategy import DatasetFn, DistributionStrategy, StepFn
 from tpack.distribute.values import (
     Aggregation,

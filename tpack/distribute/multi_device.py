@@ -18,8 +18,8 @@ from tpack.distribute.cross_tower_ops import (
     as_dense_or_slices,
     get_devices_from,
 )
+from tpack.distribute.multi_step import MultiStepContext, run_steps
 from tpack.distribute.replica_context import call_in_strategy_towers, seen_by_tensorflow
-from tpack.distribute.steps import MultiStepContext, run_steps
 from tpack.distribute.strategy import DatasetFn, DistributionStrategy, StepFn, takes_first_tower
 from tpack.distribute.values import (
     Aggregation,

@@ -109,10 +109,7 @@ def choose_by_heuristic(devices: Sequence[str]) -> ReducerChoice:
     if kinds == {"GPU"} and len(devices) == 8:
         reason = "eight GPUs are usually linked in two groups of four, and each total then crosses between them once"
         return ReducerChoice(make_reducer("hierarchical", devices), reason)
+    reason = "copies between CPU devices share memory, so summing by turns is fastest"
     if kinds == {"GPU"}:
-        return ReducerChoice(
-            make_reducer("round_robin", devices), f"the links of {len(devices)} GPU(s) share the copies evenly"
-        )
-    return ReducerChoice(
-        make_reducer("round_robin", devices), "copies between CPU devices share memory, so summing by turns is fastest"
-    )
+        reason = f"the links of {len(devices)} GPU(s) share the copies evenly"
+    return ReducerChoice(make_reducer("round_robin", devices), reason)

@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.strategies import MEAN, NONE, SUM, mirrored, started, tower_number, values
 from tpack.distribute.contexts import get_tower_context
 from tpack.distribute.default_strategy import DEFAULT_STRATEGY
-from tpack.distribute.steps import MultiStepContext
+from tpack.distribute.multi_step import MultiStepContext
 from tpack.distribute.strategies import OneDeviceStrategy
 from tpack.errors import ConfigError, TowerMismatchError, WrongTypeError
 
