@@ -23,7 +23,7 @@ from tpack.distribute.strategy import DistributionStrategy
 from tpack.distribute.trainer import StrategyBuilder
 from tpack.errors import ConfigError, GraphBuildError, StrategyError
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.graph_builder.simple import SimpleBuilder
+from tpack.graph_builder.towers import SimpleBuilder
 from tpack.models.batch_norm import BatchNorm
 from tpack.tower.context import current_tower_context
 

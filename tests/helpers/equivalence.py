@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.sessions import cpu_session
 from tpack.graph_builder.base import GraphBuilder
-from tpack.graph_builder.simple import SimpleBuilder
+from tpack.graph_builder.towers import SimpleBuilder
 from tpack.graph_copy.towers import replicate_by_copy
 from tpack.tower.context import current_tower_context
 

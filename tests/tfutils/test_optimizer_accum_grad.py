@@ -15,7 +15,7 @@ from tests.helpers.summaries import read_summaries
 from tpack.errors import ConfigError, GraphBuildError, WrongTypeError
 from tpack.graph_builder.parameter_server import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.graph_builder.simple import SimpleBuilder
+from tpack.graph_builder.towers import SimpleBuilder
 from tpack.tfutils.gradproc import GlobalNormClip, SummaryGradient
 from tpack.tfutils.optimizer import AccumGradOptimizer, apply_grad_processors
 from tpack.tfutils.predicated import Gate

@@ -6,7 +6,7 @@ from tests.helpers.toy_training import Line, Recorder, line_input
 from tpack.callbacks.base import Callback
 from tpack.errors import ConfigError, GraphBuildError
 from tpack.graph_builder.base import BuildResult, GraphBuilder, SyncOp
-from tpack.graph_builder.simple import SimpleBuilder
+from tpack.graph_builder.towers import SimpleBuilder
 from tpack.train.single_cost import BuilderTrainer, SingleCostTrainer
 from tpack.train.trainers import SimpleTrainer, SyncMultiGPUTrainerReplicated
 

@@ -18,7 +18,7 @@ from tpack.distribute.trainer import StrategyBuilder
 from tpack.graph_builder.base import GraphBuilder
 from tpack.graph_builder.parameter_server import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.graph_builder.simple import SimpleBuilder
+from tpack.graph_builder.towers import SimpleBuilder
 from tpack.multi_worker.all_reduce import WorkerGroup
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.coordinated_stop import StopFlag

@@ -13,8 +13,7 @@ __getattr__, __dir__, __all__ = attach(
         "predict": ("build_predict_tower",),
         "replicated": ("SyncMultiGPUReplicatedBuilder", "apply_in_replicas", "build_replicas", "copy_to_replicas"),
         "parameter_server": ("AsyncMultiGPUBuilder", "SyncMultiGPUParameterServerBuilder"),
-        "simple": ("SimpleBuilder",),
-        "towers": ("BuiltTowers", "DataParallelBuilder", "build_towers"),
+        "towers": ("BuiltTowers", "DataParallelBuilder", "SimpleBuilder", "build_towers"),
         "tpack.reduction.modes": (
             "aggregate_grads_colocate",
             "allreduce_grads",

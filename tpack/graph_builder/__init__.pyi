@@ -19,9 +19,9 @@ from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder as Sync
 from tpack.graph_builder.replicated import apply_in_replicas as apply_in_replicas
 from tpack.graph_builder.replicated import build_replicas as build_replicas
 from tpack.graph_builder.replicated import copy_to_replicas as copy_to_replicas
-from tpack.graph_builder.simple import SimpleBuilder as SimpleBuilder
 from tpack.graph_builder.towers import BuiltTowers as BuiltTowers
 from tpack.graph_builder.towers import DataParallelBuilder as DataParallelBuilder
+from tpack.graph_builder.towers import SimpleBuilder as SimpleBuilder
 from tpack.graph_builder.towers import build_towers as build_towers
 from tpack.reduction.gradients import merge_grad_list as merge_grad_list
 from tpack.reduction.gradients import split_grad_list as split_grad_list

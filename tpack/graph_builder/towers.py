@@ -1,4 +1,4 @@
-"""Base of the builders of several towers: a call of one function in each, and checks that the towers agree.
+"""The builder of one tower, and the base of those of several: a call of one function in each, which must agree.
 
 Towers are built one after the other, or together from the first `TowerContext.merge_call` on. Gradients are reduced by
 position, so they are ordered first: TensorFlow would silently add gradients of different variables of towers that
@@ -15,6 +15,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError, TowerMismatchError
 from tpack.graph_builder.base import BuildResult, GradFn, GraphBuilder, OptimizerFn
 from tpack.graph_copy.towers import TowerBuilding, call_in_replicated_towers, check_tower_building
+from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.context import TowerContext, TrainTowerContext
 from tpack.tower.devices import Device, resolve_device, resolve_devices
 from tpack.tower.names import tower_name
@@ -199,3 +200,39 @@ def _only_in(pairs: Mapping[int, tuple[Any, Any]], others: Mapping[int, tuple[An
 
 def _names(grads: GradsAndVars) -> list[str]:
     return [variable.op.name for _, variable in grads]
+
+
+@check_arguments
+class SimpleBuilder(GraphBuilder):
+    """Builder of one tower.
+
+    Args:
+        device: the device; empty leaves placement to TensorFlow and the user.
+
+    Raises:
+        ConfigError: The name of the device is malformed.
+        DeviceError: The machine has GPUs, but not this one.
+    """
+
+    def __init__(self, device: str = "") -> None:
+        self._device = resolve_device(device)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The device, or an empty name."""
+        return (self._device,)
+
+    def build(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> BuildResult:
+        """Build the tower and apply its gradients.
+
+        Shapes:
+            N gradients, each of its variable's shape.
+
+        Raises:
+            GraphBuildError: The optimizer is not a ``tf.train.Optimizer``.
+        """
+        context = TrainTowerContext("", device=self._device or None)
+        with context:
+            grads = grad_fn()
+        optimizer = check_optimizer(optimizer_fn())
+        return BuildResult(optimizer.apply_gradients(list(grads), name="train_op"), (context,))

@@ -8,7 +8,7 @@ from tests.helpers.sessions import cpu_session
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.graph_builder.parameter_server import SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.graph_builder.simple import SimpleBuilder
+from tpack.graph_builder.towers import SimpleBuilder
 from tpack.tf1.rnn_cell import BasicLSTMCell, BasicRNNCell, GRUCell, LSTMCell, MultiRNNCell, ResidualWrapper, RNNCell
 from tpack.tf1.rnn_cell.base import CellOfCells
 from tpack.tower.context import current_tower_context

@@ -14,7 +14,7 @@ import tpack.tf1.contrib.opt as opt
 from tests.helpers.equivalence import STEPS, batches, build_cost
 from tests.helpers.sessions import cpu_session
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.graph_builder.simple import SimpleBuilder
+from tpack.graph_builder.towers import SimpleBuilder
 from tpack.tower.context import current_tower_context
 
 W = np.arange(1, 7, dtype="float64").reshape(3, 2) / 4

@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.sessions import cpu_session
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.graph_builder.simple import SimpleBuilder
+from tpack.graph_builder.towers import SimpleBuilder
 from tpack.tf1.contrib import crf, seq2seq
 from tpack.tf1.layers.core import Dense
 from tpack.tf1.rnn_cell.lstm import GRUCell, LSTMCell

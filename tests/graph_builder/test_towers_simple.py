@@ -1,7 +1,7 @@
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.builders import build, grad_fn, places_of
-from tpack.graph_builder.simple import SimpleBuilder
+from tpack.graph_builder.towers import SimpleBuilder
 
 
 def test_the_one_tower_has_no_name_scope(graph):
