@@ -12,13 +12,12 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tpack.errors import ConfigError, WrongTypeError
-from tpack.utils.formats.slurm_hosts import expand_hosts
-from tpack.utils.validation import check_arguments, check_count, shown
+from tpack.utils.validation import check_arguments, check_count, check_text, shown
 
 JOBS = ("chief", "worker", "ps", "evaluator")
 """The jobs of a cluster, in the order in which their tasks are numbered."""
@@ -36,6 +35,14 @@ _MPI_LAUNCHER = re.compile(r"hydra|pmi_proxy|mpirun|mpiexec|orted|prte")
 _FIRST_PORT, _NUM_PORTS = 15000, 15000
 # Ways to bind GPUs (--gpu-bind) after which each task sees only its own.
 _BINDS_OWN_GPUS = ("single:", "per_task:", "map:", "mask:", "map_gpu:", "mask_gpu:", "verbose,single:")
+
+
+_MOST_HOSTS = 65536
+
+# A part in brackets, or text outside of them.
+_PART = re.compile(r"\[([^\[\]]*)\]|([^\[\],\s]+)")
+
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
 
 
 @check_arguments
@@ -580,3 +587,65 @@ def is_loopback(host: str) -> bool:
 def _derived_port(text: str) -> int:
     """Return a port from 15000 to 29999 that is a hash of a text, the same in all processes of a job."""
     return _FIRST_PORT + zlib.crc32(text.encode()) % _NUM_PORTS
+
+
+@check_arguments
+def expand_hosts(nodelist: str, name: str = "nodelist") -> tuple[str, ...]:
+    """Return the hosts of a list in Slurm's short form, in its order.
+
+    Args:
+        nodelist: such as ``n[001-003,7],gpu1``; several brackets in one name give all combinations.
+        name: the variable that holds it, for the message.
+
+    Raises:
+        ConfigError: It cannot be read, or it has more than 65,536 hosts.
+
+    Example:
+        ``expand_hosts("n[08-10],gpu1")`` gives ``("n08", "n09", "n10", "gpu1")``.
+    """
+    check_text("expand_hosts", name, nodelist)
+    hosts: list[str] = []
+    for entry in _split(nodelist, name):
+        hosts += itertools.islice(_combinations(entry, nodelist, name), _MOST_HOSTS + 1)
+        if len(hosts) > _MOST_HOSTS:
+            raise _unreadable(name, nodelist, f"at most {_MOST_HOSTS} hosts")
+    return tuple(hosts)
+
+
+def _split(nodelist: str, name: str) -> Iterator[str]:
+    """Yield the entries between the commas that are outside of brackets."""
+    depth = start = 0
+    for place, letter in enumerate(nodelist):
+        depth += {"[": 1, "]": -1}.get(letter, 0)
+        if depth not in (0, 1):
+            break
+        if letter == "," and not depth:
+            yield nodelist[start:place]
+            start = place + 1
+    if depth:
+        raise _unreadable(name, nodelist, "brackets in pairs, not nested")
+    yield nodelist[start:]
+
+
+def _combinations(entry: str, nodelist: str, name: str) -> Iterator[str]:
+    """Yield the hosts of one entry; the last bracket counts fastest."""
+    parts = list(_PART.finditer(entry))
+    if not parts or "".join(part[0] for part in parts) != entry:
+        raise _unreadable(name, nodelist, "hosts between the commas")
+    choices = [(part[2],) if part[2] else tuple(_numbers(part[1], nodelist, name)) for part in parts]
+    return map("".join, itertools.product(*choices))
+
+
+def _numbers(text: str, nodelist: str, name: str) -> Iterator[str]:
+    """Yield the numbers of a bracket, with their leading zeros."""
+    for item in text.split(","):
+        found = _RANGE.fullmatch(item)
+        low, high = (found[1], found[2] or found[1]) if found else ("1", "0")
+        if int(low) > int(high) or int(high) - int(low) >= _MOST_HOSTS:
+            raise _unreadable(name, nodelist, f"a number or a range in place of {item!r}")
+        for number in range(int(low), int(high) + 1):
+            yield f"{number:0{len(low)}d}"
+
+
+def _unreadable(name: str, nodelist: str, expected: str) -> ConfigError:
+    return ConfigError(f"{name} got {nodelist[:100]!r}: expected {expected}, as in n[001-003,7],gpu1")

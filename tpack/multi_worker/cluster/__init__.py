@@ -9,6 +9,6 @@ __getattr__, __dir__, __all__ = attach(
         "peers": ("Peers", "connect_peers"),
         "resolver": ("resolve_cluster",),
         "tpack.utils.launch_env": ("ClusterRank", "ClusterTask"),
-        "tpack.utils.formats.slurm_hosts": ("expand_hosts",),
+        "tpack.utils.launch_env": ("expand_hosts",),
     },
 )
