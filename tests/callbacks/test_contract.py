@@ -16,10 +16,9 @@ from tpack.callbacks.inference.inferencers import BinaryClassificationStats, Cla
 from tpack.callbacks.inference.runners import DataParallelInferenceRunner, InferenceRunner
 from tpack.callbacks.min_max_saver import MaxSaver, MinSaver
 from tpack.callbacks.monitors.base import MonitorBase
-from tpack.callbacks.monitors.csv_writer import CSVWriter
 from tpack.callbacks.monitors.group import Monitors
 from tpack.callbacks.monitors.hparams import TensorBoardHParams
-from tpack.callbacks.monitors.json_writer import JSONWriter
+from tpack.callbacks.monitors.table_writer import CSVWriter, JSONWriter
 from tpack.callbacks.monitors.writers import ScalarPrinter, TFEventWriter
 from tpack.callbacks.nan_checks import CheckNumerics
 from tpack.callbacks.param_setters import (

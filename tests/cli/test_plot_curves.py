@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from tpack.callbacks.monitors.json_writer import JSONWriter
+from tpack.callbacks.monitors.table_writer import JSONWriter
 from tpack.cli.plot import _choose_stats, _read_runs, _Run, short_labels
 from tpack.cli.runs.remote import run_directories
 from tpack.errors import CallbackError, ConfigError

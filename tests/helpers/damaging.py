@@ -25,7 +25,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.dataset_files import idx_bytes
 from tests.helpers.guarded import guarded
-from tpack.callbacks.monitors.json_writer import JSONWriter
+from tpack.callbacks.monitors.table_writer import JSONWriter
 from tpack.dataflow.dataset.cifar import load_arrays
 from tpack.dataflow.dataset.mnist import read_idx
 from tpack.dataflow.iterator_state import rng_from_state, rng_state

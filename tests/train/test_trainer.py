@@ -4,7 +4,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.toy_training import Recorder
 from tpack.callbacks.base import Callback, CallbackFactory
-from tpack.callbacks.monitors.json_writer import JSONWriter
+from tpack.callbacks.monitors.table_writer import JSONWriter
 from tpack.errors import CallbackError, ConfigError, DeviceError, GraphBuildError, StopTraining
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tfutils.sesscreate import NewSessionCreator, ReuseSessionCreator

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from tpack.callbacks.base import Callback
-from tpack.callbacks.monitors.json_writer import JSONWriter
-from tpack.callbacks.monitors.table_writer import is_before_this_run
+from tpack.callbacks.monitors.table_writer import JSONWriter, is_before_this_run
 from tpack.errors import CallbackError, ConfigError
 from tpack.types import Trainer
 from tpack.utils import logger

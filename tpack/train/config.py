@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.callbacks.monitors.base import MonitorBase
-from tpack.callbacks.monitors.json_writer import JSONWriter
+from tpack.callbacks.monitors.table_writer import JSONWriter
 from tpack.callbacks.monitors.writers import ScalarPrinter, TFEventWriter
 from tpack.callbacks.progress import ProgressBar
 from tpack.callbacks.run_op import RunUpdateOps

@@ -7,10 +7,9 @@ __getattr__, __dir__, __all__ = attach(
     {
         "base": ("MonitorBase",),
         "comet": ("CometMonitor",),
-        "csv_writer": ("CSVWriter",),
+        "table_writer": ("CSVWriter", "JSONWriter"),
         "group": ("Monitors",),
         "hparams": ("TensorBoardHParams",),
-        "json_writer": ("JSONWriter",),
         "tpack.callbacks.send_stat": ("SendMonitorData",),
         "tpack.multi_worker.cross_worker": ("MergeScalars", "SlowestWorker"),
         "mlflow": ("MLflowMonitor",),

@@ -1,15 +1,21 @@
-"""A table of statistics in a file, with an entry for each step.
+"""A table of statistics in a file, with an entry for each step: ``stats.json`` and ``stats.csv`` in the logger's directory.
 
-The file is replaced as a whole, so that it is always complete. A resumed run continues it without later entries.
+The file is replaced as a whole, so that it is always complete. A resumed run continues it without later entries. In
+JSON, for any tool, NaN and infinity are null, and read as NaN; CSV is for spreadsheets and pandas.
 """
 
 from __future__ import annotations
 
+import csv
+import json
 import os
+import re
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import IO
 
+from tpack.callbacks.monitors import stats_file
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.callbacks.monitors.stats_file import Entry, entry_at
 from tpack.errors import CallbackError
@@ -17,6 +23,10 @@ from tpack.types import Trainer
 from tpack.utils import logger
 from tpack.utils.dir_lock import DirectoryClaim
 from tpack.utils.fs import atomic_write, remove_leftovers, why_not_written
+
+_POSITION = ("epoch_num", "global_step")
+
+_INTEGER = re.compile(r"-?\d+")
 
 
 class TableWriter(MonitorBase, ABC):
@@ -107,3 +117,93 @@ def is_before_this_run(entry: Entry, trainer: Trainer) -> bool:
     """
     epoch, starting_epoch = entry.get("epoch_num", 0), trainer.starting_epoch
     return epoch < starting_epoch or (epoch == starting_epoch and entry.get("global_step", 0) <= trainer.global_step)
+
+
+class CSVWriter(TableWriter):
+    """Write scalars to stats.csv after each epoch: a row for each step with statistics.
+
+    The columns are ``epoch_num``, ``global_step`` and the statistics in the order of their first appearance; a later
+    one adds a column, and missing values are empty. Values that are not finite are ``nan``, ``inf`` or ``-inf``. A
+    resumed run continues the file. Without a logger directory nothing is written. No other process may write to it
+    until training ends.
+    """
+
+    FILENAME = "stats.csv"
+
+    def _read_entries(self, directory: str) -> list[Entry] | None:
+        path = os.path.join(directory, self.FILENAME)
+        try:
+            with open(path, encoding="utf-8", newline="") as file:
+                return [_entry_of(row) for row in csv.DictReader(file, strict=True)]
+        except FileNotFoundError:
+            return None
+        except (ValueError, csv.Error) as error:
+            raise CallbackError(f"{path} is not a table of statistics: {error}") from error
+
+    def _write_entries(self, file: IO[str], entries: list[Entry]) -> None:
+        names = dict.fromkeys([*_POSITION, *(name for entry in entries for name in entry)])
+        table = csv.DictWriter(file, list(names), lineterminator="\n")
+        table.writeheader()
+        table.writerows(entries)
+
+
+def _entry_of(row: Mapping[str | None, str | None]) -> Entry:
+    """Return the values of a row, without empty cells; ``ValueError`` without numbers or a position."""
+    entry: Entry = {}
+    for name, text in row.items():
+        if name is None or text is None:
+            raise ValueError("a row does not have as many cells as the table has columns")
+        if text:
+            entry[name] = int(text) if _INTEGER.fullmatch(text) else float(text)
+    if lacking := [name for name in _POSITION if not isinstance(entry.get(name), int)]:
+        raise ValueError(f"a row has no whole number for {' and '.join(lacking)}")
+    return entry
+
+
+class JSONWriter(TableWriter):
+    """Write scalars to stats.json after each epoch.
+
+    It has one dictionary for each step with statistics, usually the last of an epoch: `epoch_num`, `global_step` and
+    the statistics by name, null if not finite. A file ``stat.json``, the former name, is continued if there is no
+    other. Without a logger directory nothing is written. No other process may write to it until training ends.
+    """
+
+    FILENAME = stats_file.FILENAME
+    FORMER_FILENAME = stats_file.FORMER_FILENAME
+
+    @classmethod
+    def load_existing_json(cls, dir: str | None = None) -> list[Entry] | None:
+        """Return the entries of an existing file, or None if there is none.
+
+        Args:
+            dir: the directory; the logger's unless given.
+
+        Raises:
+            CallbackError: the file is not a list of dictionaries, or there is no directory.
+        """
+        directory = dir or logger.get_logger_dir()
+        if directory is None:
+            raise CallbackError("JSONWriter got dir=None: expected a directory, or one of the logger")
+        return stats_file.read_entries(directory)
+
+    @classmethod
+    def load_existing_epoch_number(cls, dir: str | None = None) -> int | None:
+        """Return the epoch of an existing file's last entry, or None if there is none.
+
+        Args:
+            dir: the directory; the logger's unless given.
+
+        Raises:
+            CallbackError: the file is damaged, or there is no directory.
+        """
+        entries = cls.load_existing_json(dir)
+        return int(entries[-1]["epoch_num"]) if entries and "epoch_num" in entries[-1] else None
+
+    def _path_to_read(self, directory: str) -> str:
+        return stats_file.path_in(directory)
+
+    def _read_entries(self, directory: str) -> list[Entry] | None:
+        return self.load_existing_json(directory)
+
+    def _write_entries(self, file: IO[str], entries: list[Entry]) -> None:
+        json.dump([stats_file.as_json(entry) for entry in entries], file, allow_nan=False)

@@ -6,7 +6,7 @@ import pytest
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
 from tpack.callbacks.base import Callback
-from tpack.callbacks.monitors.csv_writer import CSVWriter
+from tpack.callbacks.monitors.table_writer import CSVWriter
 
 
 class Reports(Callback):

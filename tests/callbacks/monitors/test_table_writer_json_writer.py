@@ -7,7 +7,7 @@ from tests.helpers.claims import claimed_elsewhere
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
 from tpack.callbacks.base import Callback
-from tpack.callbacks.monitors.json_writer import JSONWriter
+from tpack.callbacks.monitors.table_writer import JSONWriter
 from tpack.errors import CallbackError, ConfigError
 
 
