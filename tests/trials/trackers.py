@@ -21,10 +21,8 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
 from tpack.callbacks.base import Callback
-from tpack.callbacks.monitors.comet import CometMonitor
+from tpack.callbacks.monitors.experiment_tracker import CometMonitor, MLflowMonitor, WandbMonitor
 from tpack.callbacks.monitors.hparams import TensorBoardHParams
-from tpack.callbacks.monitors.mlflow import MLflowMonitor
-from tpack.callbacks.monitors.wandb import WandbMonitor
 from tpack.callbacks.monitors.writers import TFEventWriter
 from tpack.errors import CallbackError
 from tpack.utils import logger

@@ -20,13 +20,13 @@ from tpack.callbacks.inference.runners import InferenceRunnerBase as InferenceRu
 from tpack.callbacks.min_max_saver import MaxSaver as MaxSaver
 from tpack.callbacks.min_max_saver import MinSaver as MinSaver
 from tpack.callbacks.monitors.base import MonitorBase as MonitorBase
-from tpack.callbacks.monitors.comet import CometMonitor as CometMonitor
+from tpack.callbacks.monitors.experiment_tracker import CometMonitor as CometMonitor
+from tpack.callbacks.monitors.experiment_tracker import MLflowMonitor as MLflowMonitor
+from tpack.callbacks.monitors.experiment_tracker import WandbMonitor as WandbMonitor
 from tpack.callbacks.monitors.group import Monitors as Monitors
 from tpack.callbacks.monitors.hparams import TensorBoardHParams as TensorBoardHParams
-from tpack.callbacks.monitors.mlflow import MLflowMonitor as MLflowMonitor
 from tpack.callbacks.monitors.table_writer import CSVWriter as CSVWriter
 from tpack.callbacks.monitors.table_writer import JSONWriter as JSONWriter
-from tpack.callbacks.monitors.wandb import WandbMonitor as WandbMonitor
 from tpack.callbacks.monitors.writers import ScalarPrinter as ScalarPrinter
 from tpack.callbacks.monitors.writers import TFEventWriter as TFEventWriter
 from tpack.callbacks.nan_checks import CheckNumerics as CheckNumerics

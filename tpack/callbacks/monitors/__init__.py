@@ -6,14 +6,12 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "base": ("MonitorBase",),
-        "comet": ("CometMonitor",),
+        "experiment_tracker": ("CometMonitor", "MLflowMonitor", "WandbMonitor"),
         "table_writer": ("CSVWriter", "JSONWriter"),
         "group": ("Monitors",),
         "hparams": ("TensorBoardHParams",),
         "tpack.callbacks.send_stat": ("SendMonitorData",),
         "tpack.multi_worker.cross_worker": ("MergeScalars", "SlowestWorker"),
-        "mlflow": ("MLflowMonitor",),
-        "wandb": ("WandbMonitor",),
         "writers": ("ScalarPrinter", "TFEventWriter"),
     },
 )

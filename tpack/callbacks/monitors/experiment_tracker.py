@@ -8,12 +8,15 @@ resumed run continues with that id and sends nothing twice, since services only 
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import posixpath
+import re
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from types import ModuleType
@@ -25,8 +28,10 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.errors import CallbackError
 from tpack.utils import logger
+from tpack.utils.env import change_env
 from tpack.utils.fs import atomic_write
 from tpack.utils.lazy import import_optional
+from tpack.utils.validation import check_arguments
 
 Result = TypeVar("Result")
 
@@ -35,6 +40,25 @@ SEND_SECS = 10.0
 
 WAIT_SECS = 30.0
 """The timeout for a client in a thread, before the first step and after the last."""
+
+
+# Automatic logging would patch other libraries.
+_AUTOMATIC = {
+    "auto_output_logging": False,
+    "auto_param_logging": False,
+    "auto_metric_logging": False,
+    "log_graph": False,
+    "parse_args": False,
+    "display_summary_level": 0,
+}
+
+_MOST_IN_BATCH = {"metrics": 1000, "params": 100}
+
+_STATUS = {"finished": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
+
+_FORBIDDEN = re.compile(r"[^/\w.\- ]", re.ASCII)
+
+_EXIT_CODES = {"finished": 0, "failed": 1, "interrupted": 143}
 
 
 @dataclass(frozen=True)
@@ -301,3 +325,253 @@ def _histogram_of(histo: Any) -> Histogram:
     counts, edges = counts[first : last + 1], edges[first : last + 2]
     edges[0], edges[-1] = max(edges[0], histo.min), min(edges[-1], histo.max)
     return Histogram(counts, edges)
+
+
+@check_arguments
+class CometMonitor(Tracker):
+    """Show a training in Comet: scalars, images, histograms, hyper-parameters.
+
+    Its charts count global steps. A resumed run continues the same experiment. Without a network use ``online=False``:
+    each run and resumption is then an archive in ``comet`` of the log directory, for ``comet upload``.
+
+    The client is kept from patching TensorFlow, Keras and standard output. A program that needs that begins an
+    experiment before it imports tpack; that experiment is continued and left open.
+
+    Args:
+        project: the project; by default ``COMET_PROJECT_NAME``, or the client's choice.
+        name: the experiment's name; by default the client's choice.
+        hparams: the hyper-parameters, such as ``{"learning_rate": 0.1}``.
+        workspace: the project's owner; by default ``COMET_WORKSPACE``, or the client's choice.
+        online: send statistics during the run; the key is in ``COMET_API_KEY`` or the client's settings.
+        tags: of the experiment.
+
+    Raises:
+        DependencyError: The client is not installed: ``pip install 'tpack[comet]'``.
+
+    Example:
+        TrainConfig(..., monitors=[*DEFAULT_MONITORS(), CometMonitor("digits", hparams={"learning_rate": 0.1})])
+    """
+
+    MODULE = "comet_ml"
+    EXTRA = "comet"
+
+    def __init__(
+        self,
+        project: str | None = None,
+        name: str | None = None,
+        *,
+        hparams: Mapping[str, Any] | None = None,
+        workspace: str | None = None,
+        online: bool = True,
+        tags: Sequence[str] = (),
+    ) -> None:
+        # Read when the client is imported, which patches libraries then.
+        with change_env("COMET_DISABLE_AUTO_LOGGING", "1"):
+            super().__init__(hparams)
+        self._project = project
+        self._name = name
+        self._workspace = workspace
+        self._online = online
+        self._tags = list(tags)
+        self._experiment: Any = None
+        self._is_ours = True
+
+    def _to_be_mended(self) -> tuple[type[Exception], ...]:
+        errors = self._client.exceptions
+        # A missing key is a ValueError.
+        return ValueError, errors.InvalidAPIKey, errors.InvalidWorkspace, errors.AuthenticationError
+
+    def _begin(self, former: str | None) -> str:
+        self._experiment = self._client.get_running_experiment()
+        # The client also returns an experiment that has ended.
+        self._is_ours = self._experiment is None or self._experiment.ended
+        if self._is_ours:
+            self._experiment = self._client.start(
+                workspace=self._workspace,
+                project_name=self._project,
+                experiment_key=former,
+                mode="create" if former is None else "get_or_create",
+                online=self._online,
+                experiment_config=self._client.ExperimentConfig(
+                    name=self._name,
+                    tags=self._tags,
+                    offline_directory=None if self._directory is None else os.path.join(self._directory, "comet"),
+                    **_AUTOMATIC,
+                ),
+            )
+        if not self._experiment.alive:
+            raise ConnectionError("the client keeps nothing: it is disabled, or has no connection; see its own log")
+        if former is None:
+            self._experiment.log_parameters(self._hparams)
+        return str(self._experiment.get_key())
+
+    def _send(self, row: Row) -> None:
+        self._experiment.log_metrics(row.scalars, step=row.step, epoch=row.epoch)
+        for name, png in row.images.items():
+            self._experiment.log_image(io.BytesIO(png), name=name, step=row.step)
+        for name, given in row.histograms.items():
+            histogram = self._client.data_structure.Histogram()
+            histogram.add((given.edges[:-1] + given.edges[1:]) / 2, counts=given.counts)
+            self._experiment.log_histogram_3d(histogram, name=name, step=row.step, epoch=row.epoch)
+
+    def _end(self, status: str) -> None:
+        self._experiment.log_other("training", status)
+        if self._is_ours:
+            self._experiment.end()
+
+
+@check_arguments
+class MLflowMonitor(Tracker):
+    """Show a training in MLflow: scalars, images, hyper-parameters. MLflow has no histograms.
+
+    A resumed run continues the same MLflow run. Characters other than letters, digits and ``_-. /`` in names become
+    ``_``. A thread talks to the server: training does not wait for it, except for at most half a minute at each action
+    before and after it.
+
+    Args:
+        tracking_uri: the server, or a local store such as ``"sqlite:///mlflow.db"``; by default ``MLFLOW_TRACKING_URI``
+            or the client's choice.
+        experiment: the experiment, made if missing; by default ``MLFLOW_EXPERIMENT_NAME``, or ``Default``.
+        name: the run's name; by default the client's choice.
+        hparams: the hyper-parameters, such as ``{"learning_rate": 0.1}``.
+        tags: of the run.
+
+    Raises:
+        DependencyError: The client is not installed: ``pip install 'tpack[mlflow]'``.
+
+    Example:
+        TrainConfig(..., monitors=[*DEFAULT_MONITORS(), MLflowMonitor("http://localhost:5000", "digits")])
+    """
+
+    MODULE = "mlflow"
+    EXTRA = "mlflow"
+    IN_THREAD = True
+
+    def __init__(
+        self,
+        tracking_uri: str | None = None,
+        experiment: str | None = None,
+        name: str | None = None,
+        *,
+        hparams: Mapping[str, Any] | None = None,
+        tags: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(hparams)
+        self._tracking_uri = tracking_uri
+        self._experiment = experiment
+        self._name = name
+        self._tags = dict(tags or {})
+        self._store: Any = None
+        self._run_id = ""
+
+    def _begin(self, former: str | None) -> str:
+        self._store = self._client.MlflowClient(self._tracking_uri)
+        if former is not None:
+            self._store.update_run(former, status="RUNNING")
+            self._run_id = former
+            return former
+        name = self._experiment or os.environ.get("MLFLOW_EXPERIMENT_NAME") or "Default"
+        found = self._store.get_experiment_by_name(name)
+        experiment_id = str(self._store.create_experiment(name) if found is None else found.experiment_id)
+        run = self._store.create_run(experiment_id, run_name=self._name, tags=self._tags)
+        self._run_id = str(run.info.run_id)
+        entities = import_optional("mlflow.entities", self.EXTRA)
+        self._log("params", [entities.Param(_as_name(name), str(value)) for name, value in self._hparams.items()])
+        return self._run_id
+
+    def _send(self, row: Row) -> None:
+        entities, millis = import_optional("mlflow.entities", self.EXTRA), int(row.time * 1000)
+        values = {"epoch": row.epoch, **row.scalars}
+        metrics = [entities.Metric(_as_name(name), value, millis, row.step) for name, value in values.items()]
+        self._log("metrics", metrics)
+        for name, png in row.images.items():
+            image = import_optional("PIL.Image", self.EXTRA).open(io.BytesIO(png))
+            options = {"key": _as_name(name), "step": row.step, "timestamp": millis}
+            self._store.log_image(self._run_id, image, **options, synchronous=True)
+
+    def _log(self, kind: str, values: list[Any]) -> None:
+        most = _MOST_IN_BATCH[kind]
+        for start in range(0, len(values), most):
+            self._store.log_batch(self._run_id, **{kind: values[start : start + most]}, synchronous=True)
+
+    def _end(self, status: str) -> None:
+        self._store.set_terminated(self._run_id, _STATUS[status])
+
+
+def _as_name(name: str) -> str:
+    """Return a statistic's name in MLflow, where names are paths below a directory."""
+    allowed = posixpath.normpath(_FORBIDDEN.sub("_", name)).lstrip("/")
+    return re.sub(r"^\.+(?=/|$)", "_", allowed)
+
+
+@check_arguments
+class WandbMonitor(Tracker):
+    """Show a training in Weights & Biases: scalars, images, histograms, hyper-parameters.
+
+    Its charts count global steps; its files are in ``wandb`` of the log directory. A resumed run continues the same
+    run. Without a network use ``mode="offline"`` or ``WANDB_MODE=offline``, and ``wandb sync`` later; each resumption
+    is then a directory of the same run. A run that the program has begun itself, as in a sweep, is continued and left
+    open.
+
+    Args:
+        project: the project; by default the client's choice.
+        name: the run's name; by default the client's choice.
+        hparams: the hyper-parameters, such as ``{"learning_rate": 0.1}``.
+        **init: further arguments of ``wandb.init``, such as ``entity``, ``group``, ``tags`` or ``mode``.
+
+    Raises:
+        DependencyError: The client is not installed: ``pip install 'tpack[wandb]'``.
+
+    Example:
+        TrainConfig(..., monitors=[*DEFAULT_MONITORS(), WandbMonitor("digits", hparams={"learning_rate": 0.1})])
+    """
+
+    MODULE = "wandb"
+    EXTRA = "wandb"
+
+    def __init__(
+        self,
+        project: str | None = None,
+        name: str | None = None,
+        *,
+        hparams: Mapping[str, Any] | None = None,
+        **init: Any,
+    ) -> None:
+        super().__init__(hparams)
+        self._options = {"project": project, "name": name, **init}
+        self._wandb_run: Any = None
+        self._is_ours = True
+
+    def _to_be_mended(self) -> tuple[type[Exception], ...]:
+        errors = self._client.errors
+        return errors.UsageError, errors.AuthenticationError, TypeError
+
+    def _begin(self, former: str | None) -> str:
+        self._wandb_run = self._client.run
+        self._is_ours = self._wandb_run is None
+        if self._is_ours:
+            again = {} if former is None else {"id": former, "resume": "allow"}
+            self._wandb_run = self._client.init(**{"dir": self._directory, **self._options, **again})
+        self._wandb_run.config.update(self._hparams, allow_val_change=True)
+        return str(self._wandb_run.id)
+
+    def _send(self, row: Row) -> None:
+        values: dict[str, Any] = {"epoch": row.epoch, **row.scalars}
+        for name, png in row.images.items():
+            # The client takes images of Pillow, which is in the extra.
+            values[name] = self._client.Image(import_optional("PIL.Image", self.EXTRA).open(io.BytesIO(png)))
+        for name, histogram in row.histograms.items():
+            values[name] = self._client.Histogram(np_histogram=self._with_fewer_bins(histogram))
+        self._wandb_run.log(values, step=row.step)
+
+    def _with_fewer_bins(self, histogram: Histogram) -> tuple[np.ndarray, np.ndarray]:
+        """Return counts and edges, with neighbours joined until the client takes their number."""
+        counts, edges = histogram.counts, histogram.edges
+        while len(counts) > self._client.Histogram.MAX_LENGTH:
+            starts = np.arange(0, len(counts), 2)
+            counts, edges = np.add.reduceat(counts, starts), np.append(edges[starts], edges[-1])
+        return counts, edges
+
+    def _end(self, status: str) -> None:
+        if self._is_ours:
+            self._wandb_run.finish(exit_code=_EXIT_CODES[status])

@@ -10,8 +10,7 @@ import pytest
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
 from tpack.callbacks.base import CallbackFactory
-from tpack.callbacks.monitors.comet import CometMonitor
-from tpack.callbacks.monitors.experiment_tracker import Histogram, Row
+from tpack.callbacks.monitors.experiment_tracker import CometMonitor, Histogram, Row
 from tpack.errors import CallbackError
 
 

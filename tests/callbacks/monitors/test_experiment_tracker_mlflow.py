@@ -2,7 +2,7 @@
 
 import pytest
 
-from tpack.callbacks.monitors.mlflow import _as_name
+from tpack.callbacks.monitors.experiment_tracker import _as_name
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from tpack.callbacks.monitors.experiment_tracker import Histogram
-from tpack.callbacks.monitors.wandb import WandbMonitor
+from tpack.callbacks.monitors.experiment_tracker import Histogram, WandbMonitor
 
 
 def test_histograms_have_no_more_bins_than_the_client_takes():
