@@ -104,7 +104,7 @@ def named_by_text(module):
     package = ".".join(module.name.split(".")[:2])
     texts = (node.value for node in ast.walk(module.tree) if isinstance(node, ast.Constant))
     places = (text.partition(":") for text in texts if isinstance(text, str))
-    return {f"{package}.{place}" for place, mark, _ in places if mark} & NAMES
+    return {f"{package}.{place}" for place, _, name in places if name.isidentifier()} & NAMES
 
 
 def docstring_lines(tree):

@@ -1,6 +1,6 @@
-"""A table of statistics in a file, with an entry for each step: ``stats.json`` and ``stats.csv`` in the logger's directory.
+"""Tables of statistics, ``stats.json`` and ``stats.csv`` in the logger's directory, with an entry for each step.
 
-The file is replaced as a whole, so that it is always complete. A resumed run continues it without later entries. In
+A file is replaced as a whole, so that it is always complete. A resumed run continues it without later entries. In
 JSON, for any tool, NaN and infinity are null, and read as NaN; CSV is for spreadsheets and pandas.
 """
 

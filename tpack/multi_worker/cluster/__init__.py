@@ -8,7 +8,6 @@ __getattr__, __dir__, __all__ = attach(
         "cluster_spec": ("ClusterMember",),
         "peers": ("Peers", "connect_peers"),
         "resolver": ("resolve_cluster",),
-        "tpack.utils.launch_env": ("ClusterRank", "ClusterTask"),
-        "tpack.utils.launch_env": ("expand_hosts",),
+        "tpack.utils.launch_env": ("ClusterRank", "ClusterTask", "expand_hosts"),
     },
 )
