@@ -12,9 +12,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, DataExhaustedError, InputError, StepTimeoutError, TpackError
-from tpack.step.autotune import Autotuner
 from tpack.step.fetch_plan import (
     NO_VALUES,
+    Autotuner,
     FetchPlan,
     RememberedStep,
     fetch_key,
@@ -58,7 +58,7 @@ class HookedSession:
     Args:
         session: an open session.
         callbacks: in order, those with a ``before_run``, ``after_run`` or ``failure`` of their own.
-        executor: ``"pool"``, ``"caller"`` or ``"auto"``, which measures both (see `tpack.step.autotune`).
+        executor: ``"pool"``, ``"caller"`` or ``"auto"``, which measures both (see `tpack.step.fetch_plan`).
         compiled: a compiled copy of the step, if any, to be used where it is faster.
 
     Attributes:

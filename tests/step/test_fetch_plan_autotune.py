@@ -5,8 +5,7 @@ import pytest
 from tests.helpers.log_lines import captured_log
 from tpack.errors import ConfigError
 from tpack.step import autotune
-from tpack.step.autotune import BLOCK_STEPS, MAX_STEP_SECS, MAX_TRIALS, NUM_BLOCKS, Autotuner
-from tpack.step.fetch_plan import EXECUTORS, Way
+from tpack.step.fetch_plan import BLOCK_STEPS, EXECUTORS, MAX_STEP_SECS, MAX_TRIALS, NUM_BLOCKS, Autotuner, Way
 from tpack.step.loop_graph import LoopPlan
 
 ALL_STEPS = 2 * BLOCK_STEPS * (NUM_BLOCKS + 1)
