@@ -20,7 +20,7 @@ from tpack.predict.config import PredictConfig
 from tpack.predict.feedfree import FeedfreePredictor
 from tpack.predict.offline import OfflinePredictor
 from tpack.predict.towers import DataParallelOfflinePredictor, MultiTowerOfflinePredictor
-from tpack.step import autotune
+from tpack.step import fetch_plan
 from tpack.tfutils.sessinit import DictRestore
 from tpack.tfutils.summary import add_moving_summary
 from tpack.tower.context import TrainTowerContext
@@ -177,12 +177,12 @@ def test_loops_are_named_and_run_uncompiled_where_that_is_allowed():
 @pytest.mark.parametrize(("name", "times"), [("simple", [2.0, 1.0]), ("replicated", [1.0, 2.0])])
 def test_both_ways_are_measured_and_learn_the_same(name, times, monkeypatch):
     given = dict(zip((False, True), times, strict=True))
-    measured_medians = autotune.Trial.medians
+    measured_medians = fetch_plan.Trial.medians
     monkeypatch.setattr(
-        autotune.Trial, "medians", lambda trial: given if isinstance(trial.way, bool) else measured_medians(trial)
+        fetch_plan.Trial, "medians", lambda trial: given if isinstance(trial.way, bool) else measured_medians(trial)
     )
-    monkeypatch.setattr(autotune, "BLOCK_STEPS", 2)
-    monkeypatch.setattr(autotune, "NUM_BLOCKS", 1)
+    monkeypatch.setattr(fetch_plan, "BLOCK_STEPS", 2)
+    monkeypatch.setattr(fetch_plan, "NUM_BLOCKS", 1)
     plain, _ = weights_after(TRAINERS[name], Mixed(), num_steps=10)
     with captured_log() as log:
         measured, trainer = weights_after(lambda: TRAINERS[name](compile="auto"), Mixed(), num_steps=10)
@@ -209,8 +209,8 @@ def test_of_both_ways_only_one_is_compiled(graph):
 
 
 def test_what_cannot_be_compiled_is_told_and_measured(monkeypatch):
-    monkeypatch.setattr(autotune, "BLOCK_STEPS", 1)
-    monkeypatch.setattr(autotune, "NUM_BLOCKS", 1)
+    monkeypatch.setattr(fetch_plan, "BLOCK_STEPS", 1)
+    monkeypatch.setattr(fetch_plan, "NUM_BLOCKS", 1)
     plain, _ = weights_after(SimpleTrainer, WithPython(), num_steps=5)
     with captured_log() as log:
         measured, _ = weights_after(lambda: SimpleTrainer(compile="auto"), WithPython(), num_steps=5)

@@ -4,7 +4,7 @@ import pytest
 
 from tests.helpers.log_lines import captured_log
 from tpack.errors import ConfigError
-from tpack.step import autotune
+from tpack.step import fetch_plan
 from tpack.step.fetch_plan import BLOCK_STEPS, EXECUTORS, MAX_STEP_SECS, MAX_TRIALS, NUM_BLOCKS, Autotuner, Way
 from tpack.step.loop_graph import LoopPlan
 
@@ -53,7 +53,7 @@ class FakeCopy:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(autotune.time, "perf_counter", lambda: clock.now)
+    monkeypatch.setattr(fetch_plan.time, "perf_counter", lambda: clock.now)
     return clock
 
 

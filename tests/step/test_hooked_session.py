@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.sessions import cpu_session
 from tpack.callbacks.base import Callback
 from tpack.errors import ConfigError, DataExhaustedError, StepTimeoutError
-from tpack.step import autotune, hooked_session
+from tpack.step import fetch_plan, hooked_session
 from tpack.step.hooked_session import MAX_PLANS, HookedSession
 
 Pair = namedtuple("Pair", ["first", "second"])
@@ -273,14 +273,14 @@ def test_the_oldest_plan_is_dropped(session8, plan_count, monkeypatch):
 def test_the_executor_runs_plans_with_feeds_too(session8, monkeypatch):
     a, b = tf.constant(2.0), tf.placeholder(tf.float32, [])
     calls = []
-    original = autotune.Autotuner.run
+    original = fetch_plan.Autotuner.run
 
     def run(self, plan, *feed_values):
         values = original(self, plan, *feed_values)
         calls.append((plan.way.in_caller_thread, len(feed_values)))
         return values
 
-    monkeypatch.setattr(autotune.Autotuner, "run", run)
+    monkeypatch.setattr(fetch_plan.Autotuner, "run", run)
     hooked = HookedSession(session8, [], executor="caller")
     assert hooked.run(a * b, {b: 4.0}) == 8
     assert hooked.run(a) == 2
@@ -526,7 +526,7 @@ def test_both_executors_give_equal_values(graph, rng):
             session.run(tf.global_variables_initializer())
             asking = Asking(lambda ctx: cost)
             hooked = HookedSession(session, [asking], executor=executor)
-            for _ in range(2 * autotune.BLOCK_STEPS * (autotune.NUM_BLOCKS + 1) + 5):
+            for _ in range(2 * fetch_plan.BLOCK_STEPS * (fetch_plan.NUM_BLOCKS + 1) + 5):
                 hooked.run(train_op)
             results.append(([values.results for values in asking.told], session.run(weight)))
     for costs, value in results[1:]:

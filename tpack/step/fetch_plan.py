@@ -2,6 +2,13 @@
 
 ``session.run`` does this at every call; here it is done once for each distinct set. Callbacks that request the same at
 each step return the same object: for such steps, only identities are compared.
+
+The first steps of a run autotune the plan: compiled or not, on which executor, in a loop or one by one. The thread pool
+of TensorFlow costs tens of microseconds a step. The calling thread saves them, and runs independent kernels one after
+the other: it wins on small graphs and loses on large ones. A loop of several steps in the graph, or XLA, may win or
+lose. All ways make the same steps (bit for bit; up to rounding for XLA), so the first steps are made in all ways in
+turns, and the fastest way is kept. The first few plans are timed separately; the first result, of the usual step, holds
+for all.
 """
 
 import math
