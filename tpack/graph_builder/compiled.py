@@ -20,7 +20,7 @@ import tensorflow.compat.v1 as tf
 from tpack import compat
 from tpack.errors import CompilationError, ConfigError
 from tpack.graph_copy import op_kinds
-from tpack.step.compiled_copy import CompiledCopy
+from tpack.step.fetch_plan import CompiledCopy
 from tpack.tower.context import TowerContext, current_tower_context
 from tpack.tower.devices import list_gpus
 from tpack.tower.names import Scope

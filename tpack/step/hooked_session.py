@@ -27,7 +27,7 @@ from tpack.types import Fetches
 from tpack.utils.lazy import LazyModule
 
 if TYPE_CHECKING:
-    from tpack.step.compiled_copy import CompiledCopy
+    from tpack.step.fetch_plan import CompiledCopy
     from tpack.step.loop_graph import LoopGraph
 
 # Loaded for a run of several steps, and after a failure.

@@ -19,8 +19,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.graph_copy import op_kinds
 from tpack.graph_copy.nodes import NodeCopier, add_to_graph
-from tpack.step.compiled_copy import has_own_state
-from tpack.step.fetch_plan import EXECUTORS, FetchPlan, GraphElement, Way
+from tpack.step.fetch_plan import EXECUTORS, FetchPlan, GraphElement, Way, has_own_state
 from tpack.tfutils.dependency import ancestors, is_handle, needed_by
 from tpack.types import Fetches
 

@@ -21,7 +21,7 @@ from tpack.callbacks.monitors.run_file import RunFile
 from tpack.callbacks.nan_checks import CheckCost
 from tpack.errors import CallbackError, ConfigError, GraphBuildError, Interrupted, StopTraining
 from tpack.input_source.base import InputSource
-from tpack.step.compiled_copy import CompiledCopy
+from tpack.step.fetch_plan import CompiledCopy
 from tpack.step.hooked_session import HookedSession
 from tpack.step.op_traceback import data_taken_by
 from tpack.step.step_seeds import let_seeds_follow_steps

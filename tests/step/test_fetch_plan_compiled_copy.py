@@ -6,8 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack import compat
 from tpack.errors import ConfigError
-from tpack.step.compiled_copy import CompiledCopy
-from tpack.step.fetch_plan import FetchPlan
+from tpack.step.fetch_plan import CompiledCopy, FetchPlan
 
 
 def test_both_steps_go_on_where_the_last_one_ended(graph):
