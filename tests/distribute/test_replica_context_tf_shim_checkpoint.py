@@ -11,8 +11,8 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.sessions import cpu_session
 from tests.helpers.strategies import ON_READ, SUM, devices_of, mirrored, started
 from tpack.distribute.strategies import OneDeviceStrategy, ParameterServerStrategy
-from tpack.graph_builder.parameter_server import SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
+from tpack.graph_builder.towers import SyncMultiGPUParameterServerBuilder
 
 STRATEGIES = {
     "mirrored": mirrored,

@@ -6,9 +6,8 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.builders import build, grad_fn, places_of, run_steps
 from tpack.errors import GraphBuildError, TowerMismatchError
-from tpack.graph_builder.parameter_server import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.graph_builder.towers import SimpleBuilder
+from tpack.graph_builder.towers import AsyncMultiGPUBuilder, SimpleBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.tower.context import current_tower_context
 
 BUILDERS = {

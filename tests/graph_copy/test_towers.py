@@ -10,9 +10,8 @@ from tests.helpers.sessions import cpu_session
 from tpack.distribute.strategies import MirroredStrategy
 from tpack.distribute.trainer import StrategyBuilder
 from tpack.errors import ConfigError, GraphBuildError
-from tpack.graph_builder.parameter_server import SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.graph_builder.towers import build_towers
+from tpack.graph_builder.towers import SyncMultiGPUParameterServerBuilder, build_towers
 from tpack.graph_copy.towers import call_in_replicated_towers, replicate_by_copy
 from tpack.models.batch_norm import BatchNorm
 from tpack.models.fc import FullyConnected

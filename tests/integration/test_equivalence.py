@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tests.helpers.equivalence import OPTIMIZERS, Run, one_tower, train
-from tpack.graph_builder.parameter_server import SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
+from tpack.graph_builder.towers import SyncMultiGPUParameterServerBuilder
 from tpack.reduction.algorithms.collective import CollectiveReducer
 from tpack.reduction.algorithms.composite import HierarchicalReducer
 from tpack.reduction.algorithms.one_device import OneDeviceReducer, RoundRobinReducer

@@ -11,10 +11,9 @@ import tf_keras
 from tests.helpers.sessions import cpu_session
 from tpack.errors import GraphBuildError
 from tpack.graph_builder.cost import GradientOptions, make_grad_fn
-from tpack.graph_builder.parameter_server import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.predict import build_predict_tower
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.graph_builder.towers import SimpleBuilder
+from tpack.graph_builder.towers import AsyncMultiGPUBuilder, SimpleBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.models.regularize import add_keras_losses
 from tpack.reduction.cross_replica import mean_over_towers
 from tpack.tower.context import current_tower_context

@@ -11,9 +11,8 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.feature_maps import conv2d, pool2d
 from tests.helpers.layer_checks import FORMATS, randomize_variables, to_format
 from tests.helpers.sessions import cpu_session
-from tpack.graph_builder.parameter_server import SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.graph_builder.towers import SimpleBuilder
+from tpack.graph_builder.towers import SimpleBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.models.conv2d import Conv2D, Conv2DTranspose
 from tpack.models.dropout import Dropout
 from tpack.models.fc import FullyConnected

@@ -7,9 +7,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.sessions import cpu_session
-from tpack.graph_builder.parameter_server import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.graph_builder.towers import SimpleBuilder
+from tpack.graph_builder.towers import AsyncMultiGPUBuilder, SimpleBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.models.batch_norm import BatchNorm
 from tpack.models.fc import FullyConnected
 from tpack.tower.context import current_tower_context

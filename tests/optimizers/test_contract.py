@@ -12,8 +12,8 @@ from tests.helpers.equivalence import one_tower, train
 from tests.helpers.sessions import cpu_session
 from tpack.distribute.strategies import MirroredStrategy
 from tpack.distribute.trainer import StrategyBuilder
-from tpack.graph_builder.parameter_server import SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
+from tpack.graph_builder.towers import SyncMultiGPUParameterServerBuilder
 from tpack.optimizers.hyper import BIASES_AND_NORMS
 from tpack.optimizers.weight_decay import LAMB, LARS, AdamW, Lion
 from tpack.tfutils.optimizer_clone import clone_optimizer

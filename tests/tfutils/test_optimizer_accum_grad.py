@@ -13,9 +13,8 @@ from tests.helpers.partition_graphs import placed_devices
 from tests.helpers.sessions import cpu_session
 from tests.helpers.summaries import read_summaries
 from tpack.errors import ConfigError, GraphBuildError, WrongTypeError
-from tpack.graph_builder.parameter_server import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.graph_builder.towers import SimpleBuilder
+from tpack.graph_builder.towers import AsyncMultiGPUBuilder, SimpleBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.tfutils.gradproc import GlobalNormClip, SummaryGradient
 from tpack.tfutils.optimizer import AccumGradOptimizer, apply_grad_processors
 from tpack.tfutils.predicated import Gate

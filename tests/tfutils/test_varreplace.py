@@ -8,10 +8,9 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.sessions import cpu_session
 from tpack.graph_builder.cost import GradientOptions, make_grad_fn
-from tpack.graph_builder.parameter_server import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.predict import build_predict_tower
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.graph_builder.towers import SimpleBuilder
+from tpack.graph_builder.towers import AsyncMultiGPUBuilder, SimpleBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.tfutils.varreplace import custom_getter_scope, freeze_variables, remap_variables
 from tpack.tower.getters import compute_in
 from tpack.tower.tower_func import TowerFunc

@@ -13,8 +13,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from tests.helpers.copied_models import COPIED_IF_SHARED, MODELS, NOT_COPIED, build_model, reason_or_difference  # noqa: E402
 from tests.helpers.copied_programs import PROGRAMS, build_program  # noqa: E402
-from tpack.graph_builder.parameter_server import SyncMultiGPUParameterServerBuilder  # noqa: E402
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder  # noqa: E402
+from tpack.graph_builder.towers import SyncMultiGPUParameterServerBuilder  # noqa: E402
 
 BUILDERS = {
     "replicated": lambda how: SyncMultiGPUReplicatedBuilder(4, tower_building=how),

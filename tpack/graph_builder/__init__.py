@@ -12,8 +12,14 @@ __getattr__, __dir__, __all__ = attach(
         "precision": ("LossScaling", "PrecisionPolicy"),
         "predict": ("build_predict_tower",),
         "replicated": ("SyncMultiGPUReplicatedBuilder", "apply_in_replicas", "build_replicas", "copy_to_replicas"),
-        "parameter_server": ("AsyncMultiGPUBuilder", "SyncMultiGPUParameterServerBuilder"),
-        "towers": ("BuiltTowers", "DataParallelBuilder", "SimpleBuilder", "build_towers"),
+        "towers": (
+            "AsyncMultiGPUBuilder",
+            "BuiltTowers",
+            "DataParallelBuilder",
+            "SimpleBuilder",
+            "SyncMultiGPUParameterServerBuilder",
+            "build_towers",
+        ),
         "tpack.reduction.modes": (
             "aggregate_grads_colocate",
             "allreduce_grads",

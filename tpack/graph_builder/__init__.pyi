@@ -8,10 +8,6 @@ from tpack.graph_builder.cost import GradientOptions as GradientOptions
 from tpack.graph_builder.cost import make_grad_fn as make_grad_fn
 from tpack.graph_builder.model_desc import ModelDesc as ModelDesc
 from tpack.graph_builder.model_desc import ModelDescBase as ModelDescBase
-from tpack.graph_builder.parameter_server import AsyncMultiGPUBuilder as AsyncMultiGPUBuilder
-from tpack.graph_builder.parameter_server import (
-    SyncMultiGPUParameterServerBuilder as SyncMultiGPUParameterServerBuilder,
-)
 from tpack.graph_builder.precision import LossScaling as LossScaling
 from tpack.graph_builder.precision import PrecisionPolicy as PrecisionPolicy
 from tpack.graph_builder.predict import build_predict_tower as build_predict_tower
@@ -19,9 +15,11 @@ from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder as Sync
 from tpack.graph_builder.replicated import apply_in_replicas as apply_in_replicas
 from tpack.graph_builder.replicated import build_replicas as build_replicas
 from tpack.graph_builder.replicated import copy_to_replicas as copy_to_replicas
+from tpack.graph_builder.towers import AsyncMultiGPUBuilder as AsyncMultiGPUBuilder
 from tpack.graph_builder.towers import BuiltTowers as BuiltTowers
 from tpack.graph_builder.towers import DataParallelBuilder as DataParallelBuilder
 from tpack.graph_builder.towers import SimpleBuilder as SimpleBuilder
+from tpack.graph_builder.towers import SyncMultiGPUParameterServerBuilder as SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.towers import build_towers as build_towers
 from tpack.reduction.gradients import merge_grad_list as merge_grad_list
 from tpack.reduction.gradients import split_grad_list as split_grad_list

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from tpack.callbacks.base import Callback
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.graph_builder.compiled import Compile
-from tpack.graph_builder.parameter_server import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.graph_builder.towers import SimpleBuilder
+from tpack.graph_builder.towers import AsyncMultiGPUBuilder, SimpleBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_copy.towers import TowerBuilding
 from tpack.reduction.modes import ReductionMode, reducer_for_towers
 from tpack.tower.devices import tower_indices

@@ -10,9 +10,8 @@ import tpack.tf1 as tf
 from tests.helpers.layer_checks import randomize_variables
 from tests.helpers.sessions import cpu_session
 from tpack.distribute.strategies import MirroredStrategy
-from tpack.graph_builder.parameter_server import SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.graph_builder.towers import SimpleBuilder
+from tpack.graph_builder.towers import SimpleBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.models.regularize import regularize_cost_from_collection
 from tpack.reduction.algorithms.one_device import OneDeviceReducer
 from tpack.tower.context import current_tower_context

@@ -6,9 +6,8 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.sessions import cpu_session
 from tpack.errors import ConfigError, WrongTypeError
-from tpack.graph_builder.parameter_server import SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.graph_builder.towers import SimpleBuilder
+from tpack.graph_builder.towers import SimpleBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.tf1.rnn_cell import BasicLSTMCell, BasicRNNCell, GRUCell, LSTMCell, MultiRNNCell, ResidualWrapper, RNNCell
 from tpack.tf1.rnn_cell.base import CellOfCells
 from tpack.tower.context import current_tower_context

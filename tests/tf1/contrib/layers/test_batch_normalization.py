@@ -7,9 +7,8 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.contrib_layers import names, run, values
 from tests.helpers.sessions import cpu_session
 from tpack.errors import ConfigError
-from tpack.graph_builder.parameter_server import SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.graph_builder.towers import SimpleBuilder
+from tpack.graph_builder.towers import SimpleBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.models.regularize import regularize_cost_from_collection
 from tpack.tf1.contrib import layers
 from tpack.tower.context import PredictTowerContext, current_tower_context

@@ -4,7 +4,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.builders import build, run_steps
 from tpack.errors import ConfigError
-from tpack.graph_builder.parameter_server import AsyncMultiGPUBuilder
+from tpack.graph_builder.towers import AsyncMultiGPUBuilder
 from tpack.tfutils.gradproc import SummaryGradient
 from tpack.tfutils.optimizer import apply_grad_processors
 

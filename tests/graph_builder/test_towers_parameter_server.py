@@ -2,7 +2,7 @@ import pytest
 
 from tests.helpers.builders import places_of
 from tpack.errors import ConfigError
-from tpack.graph_builder.parameter_server import SyncMultiGPUParameterServerBuilder
+from tpack.graph_builder.towers import SyncMultiGPUParameterServerBuilder
 
 
 def test_parameter_server_balances_variables_and_their_slots(graph):
