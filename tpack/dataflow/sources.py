@@ -139,7 +139,12 @@ class DataFromIterable(DataFlow):
         was_begun, self._was_begun = self._was_begun, True
         one = self._passes.begin()
         points = iter(self._iterable)
-        self._skip(points, one.value)
+        if self._is_iterator():
+            count, self._num_to_skip = self._num_to_skip, 0
+            skip(self, points, count)
+            self._num_taken += count
+        else:
+            skip(self, points, one.value)
         # Not ``yield from``, which would close the user's generator when a pass is broken off.
         for point in points:
             one.value += 1
@@ -180,15 +185,6 @@ class DataFromIterable(DataFlow):
 
     def _is_iterator(self) -> bool:
         return isinstance(self._iterable, Iterator)
-
-    def _skip(self, points: Iterator[Any], num_taken_in_pass: int) -> None:
-        """Drop the points taken before the interruption."""
-        if self._is_iterator():
-            count, self._num_to_skip = self._num_to_skip, 0
-            skip(self, points, count)
-            self._num_taken += count
-        else:
-            skip(self, points, num_taken_in_pass)
 
 
 @check_arguments

@@ -116,7 +116,11 @@ class QueueInput(ResumableInput, FeedfreeInput):
         self._thread_owner.restart()
 
     def _setup(self, signature: Sequence[tf.TensorSpec]) -> None:
-        self._check_queue(signature)
+        wanted = [spec.dtype.name for spec in signature]
+        if not wanted:
+            raise ConfigError(f"{self} got no signature: expected at least one entry")
+        if self.queue is not None and wanted != (came := [dtype.name for dtype in self.queue.dtypes]):
+            raise ConfigError(f"the queue given to {self} has the dtypes {came}, the signature expects {wanted}")
         enqueued = self._specs_to_enqueue(signature)
         stream = self._open_stream(self.ds, enqueued)
         with self.cached_name_scope(), tf.device("/device:CPU:0"):
@@ -125,13 +129,6 @@ class QueueInput(ResumableInput, FeedfreeInput):
             ops = self._make_ops(enqueued)
             self._taker = TimedDequeue()
         self._thread_owner = EnqueueCallback(stream, ops, self._taker, f"{self} of {type(self.ds).__name__}")
-
-    def _check_queue(self, signature: Sequence[tf.TensorSpec]) -> None:
-        wanted = [spec.dtype.name for spec in signature]
-        if not wanted:
-            raise ConfigError(f"{self} needs a signature with at least one entry")
-        if self.queue is not None and wanted != (came := [dtype.name for dtype in self.queue.dtypes]):
-            raise ConfigError(f"the queue given to {self} has the dtypes {came}, the signature expects {wanted}")
 
     def _make_ops(self, specs: Sequence[tf.TensorSpec]) -> QueueOps:
         placeholders = [tf.placeholder(spec.dtype, spec.shape, name=spec.name) for spec in specs]

@@ -76,16 +76,12 @@ class StagingInput(ProxyInput, FeedfreeInput):
             self._fetches = tf.train.SessionRunArgs(fetches=(self._stage, unstage))
             if self.trainer.train_op is not None:
                 self._waited_secs = GraphSum(tf.float64, "waited")
-                timing = self._time_step(self._waited_secs)
+                with tf.control_dependencies(tf.nest.flatten(self.trainer.train_op)):
+                    trained = now()
+                with tf.control_dependencies([self._stage]):
+                    staged = now()
+                timing = self._waited_secs.add(tf.maximum(staged - trained, 0))
                 self._timed_fetches = tf.train.SessionRunArgs(fetches=(self._stage, unstage, timing))
-
-        def _time_step(self, waited_secs: GraphSum) -> tf.Operation:
-            """Return an operation that adds the time from the end of the step to the end of staging."""
-            with tf.control_dependencies(tf.nest.flatten(self.trainer.train_op)):
-                trained = now()
-            with tf.control_dependencies([self._stage]):
-                staged = now()
-            return waited_secs.add(tf.maximum(staged - trained, 0))
 
         def waited(self) -> float | None:
             """Return the seconds that steps waited for staging; None where that is unknown."""

@@ -215,7 +215,10 @@ def load_arrays(path: str) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
             content = file.read()
-        _check_places(content)
+        # Python would allocate gigabytes for a memo index beyond the size.
+        for code, argument, _ in pickletools.genops(content):
+            if code.name in ("PUT", "LONG_BINPUT") and not 0 <= (argument or 0) <= len(content):
+                raise pickle.UnpicklingError(f"it has an object at memo index {argument}")
         found = _ArrayUnpickler(io.BytesIO(content), encoding="bytes").load()
     except Exception as error:
         # Damaged pickles raise almost anything.
@@ -224,13 +227,6 @@ def load_arrays(path: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise InputError(f"{path} has a {type(found).__name__}: expected a dict")
     return {_as_text(key): _as_array(path, key, value) for key, value in found.items()}
-
-
-def _check_places(content: bytes) -> None:
-    """Refuse a pickle with a memo index beyond its size, for which Python would allocate gigabytes."""
-    for code, argument, _ in pickletools.genops(content):
-        if code.name in ("PUT", "LONG_BINPUT") and not 0 <= (argument or 0) <= len(content):
-            raise pickle.UnpicklingError(f"it has an object at memo index {argument}")
 
 
 class _ArrayUnpickler(pickle.Unpickler):

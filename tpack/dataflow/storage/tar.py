@@ -175,18 +175,14 @@ def _members(path: str) -> Iterator[tuple[str, bytes]]:
                         raise InputError(f"{path} was cut off in {member.name!r}")
                     yield member.name, data
                 last = repr(member.name)
-            _check_end(path, tar, last)
+            # Reading stops as well at a damaged header, or where a file was cut off.
+            tar.fileobj.seek(tar.offset)
+            block = tar.fileobj.read(_BLOCK)
+            if len(block) < _BLOCK or any(block):
+                how = "is damaged" if len(block) == _BLOCK else "was cut off"
+                raise InputError(f"the tar file {path} {how} after {last}: its end mark is missing")
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise InputError(f"the tar file {path} is damaged or was cut off after {last}: {error}") from error
-
-
-def _check_end(path: str, tar: tarfile.TarFile, last: str) -> None:
-    """Refuse a file without its end mark: reading stops as well at a damaged header, or where a file was cut off."""
-    tar.fileobj.seek(tar.offset)
-    block = tar.fileobj.read(_BLOCK)
-    if len(block) < _BLOCK or any(block):
-        how = "is damaged" if len(block) == _BLOCK else "was cut off"
-        raise InputError(f"the tar file {path} {how} after {last}: its end mark is missing")
 
 
 def _decoded(path: str, key: str, extension: str, data: bytes, decoders: Mapping[str, Callable[[bytes], Any]]) -> Any:

@@ -208,7 +208,7 @@ class TowerLocalVariable(DistributedVariable, PerDevice):
         if self.aggregation != _SUM or others == 0:
             return super().split_value(value)
         share = value / (others + 1) if self.dtype.is_floating or self.dtype.is_complex else value // (others + 1)
-        share = _cast(share, value)
+        share = tf.cast(share, value.dtype) if tf.is_tensor(value) else share.astype(value.dtype)
         # What dividing leaves over goes to the first, so that the sum is what it was.
         return [value - share * others, *([share] * others)]
 
@@ -236,10 +236,6 @@ class TowerLocalVariable(DistributedVariable, PerDevice):
 
     def _saved_value(self) -> tf.Tensor:
         return self._get_cross_tower()
-
-
-def _cast(share: TensorOrArray, value: TensorOrArray) -> TensorOrArray:
-    return tf.cast(share, value.dtype) if tf.is_tensor(value) else share.astype(value.dtype)
 
 
 def create_distributed_variable(

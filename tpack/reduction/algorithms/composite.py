@@ -54,7 +54,10 @@ class CompositeReducer(Reducer):
 
     def __init__(self, inner: Reducer, outer: Reducer, *, groups: Groups | None = None) -> None:
         if groups is not None:
-            _check_groups(groups)
+            indices = sorted(k for group in groups for k in group)
+            if not groups or not all(groups) or indices != list(range(len(indices))):
+                expected = "each tower from 0 up once, such as [[0, 1], [2, 3]]"
+                raise ConfigError(f"CompositeReducer got groups={groups}: expected {expected}")
         self.inner = inner
         self.outer = outer
         self._groups = groups
@@ -132,13 +135,6 @@ def worker_of(device: str) -> Worker:
     """Return the worker of a device name."""
     spec = tf.DeviceSpec.from_string(device)
     return spec.job, spec.replica, spec.task
-
-
-def _check_groups(groups: Groups) -> None:
-    indices = sorted(k for group in groups for k in group)
-    if not groups or not all(groups) or indices != list(range(len(indices))):
-        expected = "each tower from 0 up once, such as [[0, 1], [2, 3]]"
-        raise ConfigError(f"CompositeReducer got groups={groups}: expected {expected}")
 
 
 def _check_towers_in_one_worker(columns: Sequence[Column]) -> None:

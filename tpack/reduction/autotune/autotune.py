@@ -82,7 +82,11 @@ class ChoiceCache:
             return None
         path = self.path(question)
         try:
-            return _read(path, question)
+            with open(path, encoding="utf-8") as file:
+                stored = json.load(file)
+            if stored["question"] != _plain(question):
+                raise ValueError("it answers another question")
+            return tuple(Measurement.from_json(row) for row in stored["rows"])
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, KeyError) as error:
@@ -243,14 +247,6 @@ def make_question(workload: Workload, candidates: Sequence[str], options: Measur
         "tensorflow": tf.__version__,
         "tpack": __version__,
     }
-
-
-def _read(path: str, question: Question) -> tuple[Measurement, ...]:
-    with open(path, encoding="utf-8") as file:
-        stored = json.load(file)
-    if stored["question"] != _plain(question):
-        raise ValueError("it answers another question")
-    return tuple(Measurement.from_json(row) for row in stored["rows"])
 
 
 def _plain(question: Question) -> object:
