@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 
+from tests.helpers.fake_nvml import FakeNVML, two_gpus
 from tests.helpers.leaks import Snapshot, mark, new_marker
 from tests.helpers.run_times import RunTimes
 from tools.select_tests import is_core
@@ -136,6 +137,15 @@ def session8(graph: Any) -> Iterator[Any]:
 def rng() -> np.random.Generator:
     """A generator of random numbers that gives the same numbers in every run."""
     return np.random.default_rng(20160916)
+
+
+@pytest.fixture
+def nvml(monkeypatch: pytest.MonkeyPatch) -> FakeNVML:
+    """NVIDIA's library with two GPUs, all of them visible."""
+    library = two_gpus()
+    monkeypatch.setitem(sys.modules, "pynvml", library)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return library
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from tests.helpers.fake_nvml import FakeNVML, two_gpus
+from tests.helpers.fake_nvml import FakeNVML
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
 from tpack.callbacks.resource_trackers import _GPUWatch
@@ -16,14 +16,6 @@ class Watch(_GPUWatch):
 
     def _trigger(self):
         self.found = self._measure()
-
-
-@pytest.fixture
-def nvml(monkeypatch):
-    library = two_gpus()
-    monkeypatch.setitem(sys.modules, "pynvml", library)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    return library
 
 
 @pytest.mark.parametrize(

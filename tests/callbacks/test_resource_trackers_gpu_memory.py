@@ -1,20 +1,7 @@
-import sys
-
-import pytest
-
-from tests.helpers.fake_nvml import two_gpus
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
 from tpack.callbacks.base import CallbackFactory
 from tpack.callbacks.resource_trackers import GPUMemoryTracker
-
-
-@pytest.fixture
-def nvml(monkeypatch):
-    library = two_gpus()
-    monkeypatch.setitem(sys.modules, "pynvml", library)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    return library
 
 
 def test_used_memory_is_reported(graph, nvml):

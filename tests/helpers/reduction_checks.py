@@ -4,10 +4,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.sessions import cpu_session
-from tests.helpers.tower_grads import cpu_devices, random_towers, run, source
+from tests.helpers.tower_grads import cpu_devices, random_towers, run, slices, source
+from tpack.errors import ReductionError
 from tpack.reduction.base import ReduceOp, Reducer
 
 
@@ -37,3 +39,23 @@ def added_operations(graph: Any, reduce: Callable[[], Any]) -> list[Any]:
     before = len(graph.get_operations())
     reduce()
     return list(graph.get_operations()[before:])
+
+
+def assert_refused(graph: Any, reducer: Reducer, grads: Sequence[Sequence[Any]], message: str) -> None:
+    """Check that a reducer refuses gradients before it adds to the graph."""
+    num_ops = len(graph.get_operations())
+    with pytest.raises(ReductionError, match=message):
+        reducer.reduce(grads)
+    assert len(graph.get_operations()) == num_ops
+
+
+def assert_served_without_devices(session: Any, reducer: Reducer, num_towers: int) -> None:
+    """Check the sum of towers whose gradients have no device."""
+    reduced = reducer.reduce([[source(np.full(5, float(k)), "")] for k in range(num_towers)], ReduceOp.SUM)
+    assert run(session, reduced)[1][0].tolist() == [float(sum(range(num_towers)))] * 5
+
+
+def assert_slices_are_served(session: Any, reducer: Reducer) -> None:
+    """Check that the slices of three towers are concatenated, and averaged."""
+    reduced = reducer.reduce([[slices([[3.0]], [k], "")] for k in range(3)])
+    assert run(session, reduced)[2][0].values.tolist() == [[1.0]] * 3

@@ -66,7 +66,7 @@ def test_a_queue_of_other_shapes_is_an_error(graph):
 
 
 def test_an_empty_signature_is_an_error(graph):
-    with pytest.raises(ConfigError, match="QueueInput needs a signature with at least one entry"):
+    with pytest.raises(ConfigError, match="got no signature: expected at least one entry"):
         QueueInput(points()).setup([])
 
 

@@ -6,16 +6,12 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack import (
-    AsyncMultiGPUTrainer,
     Callback,
     ModelDesc,
     ModelSaver,
     OfflinePredictor,
     PredictConfig,
-    SimpleTrainer,
     SmartInit,
-    SyncMultiGPUTrainerParameterServer,
-    SyncMultiGPUTrainerReplicated,
     TensorInput,
     TrainConfig,
     launch_train_with_config,
@@ -24,6 +20,12 @@ from tpack.distribute import MirroredStrategy, OneDeviceStrategy, ParameterServe
 from tpack.distribute.trainer import StrategyTrainer
 from tpack.errors import GraphBuildError
 from tpack.estimator import Estimator, EstimatorSpec
+from tpack.train.trainers import (
+    AsyncMultiGPUTrainer,
+    SimpleTrainer,
+    SyncMultiGPUTrainerParameterServer,
+    SyncMultiGPUTrainerReplicated,
+)
 
 TRAINERS = {
     "simple": SimpleTrainer,

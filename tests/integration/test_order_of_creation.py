@@ -4,23 +4,17 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tpack import (
-    EMA,
+from tpack import EMA, Callback, ModelDesc, ModelSaver, TensorInput, TrainConfig, launch_train_with_config
+from tpack.distribute import MirroredStrategy
+from tpack.distribute.trainer import StrategyTrainer
+from tpack.tower.context import current_tower_context
+from tpack.train.trainers import (
     AsyncMultiGPUTrainer,
-    Callback,
-    ModelDesc,
-    ModelSaver,
     SimpleTrainer,
     SyncMultiGPUTrainerHierarchical,
     SyncMultiGPUTrainerParameterServer,
     SyncMultiGPUTrainerReplicated,
-    TensorInput,
-    TrainConfig,
-    launch_train_with_config,
 )
-from tpack.distribute import MirroredStrategy
-from tpack.distribute.trainer import StrategyTrainer
-from tpack.tower.context import current_tower_context
 
 TRAINERS = {
     "replicated": lambda: SyncMultiGPUTrainerReplicated(2),

@@ -4,17 +4,9 @@ import sys
 
 import pytest
 
-from tests.helpers.fake_nvml import FakeNVML, two_gpus
+from tests.helpers.fake_nvml import FakeNVML
 from tpack.errors import DependencyError, DeviceError
 from tpack.utils.gpu import NVMLContext, visible_gpu_names
-
-
-@pytest.fixture
-def nvml(monkeypatch):
-    library = two_gpus()
-    monkeypatch.setitem(sys.modules, "pynvml", library)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    return library
 
 
 def test_numbers_of_each_gpu_are_told(nvml):

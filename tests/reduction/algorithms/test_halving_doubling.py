@@ -6,11 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.helpers.partition_graphs import placed_devices
-from tests.helpers.reduction_checks import added_operations, assert_sums_match_numpy
-from tests.helpers.tower_grads import cpu_devices, dense_towers, random_towers, run, slices, source
-from tpack.errors import ReductionError
+from tests.helpers.reduction_checks import (
+    added_operations,
+    assert_refused,
+    assert_served_without_devices,
+    assert_slices_are_served,
+    assert_sums_match_numpy,
+)
+from tests.helpers.tower_grads import cpu_devices, dense_towers, random_towers, run
 from tpack.reduction.algorithms.halving_doubling import HalvingDoublingReducer
-from tpack.reduction.base import ReduceOp
 
 
 @settings(max_examples=12, deadline=None, derandomize=True)
@@ -55,17 +59,12 @@ def test_the_graph_has_the_size_that_the_docstring_states(num_towers: int, steps
 @pytest.mark.parametrize("num_towers", [3, 5, 6, 7])
 def test_other_numbers_of_towers_are_refused_before_the_graph_is_touched(num_towers: int, graph: Any) -> None:
     grads = dense_towers([[np.float32(1)]] * num_towers)
-    num_ops = len(graph.get_operations())
-    with pytest.raises(ReductionError, match=f"got {num_towers} towers: expected a power of two"):
-        HalvingDoublingReducer().reduce(grads)
-    assert len(graph.get_operations()) == num_ops
+    assert_refused(graph, HalvingDoublingReducer(), grads, f"got {num_towers} towers: expected a power of two")
 
 
 def test_towers_without_devices_are_served(session8: Any) -> None:
-    reduced = HalvingDoublingReducer().reduce([[source(np.full(5, float(k)), "")] for k in range(4)], ReduceOp.SUM)
-    assert run(session8, reduced)[1][0].tolist() == [6.0] * 5
+    assert_served_without_devices(session8, HalvingDoublingReducer(), num_towers=4)
 
 
 def test_sparse_gradients_of_any_number_of_towers_are_served(session8: Any) -> None:
-    reduced = HalvingDoublingReducer().reduce([[slices([[3.0]], [k], "")] for k in range(3)])
-    assert run(session8, reduced)[2][0].values.tolist() == [[1.0]] * 3
+    assert_slices_are_served(session8, HalvingDoublingReducer())

@@ -7,12 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.helpers.partition_graphs import placed_devices
-from tests.helpers.reduction_checks import added_operations, assert_sums_match_numpy
-from tests.helpers.tower_grads import cpu_devices, dense_towers, random_towers, run, slices, source
+from tests.helpers.reduction_checks import (
+    added_operations,
+    assert_served_without_devices,
+    assert_slices_are_served,
+    assert_sums_match_numpy,
+)
+from tests.helpers.tower_grads import cpu_devices, dense_towers, random_towers, run
 from tpack.errors import ConfigError
 from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.autotune.measure import count_traffic
-from tpack.reduction.base import ReduceOp
 
 
 @settings(max_examples=12, deadline=None, derandomize=True)
@@ -66,13 +70,11 @@ def test_the_graph_has_the_size_that_the_docstring_states(num_towers: int, num_s
 
 
 def test_towers_without_devices_are_served(session8: Any) -> None:
-    reduced = RingReducer().reduce([[source(np.full(5, float(k)), "")] for k in range(3)], ReduceOp.SUM)
-    assert run(session8, reduced)[1][0].tolist() == [3.0] * 5
+    assert_served_without_devices(session8, RingReducer(), num_towers=3)
 
 
 def test_sparse_gradients_are_concatenated(session8: Any) -> None:
-    reduced = RingReducer().reduce([[slices([[3.0]], [k], "")] for k in range(3)])
-    assert run(session8, reduced)[2][0].values.tolist() == [[1.0]] * 3
+    assert_slices_are_served(session8, RingReducer())
 
 
 @pytest.mark.parametrize("num_subchunks", [0, -1, 1.5, "2"])
