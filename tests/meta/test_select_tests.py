@@ -40,7 +40,7 @@ def test_ring_of_a_test_is_that_of_what_it_mirrors():
         ("tpack/cli/watch.py", "tests/cli/test_watch.py", "tests/estimator/test_spec.py"),
         ("tpack/graph_builder/base.py", "tests/integration/test_equivalence.py", "tests/cli/test_watch.py"),
         # What is behind that module is the core's business.
-        ("tpack/tower/devices.py", "tests/distribute/test_mirrored.py", "tests/cli/test_plot.py"),
+        ("tpack/tower/devices.py", "tests/distribute/test_strategies_mirrored.py", "tests/cli/test_plot.py"),
         # Outside of the package, and in no graph.
         ("examples/digits.py", "tests/integration/test_digits.py", "tests/cli/test_watch.py"),
         ("tests/tf1/data/names_1_15.txt", "tests/tf1/test_package.py", "tests/cli/test_watch.py"),
