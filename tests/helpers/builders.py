@@ -6,6 +6,8 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.partition_graphs import placed_devices
 from tests.helpers.sessions import cpu_session
+from tpack.tower.context import TrainTowerContext
+from tpack.tower.names import tower_name
 
 
 def grad_fn() -> Any:
@@ -37,3 +39,19 @@ def places_of(builder: Any) -> dict[str, str]:
     result = build(builder)
     with run_steps(result, 0) as session:
         return placed_devices(session, result.train_op)
+
+
+def make_towers(num_towers: int, *, own_variables: bool) -> list[TrainTowerContext]:
+    """Return training towers as a builder makes them."""
+    return [
+        TrainTowerContext(
+            tower_name(k),
+            tower_name(k) if own_variables and k else "",
+            index=k,
+            total=num_towers,
+            device=f"/device:CPU:{k}",
+            has_own_variables=own_variables,
+            reuse=not own_variables and k > 0,
+        )
+        for k in range(num_towers)
+    ]

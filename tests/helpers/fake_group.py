@@ -5,31 +5,33 @@ from collections import deque
 from tpack.dataflow.checkpoint import Position
 from tpack.dataflow.parallel.process_runner import _State
 from tpack.dataflow.parallel.receiver import Message
-from tpack.dataflow.parallel.slots import Kind
+from tpack.dataflow.parallel.slots import Record
 from tpack.utils.child_process import failure_of
 
 
 def points(*values):
     """Return a message with points."""
-    return Message(Kind.PACK, [[value] for value in values])
+    return Message(Record.PACK, [[value] for value in values])
 
 
 def state(number):
     """Return a message with a state that is a number, or none."""
-    return Message(Kind.STATE, [_State(None, "no state") if number is None else _State(Position({"at": number}), None)])
+    return Message(
+        Record.STATE, [_State(None, "no state") if number is None else _State(Position({"at": number}), None)]
+    )
 
 
 def failure(text="gone"):
     """Return a message with an exception."""
-    return Message(Kind.ERROR, [failure_of(OSError(text))])
+    return Message(Record.ERROR, [failure_of(OSError(text))])
 
 
 def begun(number):
     """Return the answer to a command."""
-    return Message(Kind.BEGUN, [], number)
+    return Message(Record.BEGUN, [], number)
 
 
-END = Message(Kind.END, [])
+END = Message(Record.END, [])
 
 
 class FakeGroup:

@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 from tpack.dataflow.base import DataFlow, RNGDataFlow
-from tpack.dataflow.parallel.slots import Kind
+from tpack.dataflow.parallel.slots import Record
 
 
 def echo(link, prefix):
@@ -55,7 +55,7 @@ def points_and_failure(link):
 def describe(link):
     """Send what the process is like."""
     link.results.send(
-        Kind.POINT,
+        Record.POINT,
         {
             "name": multiprocessing.current_process().name,
             "argv": sys.argv,

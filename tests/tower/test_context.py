@@ -7,6 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers import preloaded
+from tests.helpers.builders import make_towers
 from tests.helpers.log_lines import captured_log
 from tpack.errors import ConfigError, TowerError, TowerMismatchError
 from tpack.tower.context import (
@@ -19,7 +20,6 @@ from tpack.tower.context import (
     entered,
     get_current_tower_context,
 )
-from tpack.tower.names import tower_name
 from tpack.tower.ownership import pair_variables
 
 KEYS = tf.GraphKeys
@@ -31,22 +31,6 @@ def names(items):
 
 def collected(key):
     return names(tf.get_collection(key))
-
-
-def make_towers(num_towers, *, own_variables):
-    """Return training towers as a builder makes them."""
-    return [
-        TrainTowerContext(
-            tower_name(k),
-            tower_name(k) if own_variables and k else "",
-            index=k,
-            total=num_towers,
-            device=f"/device:CPU:{k}",
-            has_own_variables=own_variables,
-            reuse=not own_variables and k > 0,
-        )
-        for k in range(num_towers)
-    ]
 
 
 # What a tower function sees.

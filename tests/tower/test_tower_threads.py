@@ -7,6 +7,7 @@ import traceback
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tests.helpers.builders import make_towers
 from tpack.errors import ConfigError, TowerError, TowerMismatchError
 from tpack.tower.context import (
     Frame,
@@ -16,27 +17,10 @@ from tpack.tower.context import (
     entered,
     get_current_tower_context,
 )
-from tpack.tower.names import tower_name
 from tpack.tower.tower_threads import CoroutineExit, call_in_towers
 
 KEYS = tf.GraphKeys
 VARIABLE = contextvars.ContextVar("VARIABLE", default="unset")
-
-
-def make_towers(num_towers, *, own_variables):
-    """Return training towers as a builder makes them."""
-    return [
-        TrainTowerContext(
-            tower_name(k),
-            tower_name(k) if own_variables and k else "",
-            index=k,
-            total=num_towers,
-            device=f"/device:CPU:{k}",
-            has_own_variables=own_variables,
-            reuse=not own_variables and k > 0,
-        )
-        for k in range(num_towers)
-    ]
 
 
 def run(num_towers, func, *, own_variables=True):

@@ -162,8 +162,17 @@ class JoinData(FlowList):
         self._passes.go_to(has_begun)
 
 
+class _DrawnFlows(FlowList, RNGDataFlow):
+    """A list of flows that takes turns by a random generator."""
+
+    def reset_state(self) -> None:
+        """Get a new generator, reset each flow once and forget the position."""
+        RNGDataFlow.reset_state(self)
+        FlowList.reset_state(self)
+
+
 @check_arguments
-class RandomChooseData(FlowList, RNGDataFlow):
+class RandomChooseData(_DrawnFlows):
     """Draw a flow for each data point, and end when a drawn flow has ended; the length is not known.
 
     Wrap flows in ``RepeatedData(ds, -1)`` for a pass without end.
@@ -198,11 +207,6 @@ class RandomChooseData(FlowList, RNGDataFlow):
         if self._passes.end(one):
             self._end_flow_passes()
 
-    def reset_state(self) -> None:
-        """Get a new generator, reset each flow once and forget the position."""
-        RNGDataFlow.reset_state(self)
-        FlowList.reset_state(self)
-
     def state_dict(self) -> dict[str, Any]:
         """Return the generator and the positions of the flows."""
         rng, flows = rng_state(self.rng), self._flow_states()
@@ -218,7 +222,7 @@ class RandomChooseData(FlowList, RNGDataFlow):
 
 
 @check_arguments
-class RandomMixData(FlowList, RNGDataFlow):
+class RandomMixData(_DrawnFlows):
     """Yield the data points of all flows, in a random order that keeps the order within each flow.
 
     All such orders are equally likely, so a flow of twice the length comes up twice as often from the first data point
@@ -247,11 +251,6 @@ class RandomMixData(FlowList, RNGDataFlow):
                 yield point
         if self._passes.end(one):
             self._end_flow_passes()
-
-    def reset_state(self) -> None:
-        """Get a new generator, reset each flow once and forget the position."""
-        RNGDataFlow.reset_state(self)
-        FlowList.reset_state(self)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the number of points taken, the generator of their order, and the positions of the flows."""

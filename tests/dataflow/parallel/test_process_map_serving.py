@@ -7,7 +7,7 @@ import pytest
 
 from tests.helpers.served import served
 from tpack.dataflow.parallel.process_map import serve_batches, serve_map
-from tpack.dataflow.parallel.slots import VIEW_BYTES, Kind
+from tpack.dataflow.parallel.slots import VIEW_BYTES, Record
 
 
 def fail_at_two(point):
@@ -18,7 +18,7 @@ def fail_at_two(point):
 
 def answers(found):
     """Return what points were answered with, an exception as its kind."""
-    return [point if kind in (Kind.POINT, Kind.PACK, Kind.DROPPED) else kind for kind, point in found]
+    return [point if kind in (Record.POINT, Record.PACK, Record.DROPPED) else kind for kind, point in found]
 
 
 def test_each_point_is_answered_in_its_turn():
@@ -31,7 +31,7 @@ def test_exception_is_an_answer_and_the_next_point_is_mapped():
     with served(serve_map, fail_at_two) as owner:
         owner.submit(*([k] for k in range(5)))
         found = owner.receive(5)
-        assert answers(found) == [[0], [1], Kind.ERROR, [3], [4]]
+        assert answers(found) == [[0], [1], Record.ERROR, [3], [4]]
         assert found[2][1].text == "OSError: gone"
 
 
@@ -39,7 +39,7 @@ def test_result_that_cannot_be_pickled_is_an_exception():
     with served(serve_map, lambda point: [iter([])] if point[0] == 1 else [(x for x in ())]) as owner:
         owner.submit([0], [1])
         (kind, failure), (_, point) = owner.receive(2)
-        assert kind == Kind.ERROR
+        assert kind == Record.ERROR
         assert "cannot be sent to another process: TypeError: cannot pickle 'generator' object" in failure.text
         assert list(point[0]) == []
 
@@ -85,7 +85,7 @@ def test_exception_costs_the_batch_it_happens_in():
     with served(serve_batches, fail_at_two, 2) as owner:
         owner.submit([[0], [1]], [[2], [3]], [[4], [5]])
         found = owner.receive(3)
-        assert [kind for kind, _ in found] == [Kind.POINT, Kind.ERROR, Kind.POINT]
+        assert [kind for kind, _ in found] == [Record.POINT, Record.ERROR, Record.POINT]
         assert batches_of(found[2:]) == [[[4, 5]]]
 
 
@@ -93,7 +93,7 @@ def test_points_that_do_not_go_together_are_an_exception():
     with served(serve_batches, lambda point: [np.zeros(point[0])], 2) as owner:
         owner.submit([[0], [1]], [[2], [2]])
         (kind, failure), (_, batch) = owner.receive(2)
-        assert kind == Kind.ERROR
+        assert kind == Record.ERROR
         assert "like data point 0; or use use_list=True" in failure.text
         assert batch[0].shape == (2, 2)
 
@@ -122,12 +122,12 @@ def numbers_of(found):
     """Return the numbers in batches of such points, and what else was answered."""
     contents = []
     for kind, content in found:
-        if kind == Kind.POINT:
+        if kind == Record.POINT:
             numbers, *arrays = content
             for array in arrays:
                 np.testing.assert_array_equal(array, np.repeat(numbers[:, None], LARGE_BYTES, 1))
             content = numbers.tolist()
-        contents.append(kind if kind == Kind.ERROR else content)
+        contents.append(kind if kind == Record.ERROR else content)
     return contents
 
 
@@ -136,11 +136,11 @@ def numbers_of(found):
     [
         ([[0, 1, 3], [5, 6, 7]], [[0, 1, 3], [5, 6, 7]]),
         ([[0, 4, 1], [3, 5, 6], [4, 4, 7], [8, 9, 4]], [None, [0, 1, 3], [5, 6, 7], None]),
-        ([[0, 1, 2], [3, 5, 6]], [Kind.ERROR, [3, 5, 6]]),
-        ([[0, 4, 1], [3, 2, 5], [6, 7, 8]], [None, Kind.ERROR, [6, 7, 8]]),
-        ([[0, 4, 1], [3, 5, 2], [6, 7, 8]], [None, Kind.ERROR, [6, 7, 8]]),
-        ([[0, 4, 1], [3, 5, 6], [7, 2, 8], [9, 10, 11]], [None, [0, 1, 3], Kind.ERROR, [9, 10, 11]]),
-        ([[4, 4, 4], [2, 2, 2], [0, 1, 3]], [None, Kind.ERROR, [0, 1, 3]]),
+        ([[0, 1, 2], [3, 5, 6]], [Record.ERROR, [3, 5, 6]]),
+        ([[0, 4, 1], [3, 2, 5], [6, 7, 8]], [None, Record.ERROR, [6, 7, 8]]),
+        ([[0, 4, 1], [3, 5, 2], [6, 7, 8]], [None, Record.ERROR, [6, 7, 8]]),
+        ([[0, 4, 1], [3, 5, 6], [7, 2, 8], [9, 10, 11]], [None, [0, 1, 3], Record.ERROR, [9, 10, 11]]),
+        ([[4, 4, 4], [2, 2, 2], [0, 1, 3]], [None, Record.ERROR, [0, 1, 3]]),
     ],
 )
 @pytest.mark.parametrize("func", [mapped, mapped_small])
@@ -150,7 +150,7 @@ def test_batch_in_which_an_exception_happens_leaves_nothing_to_the_next(func, li
             owner.submit(*([[number] for number in numbers] for numbers in lists))
             assert numbers_of(owner.receive(len(lists))) == wanted
             owner.submit([[2], [2], [2]])
-            assert numbers_of(owner.receive(1)) == [Kind.ERROR]
+            assert numbers_of(owner.receive(1)) == [Record.ERROR]
 
 
 def test_exceptions_cost_no_memory_to_send_batches_in():
@@ -166,7 +166,7 @@ def test_exceptions_cost_no_memory_to_send_batches_in():
             for numbers, message in failures.items():
                 owner.submit([[number] for number in numbers])
                 kind, failure = owner.receive(1)[0]
-                assert kind == Kind.ERROR
+                assert kind == Record.ERROR
                 assert message in failure.text
         owner.submit([[1], [1]])
         assert owner.receive(1)[0][1][0].shape == (2, LARGE_BYTES - 1)

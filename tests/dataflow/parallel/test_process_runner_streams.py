@@ -9,7 +9,7 @@ from tpack.dataflow.checkpoint import Position
 from tpack.dataflow.iterator_state import StatelessError
 from tpack.dataflow.parallel.process_runner import _ManyStreams, _OneStream, _send_command
 from tpack.dataflow.parallel.receiver import Message
-from tpack.dataflow.parallel.slots import Kind
+from tpack.dataflow.parallel.slots import Record
 from tpack.errors import DataWorkerError
 
 
@@ -36,7 +36,7 @@ def test_passes_of_one_worker_are_those_of_its_flow():
 
 
 def test_none_is_a_point_like_any_other():
-    stream, _ = one(state(0), points(1), Message(Kind.DROPPED, [None, None]), END)
+    stream, _ = one(state(0), points(1), Message(Record.DROPPED, [None, None]), END)
     assert list(stream.iterate()) == [[1], None, None]
 
 

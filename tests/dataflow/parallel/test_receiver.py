@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers.channels import channel, exchange
 from tpack.dataflow.parallel.receiver import Receiver
-from tpack.dataflow.parallel.slots import MAX_LEASES, RECORD, VIEW_BYTES, Kind, PeerGoneError
+from tpack.dataflow.parallel.slots import MAX_LEASES, RECORD, VIEW_BYTES, PeerGoneError, Record
 from tpack.errors import InputError
 
 
@@ -110,10 +110,10 @@ def test_everything_that_was_sent_arrives_after_the_producer_is_gone():
     with channel() as (sender, receiver):
         for k in range(5):
             sender.put(large(k))
-        sender.send(Kind.END)
+        sender.send(Record.END)
         sender.close()
         assert [receiver.receive().points[0][1] for _ in range(5)] == [0, 1, 2, 3, 4]
-        assert receiver.receive().kind == Kind.END
+        assert receiver.receive().kind == Record.END
         with pytest.raises(PeerGoneError, match="come from is gone"):
             receiver.receive()
         assert not receiver.fill(wait=False)
@@ -130,7 +130,7 @@ def test_nothing_to_read_is_not_the_end():
 def test_memory_that_comes_without_a_descriptor_is_said_to_be_one_file_too_many():
     here, there = socket.socketpair()
     receiver = Receiver(there)
-    here.sendall(RECORD.pack(Kind.BLOCK, 1, 4, 4096, 1))
+    here.sendall(RECORD.pack(Record.BLOCK, 1, 4, 4096, 1))
     with pytest.raises(InputError, match="too many open files; use a higher `ulimit"):
         receiver.fill(wait=True)
     here.close()

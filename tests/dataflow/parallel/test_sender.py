@@ -10,7 +10,7 @@ from tests.helpers.channels import channel, exchange, take_all
 from tpack.dataflow.parallel import sender as sender_module
 from tpack.dataflow.parallel.codec import Encoded
 from tpack.dataflow.parallel.sender import Sender
-from tpack.dataflow.parallel.slots import MAX_LEASES, MIN_SLOT_BYTES, VIEW_BYTES, CancelledError, Kind, PeerGoneError
+from tpack.dataflow.parallel.slots import MAX_LEASES, MIN_SLOT_BYTES, VIEW_BYTES, CancelledError, PeerGoneError, Record
 from tpack.errors import DataPointError, InputError
 
 WAIT_SECS = 300
@@ -36,14 +36,14 @@ def test_small_points_share_a_message_until_they_are_flushed(frozen):
             sender.put(SMALL)
         assert receive_kinds(receiver) == []
         sender.flush()
-        assert receive_kinds(receiver) == [(Kind.PACK, 5)]
+        assert receive_kinds(receiver) == [(Record.PACK, 5)]
 
 
 def test_pack_that_is_full_is_sent(frozen):
     with channel(capacity=8) as (sender, receiver):
         for _ in range(5):
             sender.put(SMALL)
-        assert receive_kinds(receiver) == [(Kind.PACK, 2), (Kind.PACK, 2)]
+        assert receive_kinds(receiver) == [(Record.PACK, 2), (Record.PACK, 2)]
 
 
 def test_small_point_is_sent_at_once_when_time_has_passed(monkeypatch):
@@ -51,7 +51,7 @@ def test_small_point_is_sent_at_once_when_time_has_passed(monkeypatch):
     monkeypatch.setattr(sender_module.time, "monotonic", lambda: next(now))
     with channel() as (sender, receiver):
         sender.put(SMALL)
-        assert receive_kinds(receiver) == [(Kind.PACK, 1)]
+        assert receive_kinds(receiver) == [(Record.PACK, 1)]
 
 
 def test_point_that_is_held_back_is_sent_in_a_moment(frozen):
@@ -65,9 +65,9 @@ def test_points_keep_their_order_and_dropped_ones_their_places(frozen):
     with channel() as (sender, receiver):
         for point in points:
             sender.put(point)
-        sender.send(Kind.END)
+        sender.send(Record.END)
         *messages, last = take_all(receiver)
-        assert last.kind == Kind.END
+        assert last.kind == Record.END
         found = [point for message in messages for point in message.points]
     assert list(map(repr, found)) == list(map(repr, points))
 
@@ -75,12 +75,12 @@ def test_points_keep_their_order_and_dropped_ones_their_places(frozen):
 def test_things_that_are_no_points_come_in_their_turn(frozen):
     with channel() as (sender, receiver):
         sender.put(SMALL)
-        sender.send(Kind.STATE, {"index": 3})
-        sender.send(Kind.BEGUN, number=7)
+        sender.send(Record.STATE, {"index": 3})
+        sender.send(Record.BEGUN, number=7)
         pack, state, message = take_all(receiver)
-        assert pack.kind == Kind.PACK
-        assert (state.kind, state.points) == (Kind.STATE, [{"index": 3}])
-        assert (message.kind, message.points, message.number) == (Kind.BEGUN, [], 7)
+        assert pack.kind == Record.PACK
+        assert (state.kind, state.points) == (Record.STATE, [{"index": 3}])
+        assert (message.kind, message.points, message.number) == (Record.BEGUN, [], 7)
 
 
 @pytest.mark.parametrize("point", [SMALL, MIDDLE, LARGE], ids=["small", "middle", "large"])
@@ -150,7 +150,7 @@ def test_opening_a_slot_sends_what_is_held_back(frozen):
     with channel() as (sender, receiver):
         sender.put(SMALL)
         sender.open_slot(10)
-        assert receive_kinds(receiver) == [(Kind.PACK, 1)]
+        assert receive_kinds(receiver) == [(Record.PACK, 1)]
 
 
 def test_encoded_point_comes_after_what_was_put_while_it_was_made(frozen):
@@ -158,7 +158,7 @@ def test_encoded_point_comes_after_what_was_put_while_it_was_made(frozen):
         opened = sender.open_slot(10)
         sender.put(SMALL)
         sender.put_encoded(Encoded([1]), opened)
-        assert receive_kinds(receiver) == [(Kind.PACK, 1), (Kind.POINT, 1)]
+        assert receive_kinds(receiver) == [(Record.PACK, 1), (Record.POINT, 1)]
 
 
 def test_point_that_cannot_be_sent_leaves_the_channel_as_it_was():
@@ -187,27 +187,27 @@ def test_cancelled_sender_refuses_until_it_resumes(frozen, point):
         sender.resume(3)
         sender.put([7])
         sender.flush()
-        assert receive_kinds(receiver) == [(Kind.PACK, 1), (Kind.PACK, 1)]
+        assert receive_kinds(receiver) == [(Record.PACK, 1), (Record.PACK, 1)]
 
 
 def test_what_was_held_back_is_forgotten_on_resuming(frozen):
     with channel() as (sender, receiver):
         for number in range(1, 20):
             receiver.cancel(number)
-            sender.send(Kind.END)
+            sender.send(Record.END)
             sender.resume(number)
             sender.put(SMALL) if number % 2 else sender.put(None)
         sender.resume(0)
         sender.put([7])
         sender.flush()
-        assert receive_kinds(receiver)[-1] == (Kind.PACK, 1)
+        assert receive_kinds(receiver)[-1] == (Record.PACK, 1)
 
 
 def test_cancellation_that_comes_after_the_command_is_known_already(frozen):
     with channel() as (sender, receiver):
         sender.resume(5)
         receiver.cancel(5)
-        sender.send(Kind.BEGUN, number=5)
+        sender.send(Record.BEGUN, number=5)
         sender.put(SMALL)
         receiver.cancel(6)
         sender.flush()
@@ -245,8 +245,8 @@ def test_lost_consumer_is_noticed_wherever_the_sender_is(frozen):
 
     use(lambda sender: sender.flush())
     use(lambda sender: sender.put(LARGE))
-    use(lambda sender: sender.send(Kind.END))
-    use(lambda sender: sender.send(Kind.STATE, 1))
+    use(lambda sender: sender.send(Record.END))
+    use(lambda sender: sender.send(Record.STATE, 1))
 
 
 def test_waiting_sender_notices_that_the_consumer_is_gone():

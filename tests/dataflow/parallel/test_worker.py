@@ -10,7 +10,7 @@ import pytest
 
 from tpack.dataflow.parallel import worker
 from tpack.dataflow.parallel.receiver import Receiver
-from tpack.dataflow.parallel.slots import Kind
+from tpack.dataflow.parallel.slots import Record
 from tpack.dataflow.parallel.worker import Task, run_spawned_worker, run_worker, write_payload
 from tpack.utils.rng import fix_rng_seed
 
@@ -43,7 +43,7 @@ def test_worker_is_set_up_before_its_work_is_read(owner):
 
     assert run_worker(task, get_work) == 1
     assert seen[0] == (["heap"], random.Random(99).random(), np.random.RandomState(99).uniform())
-    assert receiver.receive().kind == Kind.READY
+    assert receiver.receive().kind == Record.READY
     assert receiver.receive().points == [[3]]
 
 
@@ -55,7 +55,7 @@ def test_worker_whose_work_cannot_be_read_has_not_begun(owner):
 
     assert run_worker(task, get_work) == 1
     message = receiver.receive()
-    assert (message.kind, message.points[0].text) == (Kind.FATAL, "ImportError: no such module")
+    assert (message.kind, message.points[0].text) == (Record.FATAL, "ImportError: no such module")
 
 
 def work_that_raises(error):
@@ -73,9 +73,9 @@ def test_exit_of_the_work_is_that_of_the_process(owner, error, code):
 def test_exception_is_sent_and_the_process_has_failed(owner):
     task, receiver, _ = owner
     assert run_worker(task, work_that_raises(OSError("gone"))) == 1
-    assert receiver.receive().kind == Kind.READY
+    assert receiver.receive().kind == Record.READY
     message = receiver.receive()
-    assert (message.kind, message.points[0].text) == (Kind.FATAL, "OSError: gone")
+    assert (message.kind, message.points[0].text) == (Record.FATAL, "OSError: gone")
 
 
 def test_exception_that_nobody_listens_to_is_printed(owner, capsys):
@@ -94,7 +94,7 @@ def test_end_of_the_owner_is_a_good_end(owner):
 
     def serve(link):
         receiver.close()
-        link.results.send(Kind.END)
+        link.results.send(Record.END)
 
     assert run_worker(task, lambda: (serve, ())) == 0
 
@@ -105,6 +105,6 @@ def test_new_interpreter_reads_what_was_written_for_it(owner, monkeypatch):
     serve = lambda link, value: link.results.put([value])  # noqa: E731
     with write_payload("Owner", (serve, (np.arange(3),))) as payload:
         assert run_spawned_worker(asdict(task), asdict(payload)) == 1
-    assert receiver.receive().kind == Kind.READY
+    assert receiver.receive().kind == Record.READY
     assert receiver.receive().points[0][0].tolist() == [0, 1, 2]
     assert "GLIBC_TUNABLES" not in os.environ

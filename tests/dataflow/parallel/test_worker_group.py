@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from tests.helpers.worker_functions import do, echo
-from tpack.dataflow.parallel.slots import Kind
+from tpack.dataflow.parallel.slots import Record
 from tpack.dataflow.parallel.worker_group import GroupOptions, WorkerPool
 from tpack.errors import DataWorkerError
 
@@ -336,4 +336,4 @@ def test_fork_of_the_owner_does_not_end_its_workers(start):
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     put(group, 0, [1])
     index, message = group.receive()
-    assert (index, message.kind, message.points) == (0, Kind.POINT, [["", [1]]])
+    assert (index, message.kind, message.points) == (0, Record.POINT, [["", [1]]])

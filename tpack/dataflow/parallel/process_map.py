@@ -14,7 +14,7 @@ from tpack.dataflow.base import DataFlow, length_or_none
 from tpack.dataflow.batch import aggregate, begin_batch
 from tpack.dataflow.parallel.map_flow import MapFlow, MapPool, Result
 from tpack.dataflow.parallel.sender import BuiltPoint
-from tpack.dataflow.parallel.slots import Kind, PeerGoneError
+from tpack.dataflow.parallel.slots import PeerGoneError, Record
 from tpack.dataflow.parallel.worker import ParentLink
 from tpack.dataflow.parallel.worker_group import OwnedWorkers, WorkerPool, worker_error
 from tpack.errors import ConfigError
@@ -186,7 +186,7 @@ class _ProcessPool(MapPool):
         while not self._results:
             self._flush()
             index, message = self._group.receive()
-            failed = message.kind == Kind.ERROR
+            failed = message.kind == Record.ERROR
             error = worker_error(self._group.name_of(index), message.points[0]) if failed else None
             for point in message.points:
                 self._results.append(Result(self._tags[index].popleft(), None if error else point, error))
@@ -247,7 +247,7 @@ def _serve(link: ParentLink, answer: Callable[[Any], None]) -> None:
             except PeerGoneError:
                 raise
             except Exception as error:
-                link.results.send(Kind.ERROR, failure_of(error))
+                link.results.send(Record.ERROR, failure_of(error))
 
 
 class _Batcher:

@@ -14,7 +14,7 @@ from tpack.dataflow.checkpoint import PassTracker, Position, StateSampler, go_to
 from tpack.dataflow.iterator_state import StatelessError
 from tpack.dataflow.parallel.receiver import Message
 from tpack.dataflow.parallel.sender import BuiltPoint
-from tpack.dataflow.parallel.slots import MAX_NUMBER, CancelledError, Kind, PeerGoneError
+from tpack.dataflow.parallel.slots import MAX_NUMBER, CancelledError, PeerGoneError, Record
 from tpack.dataflow.parallel.worker import ParentLink
 from tpack.dataflow.parallel.worker_group import OwnedWorkers, WorkerPool, worker_error
 from tpack.errors import DataWorkerError
@@ -153,10 +153,10 @@ class _OneStream:
         passes.begin()
         while True:
             message = self._receive()
-            if message.kind == Kind.END:
+            if message.kind == Record.END:
                 passes.end()
                 return
-            if message.kind in (Kind.POINT, Kind.PACK, Kind.DROPPED):
+            if message.kind in (Record.POINT, Record.PACK, Record.DROPPED):
                 for point in message.points:
                     passes.num_taken += 1
                     yield point
@@ -182,7 +182,7 @@ class _OneStream:
         self._newest = None
         self._number = _send_command(self._group, 0, self._number, position)
         message = self._group.receive()[1]
-        while message.kind != Kind.BEGUN or message.number != self._number:
+        while message.kind != Record.BEGUN or message.number != self._number:
             message = self._group.receive()[1]
         self._receive()
 
@@ -192,12 +192,12 @@ class _OneStream:
         A pass given up right after a state is given up at its last point: else the rest would be a pass of its own.
         """
         _, message = self._group.receive()
-        if message.kind == Kind.ERROR:
+        if message.kind == Record.ERROR:
             self._passes.is_astray = True
             raise _failure_in(self._group, 0, message)
-        if message.kind == Kind.STATE:
+        if message.kind == Record.STATE:
             self._newest = message.points[0]
-        if self._newest is not None and (message.kind != Kind.STATE or self._passes.position is None):
+        if self._newest is not None and (message.kind != Record.STATE or self._passes.position is None):
             self._passes.stand_at(self._newest.position, self._newest.reason)
             self._newest = None
         return message
@@ -246,12 +246,12 @@ class _ManyStreams:
         while not self._points and self._running:
             index, message = self._group.receive()
             if index in self._awaited:
-                if message.kind == Kind.BEGUN and message.number == self._awaited[index]:
+                if message.kind == Record.BEGUN and message.number == self._awaited[index]:
                     del self._awaited[index]
-            elif message.kind == Kind.ERROR:
+            elif message.kind == Record.ERROR:
                 self._failed.add(index)
                 raise _failure_in(self._group, index, message)
-            elif message.kind == Kind.END and self._length is None:
+            elif message.kind == Record.END and self._length is None:
                 self._running.discard(index)
                 self._group.expect(index, is_expected=False)
             else:
@@ -308,7 +308,7 @@ def serve_flow(link: ParentLink, ds: DataFlow, tells_state: bool, goes_on: bool)
         except PeerGoneError:
             raise
         except Exception as error:
-            link.results.send(Kind.ERROR, failure_of(error))
+            link.results.send(Record.ERROR, failure_of(error))
             command = link.jobs.receive().points[0]
 
 
@@ -327,13 +327,13 @@ class _Server:
         position = None if command is None else command.position
         if command is not None:
             self._results.resume(command.number)
-            self._results.send(Kind.BEGUN, number=command.number)
+            self._results.send(Record.BEGUN, number=command.number)
         # Batches are made in the memory from which they are sent; a pass that begins in the middle is rare.
         batches = self._ds.made_in(self._built.empty) if position is None and hasattr(self._ds, "made_in") else None
         if batches is None:
             points = iter(self._ds) if position is None else go_to(self._ds, position)
         if command is not None:
-            self._results.send(Kind.BEGUN, number=command.number)
+            self._results.send(Record.BEGUN, number=command.number)
         # The state at the end of a pass was sent already, and a position is known.
         if self._is_first or (command is not None and (position is None or position.is_over)):
             self._send_state()
@@ -344,7 +344,7 @@ class _Server:
             # A batch that was begun.
             self._built.give_up()
         self._send_state()
-        self._results.send(Kind.END)
+        self._results.send(Record.END)
 
     def _send_all(self, points: Iterator[Any], send: Callable[[Any], None]) -> None:
         for point in points:
@@ -356,4 +356,4 @@ class _Server:
 
     def _send_state(self) -> None:
         if self._sampler is not None:
-            self._results.send(Kind.STATE, _State(self._sampler.take(), self._sampler.reason))
+            self._results.send(Record.STATE, _State(self._sampler.take(), self._sampler.reason))

@@ -23,9 +23,9 @@ from tpack.dataflow.parallel.slots import (
     RETURN,
     VIEW_BYTES,
     Block,
-    Kind,
     Leases,
     PeerGoneError,
+    Record,
     split,
 )
 from tpack.errors import InputError
@@ -41,7 +41,7 @@ _CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 class Message:
     """A received message: data points or another object, and the number of the command that it answers, if any."""
 
-    kind: Kind
+    kind: Record
     points: list[Any]
     number: int = 0
 
@@ -99,7 +99,7 @@ class Receiver:
         whole = len(unread) // RECORD.size * RECORD.size
         self._unread = unread[whole:]
         for record in RECORD.iter_unpack(unread[:whole]):
-            if record[0] == Kind.BLOCK:
+            if record[0] == Record.BLOCK:
                 self._add_block(*record[1:])
             else:
                 self._records.append((self._generation, *record))
@@ -121,9 +121,9 @@ class Receiver:
         self.return_ended()
         generation, kind, slot, points, start, size = self._records.popleft()
         if size == 0:
-            return Message(Kind(kind), [None] * points, start)
-        read = self._unpack if kind == Kind.PACK else self._decode
-        return Message(Kind(kind), read(generation, slot, start, size))
+            return Message(Record(kind), [None] * points, start)
+        read = self._unpack if kind == Record.PACK else self._decode
+        return Message(Record(kind), read(generation, slot, start, size))
 
     def receive(self) -> Message:
         """Return the next message, after waiting for it; raise PeerGoneError if the other process is gone."""

@@ -25,8 +25,8 @@ from tpack.dataflow.parallel.slots import (
     RETURN,
     VIEW_BYTES,
     CancelledError,
-    Kind,
     PeerGoneError,
+    Record,
     Slots,
 )
 
@@ -140,18 +140,18 @@ class Sender:
                     opened.generation == self._slots.generation
                     and encoded.size_bytes <= opened.memory.size - spare_bytes
                 ):
-                    self._write(Kind.POINT, opened.slot, encoded, 1)
+                    self._write(Record.POINT, opened.slot, encoded, 1)
                     return
                 self._slots.give_back(opened.generation, opened.slot)
             encoded.lay_out(lambda array: None, 0)
-            self._write(Kind.POINT, self._wait_for_slot(encoded.size_bytes + spare_bytes), encoded, 1)
+            self._write(Record.POINT, self._wait_for_slot(encoded.size_bytes + spare_bytes), encoded, 1)
 
     def give_up(self, opened: OpenSlot) -> None:
         """Take back an unused slot."""
         with self._lock:
             self._slots.give_back(opened.generation, opened.slot)
 
-    def send(self, kind: Kind, obj: object = None, *, number: int = 0) -> None:
+    def send(self, kind: Record, obj: object = None, *, number: int = 0) -> None:
         """Send another message than a data point, after those put: an object, or only a number without a slot."""
         with self._lock:
             self._flush()
@@ -207,7 +207,7 @@ class Sender:
         if slot is None:
             return False
         if encoded is not None:
-            self._write(Kind.POINT, slot, encoded, 1)
+            self._write(Record.POINT, slot, encoded, 1)
             return True
         self._pack, self._pack_slot = Pack(self._layout, self._slots.memory(slot), max(1, self._capacity // 4)), slot
         self._pack.add(point)
@@ -225,12 +225,12 @@ class Sender:
             pack, self._pack = self._pack, None
             start, size = pack.finish()
             self._count(self._pack_slot, pack.count, False)
-            self._send_record(Kind.PACK, self._pack_slot, pack.count, start, size)
+            self._send_record(Record.PACK, self._pack_slot, pack.count, start, size)
         if self._dropped:
             count, self._dropped = self._dropped, 0
-            self._send_record(Kind.DROPPED, 0, count, 0, 0)
+            self._send_record(Record.DROPPED, 0, count, 0, 0)
 
-    def _write(self, kind: Kind, slot: int, encoded: Encoded, points: int) -> None:
+    def _write(self, kind: Record, slot: int, encoded: Encoded, points: int) -> None:
         encoded.write(self._slots.memory(slot))
         self._count(slot, points, encoded.largest_array >= VIEW_BYTES)
         self._send_record(kind, slot, points, encoded.rest_start, encoded.rest_size)
@@ -240,7 +240,7 @@ class Sender:
         self._waiting += 0 if is_leasable else points
         self._leasable += is_leasable
 
-    def _send_record(self, kind: Kind, slot: int, points: int, start: int, size: int) -> None:
+    def _send_record(self, kind: Record, slot: int, points: int, start: int, size: int) -> None:
         self._last_sent = time.monotonic()
         try:
             self._sock.sendall(RECORD.pack(kind, slot, points, start, size))
@@ -286,7 +286,7 @@ class Sender:
 
 
 def _announce(sock: socket.socket, descriptor: int, generation: int, count: int, slot_bytes: int, is_new: bool) -> None:
-    record = RECORD.pack(Kind.BLOCK, generation, count, slot_bytes, int(is_new))
+    record = RECORD.pack(Record.BLOCK, generation, count, slot_bytes, int(is_new))
     try:
         socket.send_fds(sock, [record], [descriptor])
     except OSError as error:

@@ -61,7 +61,7 @@ _MAP_FAILED = ctypes.c_void_p(-1).value
 _Key = tuple[int, int]
 
 
-class Kind(enum.IntEnum):
+class Record(enum.IntEnum):
     """The kinds of records."""
 
     BLOCK = 0

@@ -30,7 +30,7 @@ import numpy as np
 from tpack.dataflow.parallel.codec import Encoded, decode
 from tpack.dataflow.parallel.receiver import Receiver
 from tpack.dataflow.parallel.sender import Sender
-from tpack.dataflow.parallel.slots import Kind, PeerGoneError
+from tpack.dataflow.parallel.slots import PeerGoneError, Record
 from tpack.errors import ConfigError, DataPointError
 from tpack.utils.child_process import anonymous_file, failure_of
 from tpack.utils.rng import fix_rng_seed
@@ -174,7 +174,7 @@ def run_worker(task: Task, get_work: Callable[[], tuple[Serve, tuple[Any, ...]]]
     link = ParentLink(results, Receiver(socket.socket(fileno=task.jobs)))
     try:
         serve, arguments = get_work()
-        results.send(Kind.READY)
+        results.send(Record.READY)
         serve(link, *arguments)
     except PeerGoneError:
         return 0
@@ -182,7 +182,7 @@ def run_worker(task: Task, get_work: Callable[[], tuple[Serve, tuple[Any, ...]]]
         if isinstance(error, SystemExit) and isinstance(error.code, int | None):
             return error.code or 0
         try:
-            results.send(Kind.FATAL, failure_of(error))
+            results.send(Record.FATAL, failure_of(error))
         except PeerGoneError:
             traceback.print_exception(error)
     return 1

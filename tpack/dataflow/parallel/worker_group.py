@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from tpack.dataflow.base import DataFlowTerminated
 from tpack.dataflow.parallel.receiver import Message, Receiver
 from tpack.dataflow.parallel.sender import Sender
-from tpack.dataflow.parallel.slots import Kind, PeerGoneError
+from tpack.dataflow.parallel.slots import PeerGoneError, Record
 from tpack.dataflow.parallel.worker import (
     Payload,
     Serve,
@@ -199,10 +199,10 @@ class WorkerPool:
             DataWorkerError: A worker is dead or failed for good, or was silent for too long; all are ended.
         """
         index, message = self._take()
-        while message.kind == Kind.READY:
+        while message.kind == Record.READY:
             self._begun.add(index)
             index, message = self._take()
-        if message.kind == Kind.FATAL:
+        if message.kind == Record.FATAL:
             error = worker_error(self.name_of(index), message.points[0])
             self.close()
             raise error
@@ -227,7 +227,7 @@ class WorkerPool:
     def command(self, index: int, command: object) -> None:
         """Send a worker another object than a data point; raise DataWorkerError if it is dead."""
         try:
-            self.senders[index].send(Kind.COMMAND, command)
+            self.senders[index].send(Record.COMMAND, command)
         except PeerGoneError:
             self.bury(index)
 
@@ -260,7 +260,7 @@ class WorkerPool:
         receiver = self._receivers[index]
         while receiver.has_message or (receiver.fill(wait=False) and receiver.has_message):
             message = receiver.take()
-            if message.kind == Kind.FATAL:
+            if message.kind == Record.FATAL:
                 return message.points[0]
         return None
 
