@@ -24,6 +24,7 @@ from tests.helpers.fake_nvml import FakeNVML, two_gpus
 from tests.helpers.leaks import Snapshot, mark, new_marker
 from tests.helpers.run_times import RunTimes
 from tools.select_tests import is_core
+from tpack.utils import logger
 
 # Read by TensorFlow at its first import. Several workers share the cores of one machine, so each gets small pools.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -146,6 +147,15 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> FakeNVML:
     monkeypatch.setitem(sys.modules, "pynvml", library)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     return library
+
+
+@pytest.fixture
+def logged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Messages of the log and its warnings; nothing is written."""
+    said: list[str] = []
+    monkeypatch.setattr(logger, "info", said.append)
+    monkeypatch.setattr(logger, "warning", said.append)
+    return said
 
 
 @pytest.fixture

@@ -1,12 +1,13 @@
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.helpers.fake_trainer import FakeTrainer
+from tests.helpers.fake_trainer import FakeTrainer, noting
 from tpack.callbacks.base import Callback
 from tpack.callbacks.group import ProxyCallback
 from tpack.errors import WrongTypeError
 
 
+@noting("before_train", "before_epoch", "trigger_step", "after_epoch", "trigger_epoch", "trigger", "after_train")
 class Inner(Callback):
     reads_statistics = True
     _chief_only = False
@@ -19,33 +20,12 @@ class Inner(Callback):
         self.fetch = tf.constant(7.0)
         self.calls.append("setup_graph")
 
-    def _before_train(self):
-        self.calls.append("before_train")
-
-    def _before_epoch(self):
-        self.calls.append("before_epoch")
-
     def _before_run(self, ctx):
         self.calls.append("before_run")
         return self.fetch
 
     def _after_run(self, ctx, values):
         self.calls.append(("after_run", float(values.results)))
-
-    def _trigger_step(self):
-        self.calls.append("trigger_step")
-
-    def _after_epoch(self):
-        self.calls.append("after_epoch")
-
-    def _trigger_epoch(self):
-        self.calls.append("trigger_epoch")
-
-    def _trigger(self):
-        self.calls.append("trigger")
-
-    def _after_train(self):
-        self.calls.append("after_train")
 
     def failure(self):
         return OSError("broken")

@@ -165,3 +165,14 @@ class _EpochEnd(Callback):
 
 def _is_asked(callback: Any) -> bool:
     return any(callback.implements(hook) for hook in ("before_run", "after_run", "failure"))
+
+
+def noting(*hooks: str, attribute: str = "calls") -> Any:
+    """Return a class decorator that adds these hooks, which append their names to an attribute."""
+
+    def add(cls: type) -> type:
+        for hook in hooks:
+            setattr(cls, f"_{hook}", lambda self, *_, hook=hook: getattr(self, attribute).append(hook))
+        return cls
+
+    return add

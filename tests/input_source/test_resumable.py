@@ -8,17 +8,11 @@ from tests.helpers.run_input import SIGNATURE, running
 from tpack.dataflow import BatchData, DataFlow, DataFromList, LocallyShuffleData, MapData
 from tpack.dataflow.iterator_state import StatelessError
 from tpack.errors import InputError
-from tpack.input_source import (
-    BatchQueueInput,
-    DummyConstantInput,
-    FeedInput,
-    PlaceholderInput,
-    QueueInput,
-    StagingInput,
-    TensorInput,
-    TFDatasetInput,
-    remap_input_source,
-)
+from tpack.input_source import BatchQueueInput, DummyConstantInput, FeedInput, PlaceholderInput, QueueInput
+from tpack.input_source.base import remap_input_source
+from tpack.input_source.dataset import TFDatasetInput
+from tpack.input_source.staging import StagingInput
+from tpack.input_source.tensors import TensorInput
 from tpack.utils import serialize
 from tpack.utils.rng import fix_rng_seed
 

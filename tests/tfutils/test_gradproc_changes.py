@@ -9,17 +9,8 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.tfutils.gradproc import FilterNoneGrad, GlobalNormClip, MapGradient, ScaleGradient, compile_pattern
 from tpack.tower.context import TrainTowerContext
-from tpack.utils import logger
 
 VALUES = {"conv0/W": [3.0, 4.0], "conv0/b": [12.0]}
-
-
-@pytest.fixture
-def logged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    said: list[str] = []
-    monkeypatch.setattr(logger, "info", said.append)
-    monkeypatch.setattr(logger, "warning", said.append)
-    return said
 
 
 def make_grads() -> list[tuple[Any, Any]]:

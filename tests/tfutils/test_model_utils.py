@@ -3,20 +3,10 @@
 from typing import Any
 
 import numpy as np
-import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.checkpoints import make_variables
 from tpack.tfutils.model_utils import describe_trainable_vars, get_shape_str, variable_table
-from tpack.utils import logger
-
-
-@pytest.fixture
-def logged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    said: list[str] = []
-    monkeypatch.setattr(logger, "info", said.append)
-    monkeypatch.setattr(logger, "warning", said.append)
-    return said
 
 
 def rows(text: str) -> list[list[str]]:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.helpers.fake_trainer import FakeTrainer
+from tests.helpers.fake_trainer import FakeTrainer, noting
 from tests.helpers.toy_inference import flow, make_trainer, uneven_batches
 from tpack.callbacks.base import Callback
 from tpack.callbacks.inference.inferencers import ClassificationError, Inferencer, ScalarStats
@@ -12,32 +12,18 @@ from tpack.errors import CallbackError, ConfigError, DataExhaustedError, TowerEr
 from tpack.input_source.feed import FeedInput
 
 
+@noting("setup_graph", "before_train", "before_inference", "after_inference", "after_train")
 class Life(Inferencer):
     """Writes down when it is called."""
 
     def __init__(self):
         self.calls = []
 
-    def _setup_graph(self):
-        self.calls.append("setup_graph")
-
-    def _before_train(self):
-        self.calls.append("before_train")
-
-    def _before_inference(self):
-        self.calls.append("before_inference")
-
     def _get_fetches(self):
         return ["x"]
 
     def _on_fetches(self, results):
         self.calls.append(results[0].tolist())
-
-    def _after_inference(self):
-        self.calls.append("after_inference")
-
-    def _after_train(self):
-        self.calls.append("after_train")
 
 
 def test_inferencers_live_with_the_runner_and_see_each_batch(graph, rng):

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.helpers.fake_trainer import FakeTrainer
+from tests.helpers.fake_trainer import FakeTrainer, noting
 from tpack.callbacks.base import CallbackFactory
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.callbacks.monitors.group import Monitors
 from tpack.errors import CallbackError, ConfigError, WrongTypeError
 
 
+@noting("before_train", "trigger", "after_train", attribute="hooks")
 class Keeper(MonitorBase):
     def __init__(self):
         self.scalars, self.images, self.summaries, self.events, self.hooks = [], [], [], [], []
@@ -26,15 +27,6 @@ class Keeper(MonitorBase):
 
     def process_event(self, evt):
         self.events.append(evt)
-
-    def _before_train(self):
-        self.hooks.append("before_train")
-
-    def _trigger(self):
-        self.hooks.append("trigger")
-
-    def _after_train(self):
-        self.hooks.append("after_train")
 
 
 @pytest.fixture
