@@ -49,6 +49,17 @@ def take_in_thread(found):
     return thread, came
 
 
+def wait_and_end(ds):
+    """End the iteration while a thread waits for the second element; return the thread, what comes and the stream."""
+    elements = elements_of(ds)
+    found = elements()
+    next(found)
+    thread, came = take_in_thread(found)
+    assert ds.waits.wait(WAIT_SECS)
+    elements.after_train()
+    return thread, came, elements
+
+
 @pytest.fixture
 def warnings(monkeypatch):
     lines = []
@@ -91,12 +102,7 @@ def test_end_of_training_ends_iterations_and_the_flow():
 
 def test_iteration_that_waits_for_workers_is_ended_without_a_failure(warnings):
     ds = Waiting()
-    elements = elements_of(ds)
-    found = elements()
-    next(found)
-    thread, came = take_in_thread(found)
-    assert ds.waits.wait(WAIT_SECS)
-    elements.after_train()
+    thread, came, elements = wait_and_end(ds)
     thread.join(WAIT_SECS)
     assert came == ["end"]
     assert elements.failure() is None
@@ -104,12 +110,7 @@ def test_iteration_that_waits_for_workers_is_ended_without_a_failure(warnings):
 
 def test_iteration_that_cannot_be_ended_is_left_alone(warnings):
     ds = Waiting(ends_when_closed=False)
-    elements = elements_of(ds)
-    found = elements()
-    next(found)
-    thread, came = take_in_thread(found)
-    assert ds.waits.wait(WAIT_SECS)
-    elements.after_train()
+    thread, came, _ = wait_and_end(ds)
     assert warnings == ["A thread of TensorFlow still waits for the flow and is left alone."]
     assert ds.num_closed == 1
     ds.may_go_on.set()

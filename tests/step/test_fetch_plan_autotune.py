@@ -142,25 +142,20 @@ def test_a_long_step_stays_in_the_pool_after_one_timed_block(clock):
     assert [line for line in lines if "Steps run in the thread pool: a step of 4.0 ms is too long" in line]
 
 
-def test_the_usual_step_decides_for_all_though_another_came_first(clock):
+@pytest.mark.parametrize(
+    ("usual_secs", "way"),
+    [((), CALLER), ((10e-6, 90e-6), POOL)],
+    ids=["the usual step decides though another came first", "a plan in the middle of its trial follows"],
+)
+def test_the_usual_step_decides_for_all(clock, usual_secs, way):
     tuner = Autotuner("auto")
-    rare, usual = fast_in_caller(clock, 10e-6, 90e-6), fast_in_caller(clock)
+    rare, usual = fast_in_caller(clock, 10e-6, 90e-6), fast_in_caller(clock, *usual_secs)
     run(tuner, rare, 2 * BLOCK_STEPS + 1)
     assert rare.way == CALLER
     run(tuner, usual, ALL_STEPS)
-    assert chosen(tuner) == CALLER
+    assert chosen(tuner) == way
     run(tuner, rare, 5)
-    assert rare.used[-5:] == [CALLER] * 5
-
-
-def test_a_plan_in_the_middle_of_its_trial_follows_the_answer(clock):
-    tuner = Autotuner("auto")
-    rare, usual = fast_in_caller(clock, 10e-6, 90e-6), fast_in_caller(clock, 10e-6, 90e-6)
-    run(tuner, rare, 2 * BLOCK_STEPS + 1)
-    run(tuner, usual, ALL_STEPS)
-    assert chosen(tuner) == POOL
-    run(tuner, rare, 5)
-    assert rare.used[-5:] == [POOL] * 5
+    assert rare.used[-5:] == [way] * 5
 
 
 def test_plans_beyond_the_first_few_are_not_measured(clock):
