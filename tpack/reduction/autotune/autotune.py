@@ -82,11 +82,7 @@ class ChoiceCache:
             return None
         path = self.path(question)
         try:
-            with open(path, encoding="utf-8") as file:
-                stored = json.load(file)
-            if stored["question"] != _plain(question):
-                raise ValueError("it answers another question")
-            return tuple(Measurement.from_json(row) for row in stored["rows"])
+            return _read(path, question)
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, KeyError) as error:
@@ -247,6 +243,14 @@ def make_question(workload: Workload, candidates: Sequence[str], options: Measur
         "tensorflow": tf.__version__,
         "tpack": __version__,
     }
+
+
+def _read(path: str, question: Question) -> tuple[Measurement, ...]:
+    with open(path, encoding="utf-8") as file:
+        stored = json.load(file)
+    if stored["question"] != _plain(question):
+        raise ValueError("it answers another question")
+    return tuple(Measurement.from_json(row) for row in stored["rows"])
 
 
 def _plain(question: Question) -> object:
