@@ -183,7 +183,8 @@ def slurm(tmp_path):
 
     def start(code, **more):
         path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
-        environment = {**os.environ, "PATH": path, "SLURM_JOB_ID": "7", "SRUN_CODE": str(code), **more}
+        inherited = {name: value for name, value in os.environ.items() if name != "PYTHON"}
+        environment = {**inherited, "PATH": path, "SLURM_JOB_ID": "7", "SRUN_CODE": str(code), **more}
         command = ["bash", str(FOLDER / "train.sbatch"), "--epochs", "3"]
         started.append(subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL))
         return started[-1]
