@@ -29,10 +29,15 @@ def exit_now(code: int, reason: str) -> NoReturn:
     """Log a reason, and end the process with an exit code; from any thread."""
     # A thread that hangs may hold the lock of a stream or a handler, so the wait is short.
     flushing = threading.Thread(target=_log_and_flush, args=(reason,), name="last words", daemon=True)
-    flushing.start()
+    try:
+        flushing.start()
+    except RuntimeError:
+        # No thread is left.
+        _log_and_flush(reason)
     for child in multiprocessing.active_children():
         child.kill()
-    flushing.join(_FLUSH_SECS)
+    if flushing.ident is not None:
+        flushing.join(_FLUSH_SECS)
     os._exit(code)
 
 

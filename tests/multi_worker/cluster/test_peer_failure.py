@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -51,7 +52,8 @@ CASES = {
     "other": ("raise ValueError('boo')", 1),
     "caught": ("try: raise PeerLostError('lost', (1,))\nexcept PeerLostError: pass", 0),
     "a thread hangs": (
-        "peer_failure.end_soon_after_main_thread(PeerLostError('lost', (1,)), 0)\n"
+        "end, error = peer_failure.end_soon_after_main_thread, PeerLostError('lost', (1,))\n"
+        "threading.Thread(target=end, args=(error, 0), daemon=True).start()\n"
         "threading.Thread(target=time.sleep, args=(1000,)).start()\nraise PeerLostError('lost', (1,))",
         75,
     ),
@@ -69,9 +71,11 @@ def test_the_code_of_a_process_says_whether_it_has_lost_another(case):
 
 
 def test_nothing_is_done_while_the_main_thread_lives():
-    # It returns, and what it has begun waits.
-    peer_failure.end_soon_after_main_thread(PeerLostError("lost", (1,)), 0)
-    assert peer_failure.threading.main_thread().is_alive()
+    error = PeerLostError("lost", (1,))
+    waiting = threading.Thread(target=peer_failure.end_soon_after_main_thread, args=(error, 0), daemon=True)
+    waiting.start()
+    waiting.join(0.1)
+    assert waiting.is_alive()
 
 
 # The main thread of worker 0 waits for ever, or holds Python's lock, once worker 1 is lost.

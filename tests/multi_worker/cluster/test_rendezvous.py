@@ -154,7 +154,7 @@ def knock(point, rank, port):
     connection = handshake.connect(point, rank, time.monotonic() + LONG)
     connection.settimeout(LONG)
     theirs = handshake._read_challenge(connection, point, rank)
-    said = {"for": "meeting", "rank": rank, "size": point.size, "token": point.token, "port": port}
+    said = {"for": "rendezvous", "rank": rank, "size": point.size, "token": point.token, "port": port}
     proof = handshake.proof(point.secret, "join", theirs, "x", said)
     send_now(connection, {"said": said, "number": "x", "proof": proof})
     return connection, receive_now(connection, LONG)
@@ -205,7 +205,7 @@ def test_a_proof_that_was_overheard_proves_nothing_later(master):
     host = rendezvous._Host(point)
     with host.open(), handshake.connect(point, 1, time.monotonic() + LONG) as connection:
         handshake._read_challenge(connection, point, 1)
-        said = {"for": "meeting", "rank": 1, "size": 2, "token": "", "port": 7}
+        said = {"for": "rendezvous", "rank": 1, "size": 2, "token": "", "port": 7}
         overheard = handshake.proof(SECRET, "join", "the number of another challenge", "x", said)
         send_now(connection, {"said": said, "number": "x", "proof": overheard})
         assert "TPACK_CLUSTER_SECRET is not that of worker 0" in receive_now(connection, LONG)["refused"]
@@ -235,10 +235,12 @@ HELLO = {"tpack rendezvous": handshake._PROTOCOL, "number": "n", "has_secret": T
     [
         ([b"SSH-2.0-OpenSSH_9.2\r\n"], "is not worker 0 of a tpack cluster: another program has the port"),
         ([{"hello": 1}], "is not worker 0 of a tpack cluster"),
-        ([{**HELLO, "tpack rendezvous": 9}], "worker 0 has version 9 of the protocol, worker 1 3"),
+        ([{**HELLO, "tpack rendezvous": 9}], "worker 0 has version 9 of the protocol, worker 1 4"),
         ([HELLO], "worker 1 has lost worker 0 at .* before all 2 had met"),
         ([HELLO, {"addresses": ["evil:1", "b:1"], "proof": "00"}], "of the server at .* is not that of worker 1"),
         ([HELLO, {"surprise": 1}], "worker 1 has lost worker 0 .*'addresses'"),
+        ([HELLO, {"waits_secs": 1e300}], "worker 1 has lost worker 0 .*the connection was closed"),
+        ([b"\0\0\x10\1" + bytes(8) + b"[" * 4097], "is not worker 0 of a tpack cluster"),
     ],
 )
 def test_a_wrong_worker_0_is_known(messages, message):

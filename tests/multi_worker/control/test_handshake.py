@@ -68,14 +68,13 @@ def server():
         server.close()
 
 
-def answer_to(server, point=None, rank=1, purpose="line"):
+def answer_to(server, point=None, rank=1, purpose="worker"):
     """Return the answer to a peer."""
     answers = []
 
     def ask():
         with connect(server.point, rank, time.monotonic() + LONG) as connection:
-            present(connection, point or server.point, rank, purpose)
-            answers.append(receive_now(connection, LONG))
+            answers.append(present(connection, point or server.point, rank, purpose)[0])
 
     thread = threading.Thread(target=ask)
     thread.start()
@@ -86,13 +85,13 @@ def answer_to(server, point=None, rank=1, purpose="line"):
 def test_a_worker_of_the_job_is_admitted(server):
     assert answer_to(server) == {"let_in": 1}
     (newcomer,) = server.admitted
-    assert newcomer.hello == {"for": "line", "rank": 1, "size": 2, "token": "job"}
+    assert newcomer.hello == {"for": "worker", "rank": 1, "size": 2, "token": "job"}
     assert server.admission.refused == []
 
 
 def test_parameter_servers_come_after_the_workers(server):
-    assert answer_to(server, rank=2, purpose="watch") == {"let_in": 2}
-    for rank, purpose in ((1, "watch"), (2, "line"), (-1, "line")):
+    assert answer_to(server, rank=2, purpose="ps") == {"let_in": 2}
+    for rank, purpose in ((1, "ps"), (2, "worker"), (-1, "worker")):
         refused = answer_to(server, rank=rank, purpose=purpose)["refused"]
         assert refused == f"its rank is {rank}: expected 0 to 1"
     assert len(server.admission.refused) == 3
@@ -132,7 +131,7 @@ def ports_of(server):
 
 
 def test_the_oldest_of_many_strangers_gives_way(server, monkeypatch):
-    monkeypatch.setattr(handshake, "_MOST_STRANGERS", 0)
+    monkeypatch.setattr(server.admission, "_most_strangers", 4)
     address = ("127.0.0.1", int(server.point.master.split(":")[1]))
     with contextlib.ExitStack() as stack:
         strangers = []
@@ -140,7 +139,6 @@ def test_the_oldest_of_many_strangers_gives_way(server, monkeypatch):
             strangers.append(stack.enter_context(socket.create_connection(address)))
             newest = strangers[-1].getsockname()[1]
             server.serve_until(lambda newest=newest: newest in ports_of(server))
-        # Two for each worker.
         assert len(server.admission._newcomers) == 4
         for stranger in strangers[:2]:
             assert receive_now(stranger, LONG)["has_secret"]
@@ -170,6 +168,55 @@ def test_a_lack_of_descriptors_ends_nothing(server, monkeypatch):
     server.selector.register(listener, selectors.EVENT_READ, server.admission._accept)
     assert answer_to(server) == {"let_in": 1}
     assert failed
+
+
+def test_a_lack_of_descriptors_drops_the_oldest_stranger(server, monkeypatch):
+    monkeypatch.setattr(handshake, "_PAUSE_SECS", 0.01)
+    with socket.create_connection(("127.0.0.1", int(server.point.master.split(":")[1]))) as stranger:
+        server.serve_until(lambda: ports_of(server) == {stranger.getsockname()[1]})
+        server.admission._pause()
+        assert not server.admission._newcomers
+        assert receive_now(stranger, LONG)["has_secret"]
+        with pytest.raises(OSError, match="closed|reset"):
+            receive_now(stranger, LONG)
+    assert answer_to(server) == {"let_in": 1}
+
+
+def test_an_error_while_a_peer_is_accepted_ends_nothing(server, monkeypatch):
+    failed = threading.Event()
+
+    def channel(*arguments):
+        failed.set()
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(handshake, "Channel", channel)
+        with socket.create_connection(("127.0.0.1", int(server.point.master.split(":")[1]))) as stranger:
+            server.serve_until(failed.is_set)
+            stranger.settimeout(LONG)
+            assert stranger.recv(1) == b""
+    assert answer_to(server) == {"let_in": 1}
+
+
+def test_strangers_get_a_share_of_the_descriptors_and_each_reason_is_kept_once(server, monkeypatch):
+    assert server.admission._most_strangers <= resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 8 + 4
+    other = RendezvousOptions(server.point.master, 3, "job", SECRET, LONG)
+    for _ in range(3):
+        assert answer_to(server, other)["refused"] == "it expects 3 workers, and worker 0 2"
+    assert server.admission.refused == ["127.0.0.1: it expects 3 workers, and worker 0 2"]
+
+
+def test_the_whole_handshake_has_one_deadline(server, monkeypatch):
+    monkeypatch.setattr(handshake, "HELLO_SECS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ours = socket.create_connection(listener.getsockname())
+        theirs, _ = listener.accept()
+    with ours, theirs:
+        send_now(theirs, {"tpack rendezvous": handshake._PROTOCOL, "number": "n", "has_secret": True})
+        began = time.monotonic()
+        with pytest.raises(TimeoutError):
+            present(ours, server.point, 1, "worker")
+        assert time.monotonic() - began < LONG / 2
 
 
 def test_many_strangers_take_no_threads_and_do_not_disturb_a_training():
@@ -210,7 +257,8 @@ def test_the_secret_is_never_sent_and_never_shown():
         theirs, _ = listener.accept()
     with ours, theirs:
         send_now(theirs, {"tpack rendezvous": handshake._PROTOCOL, "number": "n", "has_secret": True})
-        present(ours, point, 1, "line")
+        send_now(theirs, {"let_in": 1})
+        present(ours, point, 1, "worker")
         theirs.settimeout(LONG)
         assert SECRET.encode() not in theirs.recv(10_000)
     assert SECRET not in repr(point)

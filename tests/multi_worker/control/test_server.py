@@ -7,13 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.helpers.peer_groups import LONG, SECRET, joined, member_of, outcome, together
-from tpack.errors import ClusterError
+from tpack.errors import ClusterError, PeerLostError
 from tpack.multi_worker.cluster.peers import Peers, connect_peers
 from tpack.multi_worker.cluster.ports import PortReservation
 from tpack.multi_worker.cluster.rendezvous import meet
 from tpack.multi_worker.control import client, handshake
 from tpack.multi_worker.control.handshake import Admission, RendezvousOptions, first_ranks
-from tpack.multi_worker.control.messages import Timeouts, receive_now
+from tpack.multi_worker.control.messages import Timeouts
 from tpack.multi_worker.control.server import ControlServer, workers
 
 STRANGERS = [
@@ -163,6 +163,34 @@ def test_a_process_that_was_stopped_itself_accuses_nobody():
             assert "worker 0 was stopped, or got no CPU time, for 66.0 s, so that the others have given" in str(error)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_server_that_ends_by_an_error_ends_the_job_by_the_name_of_worker_0():
+    def fail():
+        raise MemoryError("no more")
+
+    with joined() as peers:
+        peers[0]._server._check_deadlines = fail
+        peers[0]._server._waker.wake()
+        for error in together(peers, lambda one: one.barrier("step")):
+            assert isinstance(error, PeerLostError)
+            assert error.ranks == (0,)
+            assert "worker 0 was lost: its control server ended by an error (MemoryError: no more)" in str(error)
+
+
+def test_a_loss_is_noticed_where_no_thread_can_be_started(monkeypatch):
+    told = threading.Semaphore(0)
+
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    with joined(size=2) as peers, monkeypatch.context() as patch:
+        peers[1].on_lost(lambda error: told.release())
+        patch.setattr(threading.Thread, "start", refuse)
+        peers[0].report_failure("no memory")
+        assert told.acquire(timeout=LONG)
+        assert str(peers[1].error) == "worker 0 failed: no memory"
+
+
 def test_ranks_in_words():
     assert workers([2]) == "worker 2"
     assert workers({3, 1}) == "workers 1, 3"
@@ -184,23 +212,23 @@ def server():
         server.close(LONG)
 
 
-def ask(point, rank, purpose="line", left=None):
+def ask(point, rank, purpose="worker", left=None):
     """Return the answer to a worker that has closed a channel before, and both nonces."""
     with handshake.connect(point, rank, time.monotonic() + LONG) as connection:
-        numbers = handshake.present(connection, point, rank, purpose, left=left)
-        return receive_now(connection, LONG), numbers
+        answer, *numbers = handshake.present(connection, point, rank, purpose, left=left)
+        return answer, numbers
 
 
 def test_each_worker_is_admitted_once_by_a_proof(server):
     server, point = server
-    for rank, purpose in ((1, "line"), (3, "line"), (4, "watch")):
+    for rank, purpose in ((1, "worker"), (3, "worker"), (4, "ps")):
         answer, numbers = ask(point, rank, purpose)
-        assert handshake.is_proven(answer["proof"], SECRET, "line", *numbers, {"let_in": rank})
+        assert handshake.is_proven(answer["proof"], SECRET, "control", *numbers, {"let_in": rank})
     answers = [ask(point, rank)[0] for rank in (0, 1, 3)]
     assert [answer["refused"].split(":")[0] for answer in answers] == [
         f"worker {rank} is connected already" for rank in (0, 1, 3)
     ]
-    assert "the 4 workers of this job have met already" in ask(point, 2, "meeting")[0]["refused"]
+    assert "the 4 workers of this job have met already" in ask(point, 2, "rendezvous")[0]["refused"]
     assert sorted(server._workers) == [0, 1, 3, 4]
 
 

@@ -61,15 +61,11 @@ def set_exit_code_of_uncaught(rank: int) -> None:
 
 
 def end_soon_after_main_thread(error: ClusterError, rank: int) -> None:
-    """End this process soon after its main thread, even if another thread never ends."""
-
-    def end() -> None:
-        threading.main_thread().join()
-        # At its end, the interpreter waits for threads and runs exit functions.
-        threading.Event().wait(_LAST_SECS)
-        exit_now(exit_code(error, rank), last_words(error, rank))
-
-    threading.Thread(target=end, name="ends the process", daemon=True).start()
+    """End this process soon after its main thread, even if another thread never ends; called in a daemon thread."""
+    threading.main_thread().join()
+    # At its end, the interpreter waits for threads and runs exit functions.
+    threading.Event().wait(_LAST_SECS)
+    exit_now(exit_code(error, rank), last_words(error, rank))
 
 
 class ForcedEnd:
@@ -98,7 +94,10 @@ class ForcedEnd:
                 return
             # Python threads do not run while one of them holds the interpreter lock in C.
             self._timer = ExitTimer(self._grace_secs + _TIMER_SECS, code)
-        threading.Thread(target=self._break_off, name="breaks off the step", daemon=True).start()
+        try:
+            threading.Thread(target=self._break_off, name="breaks off the step", daemon=True).start()
+        except RuntimeError as no_thread:
+            logger.error(f"The step cannot be broken off: {no_thread}.")
         if not self._left.wait(self._grace_secs):
             logger.error(f"Training did not return within {self._grace_secs:g} s: the process is ended.")
             exit_now(code, last_words(error, self._rank))

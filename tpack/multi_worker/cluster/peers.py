@@ -28,8 +28,8 @@ from tpack.multi_worker.cluster.peer_failure import (
     set_exit_code_of_uncaught,
 )
 from tpack.multi_worker.control.client import ControlClient
-from tpack.multi_worker.control.handshake import HELLO_SECS, RendezvousOptions, connect, is_proven, present
-from tpack.multi_worker.control.messages import Timeouts, receive_now
+from tpack.multi_worker.control.handshake import RendezvousOptions, connect, is_proven, present
+from tpack.multi_worker.control.messages import Timeouts
 from tpack.multi_worker.control.server import FAREWELL_SECS, ControlServer
 from tpack.utils import serialize
 from tpack.utils.validation import check_arguments, check_count, check_number, check_text
@@ -358,14 +358,13 @@ def _admitted(options: RendezvousOptions, rank: int, timeout_secs: float) -> tup
 
 def _handshake(connection: socket.socket, options: RendezvousOptions, rank: int) -> str | None:
     """Return this side's nonce; None if worker 0 asks to try again."""
-    purpose = "line" if rank < options.size else "watch"
-    number, theirs = present(connection, options, rank, purpose, left=_LEFT.get((options.master, rank)))
-    answer = receive_now(connection, HELLO_SECS)
+    purpose = "worker" if rank < options.size else "ps"
+    answer, number, theirs = present(connection, options, rank, purpose, left=_LEFT.get((options.master, rank)))
     refused = answer.get("refused")
     if refused == "again":
         return None
     if refused is not None:
         raise ClusterError(f"worker {rank} of {options.size} got from worker 0 at {options.master}: {refused}")
-    if not is_proven(answer.get("proof"), options.secret, "line", number, theirs, {"let_in": rank}):
+    if not is_proven(answer.get("proof"), options.secret, "control", number, theirs, {"let_in": rank}):
         raise ClusterError(f"the server at {options.master} does not know the secret of worker {rank}")
     return number

@@ -21,7 +21,6 @@ from functools import partial
 from tpack.errors import ClusterError, ConfigError
 from tpack.multi_worker.cluster.ports import PortReservation
 from tpack.multi_worker.control.handshake import (
-    HELLO_SECS,
     SECRET_VARIABLE,
     Admission,
     Newcomer,
@@ -37,6 +36,8 @@ from tpack.utils.launch_env import join_address
 
 _GRACE_SECS = 5.0
 _POLL_SECS = 0.5
+# The number that worker 0 sends has no proof yet.
+_LONGEST_WAIT_SECS = 86400.0
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ class _Host:
 
     def _admit(self, newcomer: Newcomer) -> None:
         rank, hello = newcomer.rank, newcomer.hello
-        if hello["for"] != "meeting":
+        if hello["for"] != "rendezvous":
             # It has the addresses already, and connects before worker 0 listens for its control channel.
             raise Rejected("again")
         address = join_address(newcomer.peer, hello["port"])
@@ -172,10 +173,9 @@ def _join(options: RendezvousOptions, rank: int) -> RendezvousResult:
 
 
 def _received_addresses(connection: socket.socket, options: RendezvousOptions, rank: int, port: int) -> tuple[str, ...]:
-    number, theirs = present(connection, options, rank, "meeting", port=port)
-    answer = receive_now(connection, HELLO_SECS)
+    answer, number, theirs = present(connection, options, rank, "rendezvous", port=port)
     if "waits_secs" in answer:
-        answer = receive_now(connection, float(answer["waits_secs"]) + _GRACE_SECS)
+        answer = receive_now(connection, min(float(answer["waits_secs"]), _LONGEST_WAIT_SECS) + _GRACE_SECS)
     for why in ("refused", "missing"):
         if why in answer:
             raise ClusterError(f"worker {rank} of {options.size} got from worker 0 at {options.master}: {answer[why]}")

@@ -41,8 +41,7 @@ class ControlClient:
         self._changed = threading.Condition()
         self._received: set[str] = set()
         self._results: dict[int, list[bytes]] = {}
-        self._on_error: list[Callable[[ClusterError], None]] = []
-        self._is_closing = False
+        self._is_closing = self._is_over = False
         self._missing_ranks: Callable[[], Iterable[int]] | None = None
         self._step_since = (0, time.monotonic())
         self._waker = Waker()
@@ -72,12 +71,18 @@ class ControlClient:
             return self._changed.wait_for(lambda: self.error is not None, secs)
 
     def on_error(self, function: Callable[[ClusterError], None]) -> None:
-        """Call a function at the first error, in a thread of its own; at once if there is one already."""
-        with self._changed:
-            self._on_error.append(function)
-            error = self.error
-        if error is not None:
-            _call_in_thread(function, error)
+        """Call a function at the first error, in a thread of its own; at once if there is one already.
+
+        The thread is started here: after an error there may be none left.
+        """
+
+        def wait_and_call() -> None:
+            with self._changed:
+                self._changed.wait_for(lambda: self.error is not None or self._is_over)
+            if self.error is not None:
+                function(self.error)
+
+        threading.Thread(target=wait_and_call, name="control client", daemon=True).start()
 
     def on_stall(self, missing_ranks: Callable[[], Iterable[int]]) -> None:
         """Call a function for the ranks that this worker waits for when a step takes longer than `straggler_secs`.
@@ -101,9 +106,15 @@ class ControlClient:
             selector.register(self._waker, selectors.EVENT_READ)
             try:
                 self._loop(selector)
+            except Exception as error:
+                text = f"the control channel of this worker ended by an error ({type(error).__name__}: {error})"
+                self._fail(ClusterError(text))
             finally:
                 self._channel.close()
                 self._waker.close()
+                with self._changed:
+                    self._is_over = True
+                    self._changed.notify_all()
 
     def _loop(self, selector: selectors.BaseSelector) -> None:
         silence_secs = self._timeouts.heartbeat_secs
@@ -144,7 +155,16 @@ class ControlClient:
             self._step_since = (self.step, time.monotonic())
         elif ranks is not None and time.monotonic() > since + self._timeouts.straggler_secs:
             self._step_since = (step, math.inf)
-            _call_in_thread(lambda: self.send({"do": "stalled", "ranks": sorted(ranks())}))
+            report = threading.Thread(
+                target=lambda: self.send({"do": "stalled", "ranks": sorted(ranks())}),
+                name="control client",
+                daemon=True,
+            )
+            try:
+                report.start()
+            except RuntimeError:
+                # No thread is left: the next heartbeat tries again.
+                self._step_since = step, since
 
     def _do(self, message: ControlMessage) -> None:
         header = message.header
@@ -168,14 +188,5 @@ class ControlClient:
 
     def _fail(self, error: ClusterError) -> None:
         with self._changed:
-            if self.error is not None:
-                return
-            self.error = error
-            functions = list(self._on_error)
+            self.error = self.error or error
             self._changed.notify_all()
-        for function in functions:
-            _call_in_thread(function, error)
-
-
-def _call_in_thread(function: Callable[..., None], *arguments: object) -> None:
-    threading.Thread(target=function, args=arguments, name="control client", daemon=True).start()

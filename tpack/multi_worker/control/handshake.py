@@ -19,6 +19,7 @@ import errno
 import hashlib
 import hmac
 import json
+import resource
 import secrets
 import selectors
 import socket
@@ -30,23 +31,24 @@ from functools import partial
 from typing import Any
 
 from tpack.errors import ClusterError, ConfigError
-from tpack.multi_worker.control.messages import Channel, close_in_children, receive_now, send_now
+from tpack.multi_worker.control.messages import LONGEST_HELLO, Channel, close_in_children, receive_now, send_now
 from tpack.utils.launch_env import is_loopback, parse_address
 
 SECRET_VARIABLE = "TPACK_CLUSTER_SECRET"
 SHORTEST_SECRET = 16
 
 HELLO_SECS = 10.0
-"""The timeout of the handshake, on each side."""
+"""The timeout of the whole handshake, on each side."""
 
-_PROTOCOL = 3
+_PROTOCOL = 4
 _RETRY_SECS = (0.02, 0.5)
 _LONGEST_TOKEN = 300
-# Limits for peers that have not proven the secret yet: the bytes of the one message that is read of each, and their
-# number, in addition to two for each worker. The oldest one is dropped for a new one.
-_LONGEST_HELLO = 1 << 12
+# The number of peers that have not proven the secret yet, in addition to two for each worker, and their share of the
+# descriptors that this process may open. The oldest one is dropped for a new one.
 _MOST_STRANGERS = 256
+_SHARE_OF_DESCRIPTORS = 8
 _MOST_REFUSED = 20
+_LACKS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _SHOWN_REFUSED = 10
 _PAUSE_SECS = 0.2
 
@@ -140,8 +142,8 @@ class Newcomer:
 class Admission:
     """Server side of the handshake, in its owner's selector loop and without blocking.
 
-    Each key that it registers has a function to call as data. A peer without the secret holds at most 4 KiB of memory,
-    for `HELLO_SECS`; the number of such peers is limited.
+    Each key that it registers has a function to call as data, which raises nothing. A peer without the secret holds at
+    most 4 KiB of memory, for `HELLO_SECS`; the number of such peers is limited.
 
     Args:
         options: have the address; it listens on that interface only.
@@ -150,7 +152,7 @@ class Admission:
         admit: called with each peer whose proof is right, whose channel it then owns. May raise `Rejected`.
 
     Attributes:
-        refused: the reasons given to peers that were not admitted.
+        refused: the different reasons given to peers that were not admitted, at most 20.
 
     Raises:
         ClusterError: The port is in use, or the address is not one of this machine.
@@ -169,6 +171,8 @@ class Admission:
         self._admit = admit
         self._newcomers: dict[Channel, Newcomer] = {}
         self._resumes_at: float | None = None
+        share = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // _SHARE_OF_DESCRIPTORS
+        self._most_strangers = (min(_MOST_STRANGERS, share) if share > 0 else _MOST_STRANGERS) + 2 * options.size
         self._listener = _listen(options, deadline)
         self._listener.setblocking(False)
         close_in_children(self._listener)
@@ -178,7 +182,7 @@ class Admission:
         """Return an error for workers that are not present, with reasons of rejected peers; and their ranks."""
         absent = sorted(set(range(self._options.size)).difference(present))
         text = f"of {self._options.size} workers {len(absent)} {limit}: {first_ranks(absent)}"
-        refused = list(dict.fromkeys(self.refused))[:_SHOWN_REFUSED]
+        refused = self.refused[:_SHOWN_REFUSED]
         return f"{text}. Refused were {'; '.join(refused)}" if refused else text, absent
 
     def check_deadlines(self, now: float) -> None:
@@ -200,20 +204,27 @@ class Admission:
     def _accept(self) -> None:
         try:
             connection, _ = self._listener.accept()
-        except OSError as error:
-            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-                # The listener stays readable: it would be tried again at once.
-                self._selector.unregister(self._listener)
-                self._resumes_at = time.monotonic() + _PAUSE_SECS
+        except (OSError, MemoryError) as error:
+            if isinstance(error, MemoryError) or error.errno in _LACKS:
+                self._pause()
             return
         try:
-            peer, here = connection.getpeername()[0], connection.getsockname()[0]
-            channel = Channel(connection, 0, _LONGEST_HELLO)
-        except OSError:
+            self._greet(connection)
+        except Exception:
             connection.close()
-            return
+
+    def _pause(self) -> None:
+        """Stop accepting for a moment, and free a descriptor: a listener that stays readable would be tried at once."""
+        if self._newcomers:
+            self._drop(next(iter(self._newcomers.values())))
+        self._selector.unregister(self._listener)
+        self._resumes_at = time.monotonic() + _PAUSE_SECS
+
+    def _greet(self, connection: socket.socket) -> None:
+        peer, here = connection.getpeername()[0], connection.getsockname()[0]
+        channel = Channel(connection, 0, LONGEST_HELLO)
         newcomer = Newcomer(channel, peer, here, time.monotonic() + HELLO_SECS, numbers=("", secrets.token_hex(16)))
-        if len(self._newcomers) >= _MOST_STRANGERS + 2 * self._options.size:
+        if len(self._newcomers) >= self._most_strangers:
             self._drop(next(iter(self._newcomers.values())))
         self._newcomers[channel] = newcomer
         self._selector.register(channel, selectors.EVENT_READ, partial(self._receive, newcomer))
@@ -258,13 +269,14 @@ class Admission:
             raise Rejected(f"it expects {hello['size']} workers, and worker 0 {options.size}")
         # Parameter servers are numbered after the workers.
         is_worker = hello["rank"] in range(options.size)
-        if is_worker == (hello["for"] == "watch") or hello["rank"] < 0:
+        if is_worker == (hello["for"] == "ps") or hello["rank"] < 0:
             raise Rejected(f"its rank is {hello['rank']!r}: expected 0 to {options.size - 1}")
         newcomer.hello, newcomer.numbers = hello, (str(message["number"]), number)
 
     def _refuse(self, newcomer: Newcomer, why: str) -> None:
-        if len(self.refused) < _MOST_REFUSED:
-            self.refused.append(f"{newcomer.peer}: {why[:_LONGEST_TOKEN]}")
+        text = f"{newcomer.peer}: {why[:_LONGEST_TOKEN]}"
+        if len(self.refused) < _MOST_REFUSED and text not in self.refused:
+            self.refused.append(text)
         with suppress(OSError):
             newcomer.channel.send({"refused": why})
             newcomer.channel.flush()
@@ -301,31 +313,33 @@ def _listen(options: RendezvousOptions, deadline: float) -> socket.socket:
 
 def present(
     connection: socket.socket, options: RendezvousOptions, rank: int, purpose: str, **more: Any
-) -> tuple[str, str]:
-    """Send rank, purpose and proof to worker 0; return the nonces of this side and of worker 0.
+) -> tuple[dict[str, Any], str, str]:
+    """Send rank, purpose and proof to worker 0; return its answer, and the nonces of this side and of worker 0.
 
     Args:
         connection: to worker 0.
         options: those of this worker.
         rank: its rank.
-        purpose: ``meeting`` for the rendezvous, ``line`` for the control channel of a worker, ``watch`` for that of a
-            parameter server.
+        purpose: ``rendezvous``, or ``worker`` or ``ps`` for the control channel of one.
         **more: further entries.
 
     Raises:
         ClusterError: The other end is not worker 0, or only one of the two has a secret.
+        OSError: The connection was lost, or there was no answer in time.
+        ValueError: The answer is not a message.
     """
+    deadline = time.monotonic() + HELLO_SECS
     theirs, number = _read_challenge(connection, options, rank), secrets.token_hex(16)
     hello = {"for": purpose, "rank": rank, "size": options.size, "token": options.token, **more}
     sealed = proof(options.secret, "join", theirs, number, hello)
     send_now(connection, {"said": hello, "number": number, "proof": sealed})
-    return number, theirs
+    return receive_now(connection, deadline - time.monotonic()), number, theirs
 
 
 def _read_challenge(connection: socket.socket, options: RendezvousOptions, rank: int) -> str:
     """Return the nonce of worker 0."""
     try:
-        greeting = receive_now(connection, HELLO_SECS)
+        greeting = receive_now(connection, HELLO_SECS, LONGEST_HELLO)
         protocol, number, has_secret = greeting["tpack rendezvous"], greeting["number"], greeting["has_secret"]
     except (ValueError, KeyError, TimeoutError) as error:
         raise ClusterError(

@@ -24,6 +24,8 @@ _LONGEST_HEADER = 1 << 20
 # Bytes that are read from one channel before the others have their turn.
 _MOST_READ = 1 << 22
 _READ_SIZE = 1 << 18
+# Of a peer that has not proven the secret.
+LONGEST_HELLO = 1 << 12
 _OPEN: "weakref.WeakSet[socket.socket]" = weakref.WeakSet()
 
 
@@ -175,7 +177,9 @@ def send_now(connection: socket.socket, header: dict[str, Any]) -> None:
     connection.sendall(_framed(header, 0))
 
 
-def receive_now(connection: socket.socket, timeout_secs: float) -> dict[str, Any]:
+def receive_now(
+    connection: socket.socket, timeout_secs: float, longest_header: int = _LONGEST_HEADER
+) -> dict[str, Any]:
     """Return the header of the next message without data of a blocking socket, which is left with a timeout.
 
     Raises:
@@ -194,7 +198,7 @@ def receive_now(connection: socket.socket, timeout_secs: float) -> dict[str, Any
             data += part
         return bytes(data)
 
-    header_size, _ = _checked_sizes(read(_SIZES.size), _LONGEST_HEADER, 0)
+    header_size, _ = _checked_sizes(read(_SIZES.size), longest_header, 0)
     return _header_of(read(header_size))
 
 

@@ -108,27 +108,38 @@ class ControlServer:
     # The thread.
 
     def _serve(self) -> None:
+        last_word: dict[str, object] | None = {"do": "over"}
         try:
-            looked_at = time.monotonic()
-            while not self._is_over():
-                ready = self._selector.select(self._wait_secs())
-                self._note_pause(time.monotonic() - looked_at)
-                for key, _ in ready:
-                    key.data()
-                looked_at = time.monotonic()
-                self._check_deadlines()
-                self._flush()
+            self._loop()
+            if self._has_failed:
+                last_word = None
+        except BaseException as error:
+            # Without heartbeats and exchanges the others could go on for long, and would lose worker 0 by its silence.
+            text = f"worker 0 was lost: its control server ended by an error ({type(error).__name__}: {error})"
+            last_word = {"do": "lost", "text": text, "ranks": [0]}
+            raise
         finally:
             for worker in self._workers.values():
-                if worker.channel.fileno() >= 0 and not self._has_failed:
+                if worker.channel.fileno() >= 0 and last_word is not None:
                     # Parameter servers end when they receive it.
-                    worker.channel.send({"do": "over"})
+                    worker.channel.send(last_word)
                     with contextlib.suppress(OSError):
                         worker.channel.flush()
                 worker.channel.close()
             self._admission.close()
             self._selector.close()
             self._waker.close()
+
+    def _loop(self) -> None:
+        looked_at = time.monotonic()
+        while not self._is_over():
+            ready = self._selector.select(self._wait_secs())
+            self._note_pause(time.monotonic() - looked_at)
+            for key, _ in ready:
+                key.data()
+            looked_at = time.monotonic()
+            self._check_deadlines()
+            self._flush()
 
     @property
     def _training(self) -> dict[int, _Worker]:
@@ -167,7 +178,7 @@ class ControlServer:
     def _admit(self, newcomer: Newcomer) -> None:
         """Add a worker, which may be connected once at a time."""
         rank, hello = newcomer.rank, newcomer.hello
-        if hello["for"] == "meeting":
+        if hello["for"] == "rendezvous":
             raise Rejected(
                 f"the {self._options.size} workers of this job have met already, worker {rank} among them: it is a "
                 "duplicate or late, or another job has the port; a worker cannot rejoin while the others go on"
@@ -181,7 +192,7 @@ class ControlServer:
                 raise Rejected("again")
             raise Rejected(f"worker {rank} is connected already: this is a duplicate, or another job has the port")
         answer = {"let_in": rank}
-        newcomer.channel.send({**answer, "proof": proof(self._options.secret, "line", *newcomer.numbers, answer)})
+        newcomer.channel.send({**answer, "proof": proof(self._options.secret, "control", *newcomer.numbers, answer)})
         newcomer.channel.flush()
         newcomer.channel.allow(self._timeouts.largest)
         newcomer.channel.heard_at = time.monotonic()
