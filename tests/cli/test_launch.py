@@ -53,6 +53,30 @@ def test_each_process_is_told_its_place(tmp_path):
     assert launched.result()["exit_code"] == 0
 
 
+# One worker is late for ever, the others wait for it and end.
+LATE = """
+import os, time
+from tpack.multi_worker.cluster.peers import connect_peers
+from tpack.multi_worker.cluster.resolver import resolve_cluster
+if os.environ["RANK"] == {!r}:
+    time.sleep(1000)
+connect_peers(resolve_cluster(), timeout_secs=1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("late", "reported"), [("1", "of 3 workers 1 did not come within 1 s: 1"), ("0", "within 1 s: worker 0 is missing")]
+)
+def test_a_worker_that_never_comes_is_named(tmp_path, late, reported):
+    with Launched(tmp_path, LATE.format(late), "-n", "3", "--grace", "1") as launched:
+        assert launched.end() == 10 + int(late)
+    (failed,) = [line for line in launched.said().splitlines() if line.startswith("tpack launch: rank ")]
+    assert failed.startswith(f"tpack launch: rank {late} (worker {late} on 127.0.0.1) failed: ranks ")
+    assert reported in failed
+    assert "and it did not end by itself" in failed
+    assert launched.result()["attempts"][0]["lost"] == [int(late)]
+
+
 def test_the_first_failure_ends_all_and_is_shown(tmp_path):
     # Rank 0 does not listen when it is asked to end; rank 1 fails when the others are there.
     fails = """

@@ -13,6 +13,7 @@ from tests.helpers.equivalence import OPTIMIZERS, STEPS, TOWER_BATCH, batches, b
 from tpack.callbacks.base import Callback, WithSteps
 from tpack.callbacks.inference.inferencers import ScalarStats
 from tpack.callbacks.inference.runners import InferenceRunner
+from tpack.callbacks.nan_checks import CheckNumerics
 from tpack.callbacks.run_op import RunUpdateOps
 from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.stopping import MaxTime
@@ -240,6 +241,23 @@ class SignalAt(StopAt):
             os.kill(os.getpid(), signal.SIGTERM)
 
 
+class NotFinite(Slope):
+    """Has NaN in the cost, or in the gradients alone, of some workers in a step."""
+
+    def __init__(self, where: str, *ranks: int) -> None:
+        super().__init__()
+        self._where, self._ranks = where, ranks
+
+    def build_graph(self, x: Any, y: Any) -> Any:
+        cost = super().build_graph(x, y)
+        is_bad = tf.equal(get_global_step_var(), 2) & (place()[0] in self._ranks)
+        if self._where == "cost":
+            return cost * tf.where(is_bad, np.nan, 1.0)
+        # The derivative of a root is infinite at zero.
+        with tf.variable_scope(tf.get_variable_scope(), reuse=True):
+            return cost + tf.sqrt(tf.square(tf.get_variable("w", [3])[0]) * tf.where(is_bad, 0.0, 1.0))
+
+
 def trainer(towers: int = 1, **options: Any) -> MultiWorkerTrainerReplicated:
     """Return a trainer."""
     return MultiWorkerTrainerReplicated(towers, **options)
@@ -305,6 +323,21 @@ def features() -> dict[str, Any]:
     found["time is over"] = steps(MaxTime([1000.0, 0.001][rank]))
     found["interrupted in several steps"] = interrupted(steps_per_epoch=2_000_000, steps_per_call=1_000_000)
     case("overflow", lambda: train_slope(Slope(factor=[1.0, 1e30][rank]), trainer(1, precision="float16")))
+    return found
+
+
+def not_finite() -> dict[str, Any]:
+    """Train until NaN is found, which arises in different workers and places; return what came of each training."""
+    found = {
+        f"cost of {ranks}": outcome(lambda ranks=ranks: train_slope(NotFinite("cost", *ranks), trainer(2)))
+        for ranks in ((0,), (1,), (0, 1))
+    }
+    for name, settings in (
+        ("gradients", {}),
+        ("several steps", {"steps_per_call": 3}),
+        ("its step", {"callbacks": [CheckNumerics(run_step=True)]}),
+    ):
+        found[name] = outcome(lambda kept=settings: train_slope(NotFinite("gradients", 1), trainer(), **kept))
     return found
 
 

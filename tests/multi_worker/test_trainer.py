@@ -71,6 +71,19 @@ def test_an_overflow_on_one_worker_leaves_out_the_step_on_all(features):
         assert not found["overflow"]["w/Momentum"].any()
 
 
+def test_nan_is_blamed_on_the_worker_in_which_it_arose(tmp_path):
+    found = values_of(run_workers("not_finite", 2, tmp_path))
+    origins = {"cost of (0,)": 0, "cost of (1,)": 1, "gradients": 1, "several steps": 1, "its step": 1}
+    for name, origin in origins.items():
+        assert found[origin][name].startswith("NumericsError: "), name
+        other = found[1 - origin][name]
+        assert other.startswith(f"PeerLostError: worker {origin} failed: NumericsError: "), name
+        assert other.endswith(
+            "NaN or infinity was in its own cost or gradients first, and came to the others by the sums"
+        )
+    assert all(each["cost of (0, 1)"].startswith("NumericsError: cost ") for each in found)
+
+
 def test_a_sum_over_workers_goes_further_than_a_mean(features):
     steps = {name: np.abs(features[0][name]["w/Momentum"]).max() for name in ("sum", "plain")}
     assert steps["sum"] != steps["plain"]

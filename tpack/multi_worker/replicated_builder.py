@@ -43,6 +43,9 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
         end_signal: a stop flag that travels with the gradients.
         tower_building: as for `DataParallelBuilder`.
 
+    Attributes:
+        own_gradients: those of this worker, before the exchange.
+
     Raises:
         ConfigError: ``reducer`` is something else, or the towers cannot be understood.
         DeviceError: A GPU does not exist on this machine, which has GPUs.
@@ -63,6 +66,7 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
         self._group = group
         self._exchange = exchange
         self._end_signal = end_signal
+        self.own_gradients: list[Gradient] = []
 
     def build(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> BuildResult:
         """Build the towers, the reduction, the exchange, and one update for each tower.
@@ -99,6 +103,7 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
 
     def _reduce(self, grads: list[list[Gradient]]) -> list[list[Gradient]]:
         own = self._reducer.reduce(grads, self._op)
+        self.own_gradients = list(own[0])
         if self._group.size == 1 or not own[0]:
             return own
         sent, order = list(own[0]), creation_order(grads[0])

@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import LONG_WAIT_SECS, Callback
 from tpack.callbacks.monitors.base import MonitorBase
-from tpack.errors import ConfigError, Interrupted, StopTraining
+from tpack.errors import ConfigError, Interrupted, NumericsError, StopTraining
 from tpack.graph_builder.base import GradFn, GraphBuilder, OptimizerFn
 from tpack.graph_builder.compiled import Compile
 from tpack.graph_builder.precision import PrecisionPolicy
@@ -27,9 +27,10 @@ from tpack.multi_worker.callbacks import BroadcastFromChief, ReplicaCheck, StepH
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.cluster.consistency import check_consistency, program
 from tpack.multi_worker.cluster.cpu_share import share_of_cores
-from tpack.multi_worker.cluster.peers import Peers, connect_peers, ended_by_loss
+from tpack.multi_worker.cluster.peers import Peers, connect_peers, described, ended_by_loss
 from tpack.multi_worker.cluster.resolver import resolve_cluster
 from tpack.multi_worker.coordinated_stop import CoordinatedStop, StopFlag
+from tpack.multi_worker.nan_origin import NonFiniteOrigin
 from tpack.multi_worker.optimizer_fingerprint import fingerprint_of_optimizer
 from tpack.multi_worker.replicated_builder import MultiWorkerReplicatedBuilder
 from tpack.multi_worker.servers import LOST_CONNECTION, WorkerSessionCreator, let_calls_to_lost_servers_fail
@@ -38,9 +39,11 @@ from tpack.step.step_seeds import differ_by_worker
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator
 from tpack.tfutils.sessinit import SessionInit
+from tpack.tower.grads import Gradient
 from tpack.train.config import TrainConfig
 from tpack.train.interruption import Interruption
 from tpack.train.single_cost import BuilderTrainer
+from tpack.utils import logger
 from tpack.utils.launch_env import ClusterRank, ClusterTask
 from tpack.utils.validation import check_arguments, check_number
 
@@ -189,7 +192,14 @@ class MultiWorkerTrainer(BuilderTrainer):
             return optimizer
 
         callbacks = super()._setup_graph(grad_fn, noted_optimizer)
-        return callbacks if self.is_alone else [*self._callbacks_of_several(), *callbacks]
+        if self.is_alone:
+            return callbacks
+        self._origin = NonFiniteOrigin(self.group, self._own_gradients)
+        return [self._origin, *self._callbacks_of_several(), *callbacks]
+
+    def _own_gradients(self) -> Sequence[Gradient]:
+        """Return the gradients of this worker before they are exchanged, as far as they are known."""
+        return ()
 
     def _callbacks_of_several(self) -> list[Callback]:
         """Return the callbacks for each of several workers."""
@@ -304,11 +314,22 @@ class MultiWorkerTrainer(BuilderTrainer):
     def _train(self, interruption: Interruption) -> None:
         try:
             super()._train(interruption)
+        except NumericsError as error:
+            if not self.is_alone:
+                self._report_not_finite(error)
+            raise
         except (StopTraining, Interrupted) as request:
             # After the last step of an epoch, the others have no flag yet.
             if self.loop.epoch_finished and self.loop.epoch_num < self.loop.max_epoch:
                 self._stop.end_after_epoch(self.loop.epoch_num + 1, request)
             raise
+
+    def _report_not_finite(self, error: NumericsError) -> None:
+        """Report NaN to the others, which find the same: the first one that does need not be the origin."""
+        since = self._origin.first_step()
+        if since >= 0:
+            logger.error(f"The cost or the gradients of this worker itself are not finite since step {since}.")
+        self.peers.report_failure(described(error), not_finite_since=since)
 
     def _finish(self, *, has_failed: bool) -> None:
         if not has_failed:
@@ -332,7 +353,7 @@ class MultiWorkerTrainer(BuilderTrainer):
         try:
             yield
         except BaseException as error:
-            self.peers.report_failure(f"{type(error).__name__}: {error}")
+            self.peers.report_failure(described(error))
             self.peers.close()
             raise
 
@@ -422,6 +443,9 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
 
     def _facts(self) -> dict[str, Any]:
         return {**super()._facts(), **self._settings}
+
+    def _own_gradients(self) -> Sequence[Gradient]:
+        return self.builder.own_gradients if isinstance(self.builder, MultiWorkerReplicatedBuilder) else ()
 
 
 def _kinds(variables: Sequence[tf.Variable]) -> dict[str, str]:

@@ -106,7 +106,8 @@ while not os.path.exists("there"): time.sleep(0.01)
 print({words!r}.format(os.environ["RANK"]), flush=True)
 sys.exit(75)
 """
-WORDS = "ERR Rank {} ends with code 75, since it has lost rank 0."
+WORDS = "ERR Rank {} ends with code 75, since it has lost rank 0: worker 0 was lost: no heartbeat"
+FAILED = "ERR Rank {} ends with code 75, since it has lost rank 0: worker 0 failed: ValueError: boo"
 OTHER_WORDS = "ERR Rank 0 ends with code 75, since it has lost ranks 1, 2."
 
 
@@ -116,18 +117,21 @@ OTHER_WORDS = "ERR Rank 0 ends with code 75, since it has lost ranks 1, 2."
         (
             "os.kill(os.getpid(), signal.SIGSTOP)",
             WORDS,
-            "was lost, as ranks 1, 2 reported: it did not end by",
+            'ranks 1, 2 reported "worker 0 was lost: no heartbeat", and it did not end by itself',
             None,
             {0},
         ),
-        ("time.sleep(1000)", "", "was lost, as ranks 1, 2 reported: it did not end by", None, {0}),
-        ("time.sleep(0.5); sys.exit(4)", WORDS, "ended with exit code 4", 4, set()),
+        ("time.sleep(1000)", "", "ranks 1, 2 reported it as lost, and it did not end by itself", None, {0}),
+        ("time.sleep(1.0); sys.exit(1)", FAILED, "ended with exit code 1", 1, set()),
+        ("time.sleep(1000)", FAILED, '"worker 0 failed: ValueError: boo", and it had not ended 3 s later', None, set()),
+        ("time.sleep(0.2); sys.exit(4)", WORDS, "ended with exit code 4", 4, set()),
         (f"print({OTHER_WORDS!r}); sys.exit(75)", WORDS, "was lost by others and has lost them too", None, set()),
     ],
-    ids=["stopped", "stopped and not told", "failed late", "each lost the others"],
+    ids=["stopped", "stopped and not told", "raised", "raised and hangs", "failed late", "each lost the others"],
 )
 def test_who_was_lost_is_named_and_not_who_survived(console, monkeypatch, culprit, words, text, code, lost):
-    monkeypatch.setattr("tpack.cli.launcher.job_run._UNNAMED_SECS", 1.0)
+    monkeypatch.setattr("tpack.cli.launcher.job_run._NAMED_SECS", 0.5)
+    monkeypatch.setattr("tpack.cli.launcher.job_run._UNNAMED_SECS", 3.0)
     script = SURVIVORS.format(culprit=culprit, words=words)
     job = Job([sys.executable, "-u", "-S", "-c", script], console.directory, {})
     done = JobRun(job, make_plan((Host(),) * 3, 0, False), console)
@@ -141,5 +145,5 @@ def test_a_parameter_server_that_ends_for_a_lost_worker_has_not_failed(console):
     job = Job([sys.executable, "-u", "-S", "-c", script], console.directory, {})
     done = JobRun(job, make_plan((Host(),) * 2, 1, False), console)
     done.run()
-    assert "was lost, as ranks 1, 2 reported" in done.failure.text
+    assert 'ranks 1, 2 reported "worker 0 was lost' in done.failure.text
     assert (done.failure.process.rank, done.lost) == (0, {0})

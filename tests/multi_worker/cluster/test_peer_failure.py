@@ -22,15 +22,21 @@ def test_who_is_at_fault_ends_as_one_that_failed():
 
 
 def test_launchers_read_the_last_words():
-    for ranks in ((1,), (2, 10)):
-        words = last_words(PeerLostError("lost", ranks), 0)
-        assert lost_by(f"[11-23 06:36:49 @process_exit.py:47] ERR {words}") == ranks
+    for ranks, text, have_failed in (
+        ((1,), "worker 1 failed: ValueError: it was worker 2: a,\n b", True),
+        ((2, 10), "of 11 workers 2 did not come within 5 s: 2, 10", False),
+        ((2,), "worker 2 was lost: no heartbeat for 3 s", False),
+        ((3,), "", False),
+    ):
+        words = last_words(PeerLostError(text, ranks), 0)
+        for line in (words, f"[11-23 06:36:49 @process_exit.py:47] \x1b[31mERR {words}\x1b[0m"):
+            assert lost_by(line) == (ranks, text.replace("\n", ""), have_failed)
     for words in (
         last_words(PeerLostError("lost", (0,)), 0),
         last_words(ClusterError("steps"), 0),
         "worker 1 was lost",
     ):
-        assert lost_by(words) == ()
+        assert lost_by(words) == ((), "", False)
     assert last_words(ClusterError("steps"), 0) == "Rank 0 ends with code 1: steps"
 
 
@@ -67,7 +73,7 @@ def test_the_code_of_a_process_says_whether_it_has_lost_another(case):
         [sys.executable, "-c", SCRIPT.format(what)], cwd=ROOT, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == code, done.stderr
-    assert [lost_by(line) for line in done.stderr.splitlines() if lost_by(line)] == [(1,)] * (code == 75)
+    assert [found.ranks for line in done.stderr.splitlines() if (found := lost_by(line)).ranks] == [(1,)] * (code == 75)
 
 
 def test_nothing_is_done_while_the_main_thread_lives():
@@ -109,4 +115,5 @@ def test_a_step_that_does_not_return_ends_with_the_process(wait):
     assert done.returncode == 75, done.stderr
     assert "Cluster: worker 1 failed: no memory" in done.stderr
     if "time.sleep" in wait:
-        assert [lost_by(line) for line in done.stderr.splitlines() if lost_by(line)] == [(1,)]
+        found = [lost for line in done.stderr.splitlines() if (lost := lost_by(line)).ranks]
+        assert found == [((1,), "worker 1 failed: no memory", True)]

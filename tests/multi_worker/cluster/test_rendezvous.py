@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from tpack.errors import ClusterError, ConfigError
+from tpack.errors import ClusterError, ConfigError, PeerLostError
 from tpack.multi_worker.cluster import rendezvous
 from tpack.multi_worker.cluster.ports import PortReservation
 from tpack.multi_worker.cluster.rendezvous import meet
@@ -64,12 +64,14 @@ def test_all_workers_are_given_the_same_addresses(master, size, secret):
 def test_who_is_missing_is_named_on_all(master):
     point = RendezvousOptions(master, 5, timeout_secs=SHORT)
     for error in outcomes((point, 0), (point, 2), (point, 3)):
-        assert isinstance(error, ClusterError)
+        assert isinstance(error, PeerLostError)
+        assert error.ranks == (1, 4)
         assert "of 5 workers 2 did not come within 3 s: 1, 4" in str(error)
 
 
 def test_a_missing_worker_0_is_named(master):
     error = outcome(RendezvousOptions(master, 2, timeout_secs=0.2), 1)
+    assert error.ranks == (0,)
     assert f"worker 1 of 2 found no server at {master} within 0.2 s: worker 0 is missing" in str(error)
 
 
@@ -106,7 +108,7 @@ def test_whom_the_first_refused_stands_in_its_error(master):
         text = (
             "of 2 workers 2 had not come when worker 0 ended: 0, 1. Refused were 127.0.0.1: it belongs to the job 'b'"
         )
-        assert text in host._missing()
+        assert text in host._missing()[0]
 
 
 @pytest.mark.parametrize(

@@ -191,6 +191,38 @@ def test_a_loss_is_noticed_where_no_thread_can_be_started(monkeypatch):
         assert str(peers[1].error) == "worker 0 failed: no memory"
 
 
+def report(reports):
+    """Let workers report NaN, each with the step since which its own part is bad; return the error of each."""
+
+    def report_one(one):
+        if one.rank in reports:
+            one.report_failure(f"NumericsError: nan of {one.rank}", not_finite_since=reports[one.rank])
+        else:
+            one._client.wait_for_error(LONG)
+        return one.error
+
+    with joined() as peers:
+        return together(peers, report_one)
+
+
+@pytest.mark.parametrize(
+    ("reports", "origin"),
+    [({0: 8, 1: 8, 2: 7}, 2), ({0: -1, 1: 7, 2: -1}, 1), ({1: 8, 2: -1}, 1), ({0: 5, 1: 6}, 0)],
+    ids=["first", "found in its step", "one does not look", "time is over"],
+)
+def test_nan_is_the_failure_of_the_worker_whose_own_part_had_it_first(monkeypatch, reports, origin):
+    monkeypatch.setattr("tpack.multi_worker.control.server.VERDICT_SECS", 0.3)
+    errors = report(reports)
+    assert errors[origin] is None
+    for error in errors[:origin] + errors[origin + 1 :]:
+        assert error.ranks == (origin,)
+        assert str(error).startswith(f"worker {origin} failed: NumericsError: nan of {origin}. NaN or infinity was in")
+
+
+def test_nan_of_all_workers_at_once_is_the_failure_of_each():
+    assert report({0: 3, 1: 3, 2: 3}) == [None] * 3
+
+
 def test_ranks_in_words():
     assert workers([2]) == "worker 2"
     assert workers({3, 1}) == "workers 1, 3"

@@ -22,7 +22,7 @@ from tpack.cli.launcher.agent import PROGRESS
 from tpack.cli.launcher.agent_client import Link, Machines, ReachedMachines
 from tpack.cli.launcher.console import Console
 from tpack.cli.launcher.plan import Host, Process, environment_of
-from tpack.multi_worker.cluster.peer_failure import EXIT_PEER_LOST, lost_by
+from tpack.multi_worker.cluster.peer_failure import EXIT_PEER_LOST, LostRanks, lost_by
 from tpack.utils.child_process import cause_of_death
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -40,7 +40,8 @@ _CLOSE_SECS = 15.0
 _AGENT_SECS = 20.0
 # The same for an agent that has started nothing.
 _UNSTARTED_SECS = 2.0
-# The time that a worker which others have lost has to end by itself, if they have named it, and if not.
+# The time that a worker which others have lost has to end by itself: if they have named it, and if they have not, or it
+# has reported an error, after which threads and functions for the end of the interpreter take their time.
 _NAMED_SECS = 3.0
 _UNNAMED_SECS = 15.0
 
@@ -108,7 +109,7 @@ class JobRun:
         self._start_by = time.monotonic() + job.start_secs
         self._give_up_at = math.inf
         self._survivors: set[int] = set()
-        self._accused: dict[int, tuple[int, ...]] = {}
+        self._accused: dict[int, LostRanks] = {}
         self._blame_at = math.inf
         self._speak_at = time.monotonic() if any(each.host.login for each in plan) else math.inf
 
@@ -234,8 +235,9 @@ class JobRun:
                 self._console.take_progress(self._plan[report["rank"]], report["text"])
             elif "text" in report:
                 self._console.put(self._plan[report["rank"]], report["stream"], report["text"])
-                if accused := lost_by(report["text"]):
-                    self._accused[report["rank"]] = accused
+                lost = lost_by(report["text"])
+                if lost.ranks:
+                    self._accused[report["rank"]] = lost
             elif "done" in report:
                 link.is_done = True
             else:
@@ -255,8 +257,9 @@ class JobRun:
             return
         if code == EXIT_PEER_LOST:
             self._survivors.add(process.rank)
-            known = process.rank in self._accused
-            self._blame_at = min(self._blame_at, time.monotonic() + (_NAMED_SECS if known else _UNNAMED_SECS))
+            lost = self._accused.get(process.rank)
+            secs = _UNNAMED_SECS if lost is None or lost.have_failed else _NAMED_SECS
+            self._blame_at = min(self._blame_at, time.monotonic() + secs)
             return
         if code is not None and code < 0 and process.is_worker:
             self.lost.add(process.rank)
@@ -267,19 +270,24 @@ class JobRun:
         running = {rank for link in self._links for rank in link.running if self._plan[rank].job != "evaluator"}
         if running and time.monotonic() < self._blame_at:
             return
-        votes = Counter(rank for accused in self._accused.values() for rank in accused if rank < len(self._plan))
+        votes = Counter(rank for lost in self._accused.values() for rank in lost.ranks if rank < len(self._plan))
         named = sorted(votes.keys() - self._survivors) or sorted(running)
         told = f"rank{'s' if len(self._survivors) > 1 else ''} {', '.join(map(str, sorted(self._survivors)))}"
-        if named:
+        cause = next((lost for lost in self._accused.values() if set(named) & set(lost.ranks)), LostRanks())
+        if named and cause.have_failed:
+            text = f'{told} reported "{cause.text}", and it had not ended {_UNNAMED_SECS:g} s later'
+        elif named:
             self.lost |= {rank for rank in named if self._plan[rank].is_worker}
-            text = f"was lost, as {told} reported: it did not end by itself, but was stopped, hangs, or has no network"
+            said = f'"{cause.text}"' if cause.text else "it as lost"
+            text = f"{told} reported {said}, and it did not end by itself"
         else:
             # Each side of a network partition has lost the other; the majority decides.
             named = [max(votes, key=lambda rank: (votes[rank], rank), default=min(self._survivors))]
             text = f"was lost by others and has lost them too: {told} could not reach each other"
         self._fail(JobFailure(text, self._plan[named[0]]))
-        for link in self._links:
-            link.order("signal", signum=signal.SIGKILL, ranks=sorted(link.running & set(named)))
+        if not cause.have_failed:
+            for link in self._links:
+                link.order("signal", signum=signal.SIGKILL, ranks=sorted(link.running & set(named)))
 
     def _note_gone(self, link: Link) -> None:
         """Report the end of an agent, if it was not an orderly one."""

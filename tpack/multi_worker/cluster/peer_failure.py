@@ -6,10 +6,12 @@ process with code 1, the code is set when the interpreter exits.
 """
 
 import atexit
+import functools
 import re
 import sys
 import threading
 from collections.abc import Callable
+from typing import NamedTuple
 
 from tpack.errors import ClusterError, PeerLostError
 from tpack.utils import logger
@@ -21,7 +23,9 @@ GRACE_SECS = 5.0
 """The time in which a step has to return after its session was closed."""
 
 _EXIT_FAILED = 1
-_LAST_WORDS = re.compile(r"Rank \d+ ends with code 75, since it has lost ranks? ([\d, ]+)\b")
+_LAST_WORDS = re.compile(r"Rank \d+ ends with code 75, since it has lost ranks? (\d+(?:, \d+)*)(?:: (.*))?")
+_FAILED, _COLOR = re.compile(r"(?:worker|ps) \d+ failed: "), re.compile(r"\x1b\[[\d;]*m")
+_LONGEST_CAUSE = 300
 # The time for the end of the interpreter, and for an exit without Python.
 _LAST_SECS, _TIMER_SECS = 10.0, 5.0
 
@@ -38,17 +42,35 @@ def last_words(error: BaseException, rank: int) -> str:
     if code != EXIT_PEER_LOST or not isinstance(error, PeerLostError):
         return f"{ends}: {error}"
     lost = f"rank{'s' if len(error.ranks) > 1 else ''} {', '.join(map(str, error.ranks))}"
-    return f"{ends}, since it has lost {lost}."
+    return f"{ends}, since it has lost {lost}: {' '.join(str(error).split())[:_LONGEST_CAUSE]}"
 
 
-def lost_by(line: str) -> tuple[int, ...]:
-    """Return the ranks that a worker has lost, from a line of its log; () for other lines."""
+class LostRanks(NamedTuple):
+    """The last line of a worker that ends because others were lost.
+
+    Attributes:
+        ranks: those that it has lost; () for other lines.
+        text: the error that names them.
+        have_failed: whether they have reported an error themselves, and so end by themselves.
+    """
+
+    ranks: tuple[int, ...] = ()
+    text: str = ""
+    have_failed: bool = False
+
+
+def lost_by(line: str) -> LostRanks:
+    """Return which ranks a worker has lost, and how, from a line of its log."""
     found = _LAST_WORDS.search(line)
-    return tuple(map(int, found[1].split(", "))) if found else ()
+    if found is None:
+        return LostRanks()
+    text = _COLOR.sub("", found[2] or "").strip()
+    return LostRanks(tuple(map(int, found[1].split(", "))), text, _FAILED.match(text) is not None)
 
 
+@functools.cache
 def set_exit_code_of_uncaught(rank: int) -> None:
-    """Set the exit code of this process if it ends by an uncaught `PeerLostError`."""
+    """Set the exit code of this process if it ends by an uncaught `PeerLostError`; further calls do nothing."""
 
     def exit_if_uncaught() -> None:
         error: BaseException | None = getattr(sys, "last_value", None)

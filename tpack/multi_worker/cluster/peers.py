@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from tpack.errors import ClusterError, ConfigError, PeerLostError
@@ -30,13 +31,14 @@ from tpack.multi_worker.cluster.peer_failure import (
 from tpack.multi_worker.control.client import ControlClient
 from tpack.multi_worker.control.handshake import RendezvousOptions, connect, is_proven, present
 from tpack.multi_worker.control.messages import Timeouts
-from tpack.multi_worker.control.server import FAREWELL_SECS, ControlServer
+from tpack.multi_worker.control.server import FAREWELL_SECS, VERDICT_SECS, ControlServer
 from tpack.utils import serialize
 from tpack.utils.validation import check_arguments, check_count, check_number, check_text
 
 LARGEST_VALUE_BYTES = 1 << 28
 """The limit of one worker's value in one exchange."""
 
+_LONGEST_ERROR = 1000
 _RETRY_SECS = 0.05
 _POLL_SECS = 1.0
 
@@ -183,13 +185,24 @@ class Peers:
         """Wait as long as the detection of a lost worker takes; return whether one was lost."""
         return self._client is not None and self._client.wait_for_error(1.5 * self._timeouts.heartbeat_secs)
 
-    def report_failure(self, text: str) -> None:
-        """Report to the others why this process ends, unless it ends because another was lost."""
-        if self._client is None or self._client.error is not None or self._is_closed:
+    def report_failure(self, text: str, *, not_finite_since: int | None = None) -> None:
+        """Report to the others why this process ends, once, unless it ends because another was lost.
+
+        Args:
+            text: the error.
+            not_finite_since: if it is about NaN or infinity, which the workers exchange: the step since which this
+                worker's own part is not finite, or -1. The worker of the first such step has failed, and in all others
+                this is a `PeerLostError` that names it.
+        """
+        if self._client is None or self._client.error is not None or self._is_closed or self._has_reported:
             return
         self._has_reported = True
-        self._client.send({"do": "failed", "text": text})
-        self._client.wait_for("heard", FAREWELL_SECS)
+        if not_finite_since is None:
+            self._client.send({"do": "failed", "text": text})
+            self._client.wait_for("heard", FAREWELL_SECS)
+        else:
+            self._client.send({"do": "failed", "text": text, "since": not_finite_since})
+            self._client.wait_for("heard", FAREWELL_SECS + VERDICT_SECS)
 
     def close(self) -> None:
         """End in order, which is not a loss for the others; worker 0, the server, waits until they have ended."""
@@ -209,7 +222,7 @@ class Peers:
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if error is not None:
-            self.report_failure(f"{type(error).__name__}: {error}")
+            self.report_failure(described(error))
         self.close()
 
     def _exchange(self, topic: str, data: bytes, timeout_secs: float | None) -> list[bytes]:
@@ -272,11 +285,13 @@ def connect_peers(
         return Peers(None, 0, 1, timeouts)
     if options is None:
         raise ConfigError(f"connect_peers got a member without an address of worker 0: use resolve_cluster, {member}")
+    set_exit_code_of_uncaught(rank)
+    options = replace(options, timeout_secs=timeouts.timeout_secs)
     if rank == 0:
         server = ControlServer(options, timeouts)
         peers = Peers(ControlClient(server.start(), size, timeouts), rank, size, timeouts, server=server)
     else:
-        connection, number = _admitted(options, rank, timeouts.timeout_secs)
+        connection, number = _admitted(options, rank)
         closed = {(options.master, rank): number}
         client = ControlClient(connection, size, timeouts, on_closed=lambda: _LEFT.update(closed))
         peers = Peers(client, rank, size, timeouts)
@@ -285,7 +300,6 @@ def connect_peers(
     except BaseException:
         peers.close()
         raise
-    set_exit_code_of_uncaught(rank)
     peers.on_lost(lambda error: end_soon_after_main_thread(error, rank))
     return peers
 
@@ -321,9 +335,10 @@ def ended_by_loss(
     except Exception as error:
         if isinstance(error, lost_connection):
             peers.wait_until_lost()
+        if peers.error is None:
+            peers.report_failure(described(error))
+        # Where NaN has come from another worker, that one's error is the answer to the report.
         lost = peers.error
-        if lost is None:
-            peers.report_failure(f"{type(error).__name__}: {str(error).strip()[:1000]}")
         if lost is None or isinstance(error, ClusterError):
             raise
         raise lost from error
@@ -333,9 +348,14 @@ def ended_by_loss(
         end.leave()
 
 
-def _admitted(options: RendezvousOptions, rank: int, timeout_secs: float) -> tuple[socket.socket, str]:
+def described(error: BaseException) -> str:
+    """Return an error as text for the other workers."""
+    return f"{type(error).__name__}: {str(error).strip()[:_LONGEST_ERROR]}"
+
+
+def _admitted(options: RendezvousOptions, rank: int) -> tuple[socket.socket, str]:
     """Return a connection to worker 0 after the handshake, and this side's nonce."""
-    deadline = time.monotonic() + timeout_secs
+    deadline = time.monotonic() + options.timeout_secs
     while True:
         connection, why = connect(options, rank, deadline), "is still in the last training"
         try:
@@ -349,8 +369,9 @@ def _admitted(options: RendezvousOptions, rank: int, timeout_secs: float) -> tup
             return connection, number
         connection.close()
         if time.monotonic() > deadline:
-            raise ClusterError(
-                f"worker {rank} was not admitted within {timeout_secs:g} s: worker 0 at {options.master} {why}"
+            raise PeerLostError(
+                f"worker {rank} was not admitted within {options.timeout_secs:g} s: worker 0 at {options.master} {why}",
+                (0,),
             )
         # The server of the rendezvous, or of the last training, was still there.
         time.sleep(_RETRY_SECS)

@@ -18,7 +18,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
-from tpack.errors import ClusterError, ConfigError
+from tpack.errors import ClusterError, ConfigError, PeerLostError
+from tpack.multi_worker.cluster.peer_failure import set_exit_code_of_uncaught
 from tpack.multi_worker.cluster.ports import PortReservation
 from tpack.multi_worker.control.handshake import (
     SECRET_VARIABLE,
@@ -57,9 +58,11 @@ def meet(options: RendezvousOptions, rank: int) -> RendezvousResult:
     """Wait until all workers have connected; in worker 0, also serve them.
 
     Raises:
-        ClusterError: Workers are missing; or this one was rejected; or the address is in use, or is not one of this
-            machine, which runs worker 0. The message says which.
+        PeerLostError: Workers are missing; the message names them.
+        ClusterError: This one was rejected; or the address is in use, or is not one of this machine, which runs worker
+            0. The message says which.
     """
+    set_exit_code_of_uncaught(rank)
     if rank:
         return _join(options, rank)
     with _Host(options).open():
@@ -133,7 +136,8 @@ class _Host:
         addresses = [address for _, (address, _) in sorted(self._joined.items())]
         open_channels: set[Channel] = set()
         for _, newcomer in self._joined.values():
-            answer: dict[str, object] = {"missing": self._missing()}
+            text, ranks = self._missing()
+            answer: dict[str, object] = {"missing": text, "ranks": ranks}
             if len(addresses) == self._options.size:
                 sealed = proof(self._options.secret, "roster", *newcomer.numbers, addresses)
                 answer = {"addresses": addresses, "proof": sealed}
@@ -151,10 +155,10 @@ class _Host:
                 self._selector.unregister(key.data)
                 open_channels.remove(key.data)
 
-    def _missing(self) -> str:
+    def _missing(self) -> tuple[str, list[int]]:
         is_late = time.monotonic() >= self._deadline
         limit = f"did not come within {self._options.timeout_secs:g} s"
-        return self._admission.missing(self._joined, limit if is_late else "had not come when worker 0 ended")[0]
+        return self._admission.missing(self._joined, limit if is_late else "had not come when worker 0 ended")
 
 
 def _join(options: RendezvousOptions, rank: int) -> RendezvousResult:
@@ -176,9 +180,11 @@ def _received_addresses(connection: socket.socket, options: RendezvousOptions, r
     answer, number, theirs = present(connection, options, rank, "rendezvous", port=port)
     if "waits_secs" in answer:
         answer = receive_now(connection, min(float(answer["waits_secs"]), _LONGEST_WAIT_SECS) + _GRACE_SECS)
-    for why in ("refused", "missing"):
-        if why in answer:
-            raise ClusterError(f"worker {rank} of {options.size} got from worker 0 at {options.master}: {answer[why]}")
+    answered = f"worker {rank} of {options.size} got from worker 0 at {options.master}"
+    if "refused" in answer:
+        raise ClusterError(f"{answered}: {answer['refused']}")
+    if "missing" in answer:
+        raise PeerLostError(f"{answered}: {answer['missing']}", tuple(map(int, answer["ranks"])))
     addresses = answer["addresses"]
     if not is_proven(answer["proof"], options.secret, "roster", number, theirs, addresses):
         raise ClusterError(f"the {SECRET_VARIABLE} of the server at {options.master} is not that of worker {rank}")

@@ -188,5 +188,7 @@ class ControlClient:
 
     def _fail(self, error: ClusterError) -> None:
         with self._changed:
-            self.error = self.error or error
+            # The others end after a failure of this worker, which is not their fault.
+            if "heard" not in self._received:
+                self.error = self.error or error
             self._changed.notify_all()

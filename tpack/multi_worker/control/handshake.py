@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from tpack.errors import ClusterError, ConfigError
+from tpack.errors import ClusterError, ConfigError, PeerLostError
 from tpack.multi_worker.control.messages import LONGEST_HELLO, Channel, close_in_children, receive_now, send_now
 from tpack.utils.launch_env import is_loopback, parse_address
 
@@ -363,7 +363,8 @@ def connect(options: RendezvousOptions, rank: int, deadline: float) -> socket.so
     """Connect to worker 0, with retries until it listens.
 
     Raises:
-        ClusterError: It did not listen in time.
+        PeerLostError: It did not listen in time.
+        ClusterError: The name of its machine is not known.
     """
     pause = _RETRY_SECS[0]
     while True:
@@ -372,9 +373,10 @@ def connect(options: RendezvousOptions, rank: int, deadline: float) -> socket.so
             return socket.create_connection(address[:2], timeout=max(deadline - time.monotonic(), 0.01))
         except OSError as error:
             if time.monotonic() + pause > deadline:
-                raise ClusterError(
+                raise PeerLostError(
                     f"worker {rank} of {options.size} found no server at {options.master} within "
-                    f"{options.timeout_secs:g} s: worker 0 is missing ({error})"
+                    f"{options.timeout_secs:g} s: worker 0 is missing ({error})",
+                    (0,),
                 ) from error
         time.sleep(pause)
         pause = min(2 * pause, _RETRY_SECS[1])

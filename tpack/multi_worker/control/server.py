@@ -5,7 +5,8 @@ rank comes after those of the workers. One thread serves all of them:
 
     client -> server: beat (its step)      heartbeat, four times in the heartbeat timeout
                       gather (values)      an exchange; when the last worker's have arrived, each gets all values
-                      failed (why)         the worker ends with an error
+                      failed (why)         the worker ends with an error; if that is NaN, also since which step its own
+                                           part is not finite: the first one is at fault
                       stalled (ranks)      the worker waits in a step for others
                       bye (its last step)  an orderly end
     server -> client: beat, result, slow (stragglers), lost (the first error, and the ranks that caused it), over
@@ -19,7 +20,7 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -29,6 +30,9 @@ from tpack.utils import logger
 
 FAREWELL_SECS = 2.0
 """How long the channel stays open after an error, so that it reaches all workers."""
+
+VERDICT_SECS = 3.0
+"""How long a worker that has found NaN is not yet the one that failed, since others may have been the origin."""
 
 
 @dataclass
@@ -82,6 +86,8 @@ class ControlServer:
         self._is_complete = False
         self._warned: set[tuple[int, str]] = set()
         self._close_by: float | None = None
+        self._not_finite: dict[int, tuple[float, str]] = {}
+        self._verdict_at = math.inf
         self._selector = selectors.DefaultSelector()
         try:
             self._admission = Admission(options, self._deadline, self._selector, self._admit)
@@ -161,7 +167,7 @@ class ControlServer:
         due = [] if self._close_by is None else [self._close_by]
         if not self._has_failed:
             due += [] if self._is_complete else [self._deadline]
-            due += [] if self._exchange is None else [self._exchange.deadline]
+            due += [self._verdict_at] if self._exchange is None else [self._verdict_at, self._exchange.deadline]
         return max(min(self._timeouts.beat_secs / 2, min(due, default=math.inf) - time.monotonic()), 0.0)
 
     def _note_pause(self, secs: float) -> None:
@@ -222,7 +228,7 @@ class ControlServer:
         self._selector.unregister(worker.channel)
         worker.channel.close()
         if worker.is_here:
-            self._lose(rank, lost_connection(self._name(rank), error))
+            self._lose([rank], lost_connection(self._name(rank), error))
 
     def _do(self, rank: int, worker: _Worker, message: ControlMessage) -> None:
         header = message.header
@@ -232,30 +238,50 @@ class ControlServer:
             # After an error all get that, and a result as well would hide it.
             if not self._has_failed:
                 self._gather(rank, message)
+        elif header["do"] == "failed" and "since" in header and not self._has_failed:
+            worker.is_lost = True
+            self._verdict_at = min(self._verdict_at, time.monotonic() + VERDICT_SECS)
+            since = int(header["since"])
+            self._not_finite[rank] = since if since >= 0 else math.inf, f"{self._name(rank)} failed: {header['text']}"
         elif header["do"] == "failed":
-            self._lose(rank, f"{self._name(rank)} failed: {header['text']}", is_sent_back=False)
-            worker.channel.send({"do": "heard"})
+            self._lose([rank], f"{self._name(rank)} failed: {header['text']}", has_reported=True)
         elif header["do"] == "stalled":
             worker.waits_for = list(header["ranks"])
         elif header["do"] == "bye":
             worker.ended_at_step = worker.step
             worker.channel.send({"do": "over"})
 
-    def _lose(self, rank: int, text: str, *, is_sent_back: bool = True) -> None:
-        self._workers[rank].is_lost = True
-        self._fail(text, [rank], but=None if is_sent_back else rank)
+    def _lose(self, ranks: Sequence[int], text: str, *, has_reported: bool = False) -> None:
+        for rank in ranks:
+            self._workers[rank].is_lost = True
+        self._fail(text, ranks, but=ranks if has_reported else ())
+        for rank in ranks if has_reported else ():
+            if self._workers[rank].channel.fileno() >= 0:
+                self._workers[rank].channel.send({"do": "heard"})
 
-    def _fail(self, text: str, ranks: Iterable[int] = (), *, but: int | None = None) -> None:
-        """Send the first error, and the ranks that caused it if they are known, to all but the one that reported it."""
+    def _find_origin(self, now: float) -> None:
+        """Name the worker whose part was the first that was not finite, once all have reported, or time is over."""
+        is_complete = not any(worker.is_here for worker in self._training.values())
+        if not self._not_finite or (now < self._verdict_at and not is_complete):
+            return
+        first = min(since for since, _ in self._not_finite.values())
+        ranks = [rank for rank, (since, _) in self._not_finite.items() if since == first]
+        text = self._not_finite[ranks[0]][1]
+        if len(ranks) < len(self._not_finite):
+            text = f"{text}. NaN or infinity was in its own cost or gradients first, and came to the others by the sums"
+        self._lose(ranks, text, has_reported=True)
+
+    def _fail(self, text: str, ranks: Iterable[int] = (), *, but: Sequence[int] = ()) -> None:
+        """Send the first error, and the ranks that caused it if they are known, to all but those that reported it."""
         if not self._has_failed:
             self._has_failed = True
             if self._close_by is not None:
                 logger.error(f"Cluster: after worker 0 had ended, {text}")
             self._send_all({"do": "lost", "text": text, "ranks": sorted(ranks)}, but=but)
 
-    def _send_all(self, header: dict[str, object], data: bytes = b"", *, but: int | None = None) -> None:
+    def _send_all(self, header: dict[str, object], data: bytes = b"", *, but: Sequence[int] = ()) -> None:
         for rank, worker in self._workers.items():
-            if worker.channel.fileno() >= 0 and rank != but:
+            if worker.channel.fileno() >= 0 and rank not in but:
                 worker.channel.send(header, data)
 
     def _flush(self) -> None:
@@ -310,7 +336,8 @@ class ControlServer:
             self._fail(*self._admission.missing(self._workers, limit))
         for rank, worker in self._workers.items():
             if worker.is_here and now > worker.channel.heard_at + silence_secs:
-                self._lose(rank, silent_peer(self._name(rank), silence_secs, "worker 0"))
+                self._lose([rank], silent_peer(self._name(rank), silence_secs, "worker 0"))
+        self._find_origin(now)
         self._check_exchange(now)
         self._check_steps(now)
 
