@@ -383,6 +383,42 @@ def straggle() -> int:
         return train_slope(Slow(), trainer(waits=waits)).steps
 
 
+class Hanging(Slope):
+    """Never ends, on one worker, a step of its forward or its backward pass."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__()
+        self._place = place
+
+    def build_graph(self, x: Any, y: Any) -> Any:
+        cost = super().build_graph(x, y)
+        # A bucket of its own, which is missing in the backward pass when the first one has arrived.
+        first = tf.get_variable("first", [1_100_000], initializer=tf.ones_initializer())
+        step = get_global_step_var()
+
+        def hang(value: np.ndarray, step: np.ndarray) -> np.ndarray:
+            if step == 2 and place()[0] == 1:
+                threading.Event().wait()
+            return value
+
+        @tf.custom_gradient
+        def slow(value: Any) -> Any:
+            def through(value: Any) -> Any:
+                return tf.ensure_shape(tf.numpy_function(hang, [value, step], tf.float32), value.shape)
+
+            is_forward = self._place == "forward"
+            return through(value) if is_forward else value, lambda d: d if is_forward else through(d)
+
+        return cost + tf.reduce_mean(slow(tf.identity(first)))
+
+
+def hang(place: str) -> int:
+    """Train with a worker that hangs in a step."""
+    waits = WaitLimits(heartbeat_secs=3.0, straggler_secs=3.0, step_timeout_secs=8.0)
+    with tf.Graph().as_default():
+        return train_slope(Hanging(place), trainer(waits=waits)).steps
+
+
 def resume(max_epoch: int, towers: int = 1, at: Any = None, how: str = "") -> dict[str, Any]:
     """Train in a log directory, going on from what is there; end, if it is wanted, in a step on a worker."""
     logger.set_logger_dir("log", action="k")

@@ -180,11 +180,22 @@ def test_a_worker_that_others_wait_for_in_a_step_is_named_on_all(tmp_path):
     assert all(re.search(said, each.text) for each in outcomes), outcomes[0].text
 
 
+@pytest.mark.parametrize("place", ["forward", "backward"])
+def test_a_worker_that_hangs_in_a_step_is_lost(tmp_path, place):
+    waiting, hanging = run_workers("hang", 2, tmp_path, arguments={"place": place})
+    lost = "worker 1 was lost: the others have waited for its part of step 3 for 8 s .step_timeout_secs."
+    assert (waiting.code, hanging.code) == (1, 1)
+    assert re.search(f"PeerLostError: {lost}", waiting.text), waiting.text
+    assert "Training did not return within 5 s: the process is ended" in hanging.text
+    assert re.search(f"Rank 1 ends with code 1: {lost}", hanging.text)
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
         (lambda: WaitLimits(heartbeat_secs=0), "heartbeat_secs"),
         (lambda: WaitLimits(heartbeat_secs=5, straggler_secs=1), "straggler_secs"),
+        (lambda: WaitLimits(step_timeout_secs=0), "step_timeout_secs"),
         (lambda: MultiWorkerTrainerReplicated(1, wire_dtype="int8"), "wire_dtype='int8': expected float16 or bfloat16"),
         (lambda: MultiWorkerTrainerReplicated(0), "expected at least one tower"),
         (
@@ -192,7 +203,7 @@ def test_a_worker_that_others_wait_for_in_a_step_is_named_on_all(tmp_path):
             "MultiWorkerTrainerReplicated got this process is ps 0",
         ),
     ],
-    ids=["heartbeat", "straggler", "wire", "towers", "ps"],
+    ids=["heartbeat", "straggler", "step", "wire", "towers", "ps"],
 )
 def test_wrong_settings_are_refused(make, words):
     with pytest.raises(ConfigError, match=words):

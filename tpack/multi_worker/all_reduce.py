@@ -126,13 +126,16 @@ class Arrivals:
 
     def __init__(self) -> None:
         self._counts: list[tf.Variable] = []
+        self._seen: list[int] = []
 
     def build(self, group: WorkerGroup) -> None:
-        """Create the counters, in the current graph.
+        """Create the counters, in the current graph, once.
 
         Creates:
             A local variable for each worker.
         """
+        if self._counts:
+            return
         with on_device(group.device()):
             self._counts = [
                 tf.get_variable(
@@ -153,9 +156,12 @@ class Arrivals:
         return self._counts[rank].assign_add(1, read_value=False)
 
     def missing(self, session: tf.Session) -> list[int]:
-        """Return the ranks whose part is missing although this worker's is there; from any thread."""
-        counts = session.run(self._counts)
-        return [rank for rank, count in enumerate(counts) if count < counts[self._rank]]
+        """Return the ranks whose part is missing although this worker's is there, if none has come since the last call.
+
+        May be called from any thread.
+        """
+        before, self._seen = self._seen, session.run(self._counts)
+        return [rank for rank, count in enumerate(before) if count < before[self._rank] and before == self._seen]
 
 
 @check_arguments
@@ -167,7 +173,7 @@ class Exchange:
         wire_dtype: ``"float16"`` or ``"bfloat16"``: float32 and float64 are rounded to it for the network, as summands
             and, where sums travel, as sums, and added in float32. None sends them as they are.
         bucket_bytes: the intended size of a bucket, in bytes before rounding: see `plan_buckets`.
-        arrivals: counters for the parts of the first bucket.
+        arrivals: counters for the parts of the first and the last bucket.
 
     Raises:
         ConfigError: Another dtype, or a size of less than 1.
@@ -238,8 +244,9 @@ def all_reduce_between_workers(
     results: dict[int, Gradient] = {}
     is_copied = variables_change_in_place(tf.get_default_graph())
     with tf.name_scope(f"exchange_{name}"):
-        for number, bucket in enumerate(plan_buckets(grads, order, how.bucket_bytes)):
-            arrivals = how.arrivals if number == 0 else None
+        buckets = plan_buckets(grads, order, how.bucket_bytes)
+        for number, bucket in enumerate(buckets):
+            arrivals = how.arrivals if number in (0, len(buckets) - 1) else None
             sums = _Bucket(group, how, op, f"{name}/{number}", is_copied, arrivals).reduce([grads[n] for n in bucket])
             results.update(zip(bucket, sums, strict=True))
         for n in (n for n in order if is_sparse(grads[n])):

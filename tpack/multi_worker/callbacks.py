@@ -47,12 +47,16 @@ class StepHeartbeat(Callback):
         if ctx.original_args.fetches is not self.trainer.train_op:
             return None
         if self._has_equal_steps:
-            self._peers.note_step(self.global_step + self.trainer.num_coming)
+            self._peers.note_step(self.global_step + self.trainer.num_coming, is_running=True)
         return self._request
 
     def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
         if values.results is not None:
             self._stop.total = float(values.results)
+
+    def _trigger_step(self) -> None:
+        if self._has_equal_steps:
+            self._peers.note_step(self.global_step)
 
     def _with_several_steps(self) -> WithSteps:
         if self._request is None:

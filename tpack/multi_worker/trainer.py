@@ -57,6 +57,8 @@ class WaitLimits:
         heartbeat_secs: of silence, after which a worker is lost. A killed worker is detected at once.
         straggler_secs: after which a worker that others wait for is named in the log; at least `heartbeat_secs`.
         timeout_secs: how long workers wait for each other before the first step.
+        step_timeout_secs: after which a worker that hangs in a step, as in its data or a ``py_func``, is lost, so that
+            all end; not before it was named, and never between steps. None for never.
 
     Raises:
         ConfigError: A number is not positive, or the second is less than the first.
@@ -65,9 +67,11 @@ class WaitLimits:
     heartbeat_secs: float = 10.0
     straggler_secs: float = 60.0
     timeout_secs: float = 300.0
+    step_timeout_secs: float | None = 1800.0
 
     def __post_init__(self) -> None:
-        for name in ("heartbeat_secs", "timeout_secs"):
+        names = ["heartbeat_secs", "timeout_secs", *([] if self.step_timeout_secs is None else ["step_timeout_secs"])]
+        for name in names:
             check_number(self, name, getattr(self, name), 0, is_low_allowed=False)
         check_number(self, "straggler_secs", self.straggler_secs, self.heartbeat_secs)
 

@@ -99,7 +99,7 @@ def test_it_says_in_which_step_it_is_and_whom_it_waits_for():
         found += server.receive()
         server.send({"do": "beat"})
         server.flush()
-    assert found[-1].header == {"do": "stalled", "ranks": [1, 2], "step": 7}
+    assert found[-1].header == {"do": "stalled", "ranks": [1, 2], "step": 7, "in_step": False}
     assert {message.header["do"] for message in found[:-1]} == {"beat"}
     client.close()
     server.close()

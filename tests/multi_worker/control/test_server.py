@@ -137,6 +137,45 @@ def test_in_one_step_those_are_slow_that_others_wait_for(warnings):
         assert {text.split(" for ")[0] for text in said} == {"Cluster: worker 2 made no step"}
 
 
+def test_who_hangs_in_a_step_is_lost_after_a_longer_time(warnings):
+    said, _ = warnings
+    with joined(heartbeat_secs=0.5, straggler_secs=0.5, step_timeout_secs=1.5) as peers:
+        for one, whom in zip(peers, ([1, 2], [2], []), strict=True):
+            one.on_stall(lambda whom=whom: whom)
+            one.note_step(3)
+        for one in peers:
+            assert one._client.wait_for_error(LONG)
+            assert one.error.ranks == (2,)
+            assert str(one.error).startswith(
+                "worker 2 was lost: the others have waited for its part of step 3 for 1.5 s (step_timeout_secs)"
+            )
+        assert {text.split(" for ")[0] for text in said} == {"Cluster: worker 2 made no step"}
+
+
+def test_who_does_not_leave_a_step_that_others_have_left_is_lost():
+    with joined(heartbeat_secs=0.5, straggler_secs=0.5, step_timeout_secs=1.0) as peers:
+        for one in peers:
+            one.note_step(3, is_running=True)
+        peers[0].note_step(3)
+        peers[0].note_step(4, is_running=True)
+        peers[1].note_step(3)
+        for one in peers:
+            assert one._client.wait_for_error(LONG)
+            assert one.error.ranks == (2,)
+
+
+def test_who_is_late_between_steps_is_not_lost(warnings):
+    _, comes = warnings
+    with joined(heartbeat_secs=0.5, straggler_secs=0.5, step_timeout_secs=0.1) as peers:
+        for one in peers:
+            one.note_step(7 if one.rank == 1 else 8)
+        for _ in peers:
+            assert comes.acquire(timeout=LONG)
+        assert not peers[0]._client.wait_for_error(1.0)
+        peers[1].note_step(8)
+        assert together(peers, lambda one: one.gather("rank", one.rank)) == [[0, 1, 2]] * 3
+
+
 def did_not_listen(server, secs):
     """Let the server, in its own thread, find out that it has not listened for so long."""
     note_pause, is_done = server._note_pause, threading.Event()

@@ -12,6 +12,7 @@ results of an evaluation, states of data.
 All workers make the same calls in the same order; otherwise every worker raises an error that lists each one's call.
 """
 
+import math
 import socket
 import threading
 import time
@@ -130,14 +131,19 @@ class Peers:
         """
         self._exchange(topic, b"", timeout_secs)
 
-    def note_step(self, step: int) -> None:
+    def note_step(self, step: int, *, is_running: bool = False) -> None:
         """Set the current step, which the next heartbeat reports; called before each step.
 
         A worker that stays in a step for `straggler_secs` while others are further, or wait for it in an exchange, is
         named in the log of all. A worker that ends with fewer steps than the others is an error in all.
+
+        Args:
+            step: its number.
+            is_running: until the next call, this worker is inside the step, so that `step_timeout_secs` is its limit.
         """
         if self._client is not None:
             self._client.step = step
+            self._client.is_in_step = is_running
 
     def on_lost(self, function: Callable[[ClusterError], None]) -> None:
         """Call a function with the error, once and in a thread of its own, when the workers cannot go on together.
@@ -147,14 +153,14 @@ class Peers:
         if self._client is not None:
             self._client.on_error(function)
 
-    def on_stall(self, whom: Callable[[], Iterable[int]]) -> None:
+    def on_stall(self, missing_ranks: Callable[[], Iterable[int]]) -> None:
         """Call a function, in a thread of its own, for the ranks whose part of a step that takes too long is missing.
 
         In synchronous training all workers are in the same step, and those that wait look like the slow one. A worker
         that others wait for, and that does not wait itself, is named in the log of all.
         """
         if self._client is not None:
-            self._client.on_stall(whom)
+            self._client.on_stall(missing_ranks)
 
     def serve_until_end(self) -> None:
         """Wait until all workers have ended, as a parameter server does.
@@ -254,7 +260,12 @@ class Peers:
 
 @check_arguments
 def connect_peers(
-    member: ClusterMember, *, heartbeat_secs: float = 10.0, straggler_secs: float = 60.0, timeout_secs: float = 300.0
+    member: ClusterMember,
+    *,
+    heartbeat_secs: float = 10.0,
+    straggler_secs: float = 60.0,
+    timeout_secs: float = 300.0,
+    step_timeout_secs: float | None = 1800.0,
 ) -> Peers:
     """Connect this worker to the others; all workers call it, once, and wait for each other.
 
@@ -266,6 +277,8 @@ def connect_peers(
         heartbeat_secs: of silence, after which a worker is lost. A killed worker is detected at once.
         straggler_secs: after which a worker that others wait for is named in the log; at least `heartbeat_secs`.
         timeout_secs: how long each waits for the others, here and in each exchange.
+        step_timeout_secs: after which a worker is lost that does not leave a step while others wait for it, but not
+            before it is named; None for never. See `Peers.note_step` and `Peers.on_stall`.
 
     Raises:
         ConfigError: The process is an evaluator, or a number is out of range.
@@ -276,6 +289,9 @@ def connect_peers(
         check_number("connect_peers", "straggler_secs", straggler_secs, heartbeat_secs),
         check_number("connect_peers", "timeout_secs", timeout_secs, 0, is_low_allowed=False),
         LARGEST_VALUE_BYTES,
+        math.inf
+        if step_timeout_secs is None
+        else check_number("connect_peers", "step_timeout_secs", step_timeout_secs, 0, is_low_allowed=False),
     )
     size, options = member.num_workers, member.meeting
     if member.job == "evaluator":

@@ -3,7 +3,7 @@
 A thread sends heartbeats with the current step, receives messages, and detects the loss of worker 0.
 """
 
-import math
+import contextlib
 import selectors
 import socket
 import threading
@@ -26,7 +26,7 @@ class ControlClient:
         on_closed: called when it is closed.
 
     Attributes:
-        step: the current step; written by the trainer.
+        step: the current step, and whether it runs; written by the trainer.
         error: the first error, or None.
     """
 
@@ -34,6 +34,7 @@ class ControlClient:
         self, connection: socket.socket, size: int, timeouts: Timeouts, *, on_closed: Callable[[], None] = lambda: None
     ) -> None:
         self.step = 0
+        self.is_in_step = False
         self.error: ClusterError | None = None
         self._timeouts = timeouts
         self._on_closed = on_closed
@@ -41,7 +42,7 @@ class ControlClient:
         self._changed = threading.Condition()
         self._received: set[str] = set()
         self._results: dict[int, list[bytes]] = {}
-        self._is_closing = self._is_over = False
+        self._is_closing = self._is_over = self._looks = False
         self._missing_ranks: Callable[[], Iterable[int]] | None = None
         self._step_since = (0, time.monotonic())
         self._waker = Waker()
@@ -50,7 +51,7 @@ class ControlClient:
 
     def send(self, header: dict[str, Any], data: bytes = b"") -> None:
         """Send a message, in the thread."""
-        self._channel.send({**header, "step": self.step}, data)
+        self._channel.send({**header, "step": self.step, "in_step": self.is_in_step}, data)
         self._waker.wake()
 
     def wait_for(self, kind: str, secs: float) -> bool:
@@ -87,7 +88,7 @@ class ControlClient:
     def on_stall(self, missing_ranks: Callable[[], Iterable[int]]) -> None:
         """Call a function for the ranks that this worker waits for when a step takes longer than `straggler_secs`.
 
-        It is called in a thread of its own.
+        It is called again and again, in a thread of its own.
         """
         self._missing_ranks = missing_ranks
 
@@ -129,7 +130,7 @@ class ControlClient:
                     self._do(message)
                 if time.monotonic() >= beat_at:
                     beat_at = time.monotonic() + self._timeouts.beat_secs
-                    self._channel.send({"do": "beat", "step": self.step})
+                    self._channel.send({"do": "beat", "step": self.step, "in_step": self.is_in_step})
                     self._report_stall()
                 self._channel.flush()
             except (EOFError, OSError, ValueError, KeyError, TypeError) as error:
@@ -148,23 +149,22 @@ class ControlClient:
             self._fail(PeerLostError(lost_connection("worker 0", error), (0,)))
 
     def _report_stall(self) -> None:
-        """Report the workers that this one waits for, once in a step that takes too long."""
+        """Report the workers that this one waits for, with each heartbeat in a step that takes too long."""
         step, since = self._step_since
         ranks = self._missing_ranks
         if step != self.step:
             self._step_since = (self.step, time.monotonic())
-        elif ranks is not None and time.monotonic() > since + self._timeouts.straggler_secs:
-            self._step_since = (step, math.inf)
-            report = threading.Thread(
-                target=lambda: self.send({"do": "stalled", "ranks": sorted(ranks())}),
-                name="control client",
-                daemon=True,
-            )
-            try:
-                report.start()
-            except RuntimeError:
-                # No thread is left: the next heartbeat tries again.
-                self._step_since = step, since
+        elif ranks is not None and not self._looks and time.monotonic() > since + self._timeouts.straggler_secs:
+            # Without a thread, the next heartbeat tries again.
+            with contextlib.suppress(RuntimeError):
+                threading.Thread(target=self._look, args=(ranks,), name="control client", daemon=True).start()
+
+    def _look(self, missing_ranks: Callable[[], Iterable[int]]) -> None:
+        self._looks = True
+        try:
+            self.send({"do": "stalled", "ranks": sorted(missing_ranks())})
+        finally:
+            self._looks = False
 
     def _do(self, message: ControlMessage) -> None:
         header = message.header

@@ -8,6 +8,7 @@ messages without data on a blocking socket, for the client side of the handshake
 import contextlib
 import functools
 import json
+import math
 import os
 import selectors
 import socket
@@ -45,12 +46,14 @@ class Timeouts:
         straggler_secs: after which a worker that others wait for is named.
         timeout_secs: how long each waits for the others.
         largest: the limit of one value, in bytes.
+        step_timeout_secs: after which a worker is lost whose part of a step others wait for.
     """
 
     heartbeat_secs: float
     straggler_secs: float
     timeout_secs: float
     largest: int
+    step_timeout_secs: float = math.inf
 
     @property
     def beat_secs(self) -> float:

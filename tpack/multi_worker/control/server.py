@@ -45,6 +45,7 @@ class _Worker:
     step: int = 0
     step_at: float = field(default_factory=time.monotonic)
     waits_for: list[int] = field(default_factory=list)
+    is_in_step: bool = False
     ended_at_step: int | None = None
     is_lost: bool = False
     beat_at: float = 0.0
@@ -88,6 +89,7 @@ class ControlServer:
         self._close_by: float | None = None
         self._not_finite: dict[int, tuple[float, str]] = {}
         self._verdict_at = math.inf
+        self._awaited_since: dict[int, float] = {}
         self._selector = selectors.DefaultSelector()
         try:
             self._admission = Admission(options, self._deadline, self._selector, self._admit)
@@ -232,6 +234,7 @@ class ControlServer:
 
     def _do(self, rank: int, worker: _Worker, message: ControlMessage) -> None:
         header = message.header
+        worker.is_in_step = bool(header.get("in_step"))
         if "step" in header and header["step"] != worker.step:
             worker.step, worker.step_at, worker.waits_for = header["step"], time.monotonic(), []
         if header["do"] == "gather":
@@ -374,6 +377,31 @@ class ControlServer:
                 f"{furthest}: expected the same number of steps in all"
             )
             return
+        self._check_stragglers(now, here, furthest)
+        self._check_stuck(now, here, furthest)
+
+    def _check_stuck(self, now: float, here: dict[int, _Worker], furthest: int) -> None:
+        """Lose a worker that does not leave a step for which others have waited for too long."""
+        awaited = {rank for worker in here.values() for rank in worker.waits_for if rank in here}
+        exchange = self._exchange
+        for rank, worker in here.items():
+            is_late = worker.step < furthest or (exchange is not None and rank not in exchange.values)
+            if is_late and worker.is_in_step:
+                awaited.add(rank)
+        # A run of many steps is one to the channel: only the time in which nothing happened counts.
+        since = self._awaited_since
+        self._awaited_since = {rank: since.get(rank, now) for rank in awaited if not here[rank].waits_for}
+        limit_secs = max(self._timeouts.step_timeout_secs, self._timeouts.straggler_secs)
+        stuck = [rank for rank, begin in self._awaited_since.items() if now > begin + limit_secs]
+        if stuck:
+            self._lose(
+                stuck,
+                f"{workers(stuck)} was lost: the others have waited for its part of step {here[stuck[0]].step} for "
+                f"{limit_secs:g} s (step_timeout_secs). It hangs in the step, such as in its data or a py_func",
+            )
+
+    def _check_stragglers(self, now: float, here: dict[int, _Worker], furthest: int) -> None:
+        """Name workers that others wait for."""
         late = now - self._timeouts.straggler_secs
         slow = {rank for rank, worker in here.items() if worker.step < furthest and worker.step_at < late}
         others = f"are in step {furthest}"
