@@ -254,6 +254,24 @@ def test_a_wrong_worker_0_is_known(messages, message):
         raise error
 
 
+def test_a_proxy_before_worker_0_may_listen_earlier_than_it(monkeypatch):
+    monkeypatch.setattr(rendezvous, "_POLL_SECS", 0.01)
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
+        point = RendezvousOptions(f"127.0.0.1:{listener.getsockname()[1]}", 2, "", SECRET, LONG)
+        joined = pool.submit(outcome, point, 1)
+        for _ in range(3):
+            listener.accept()[0].close()
+        serve(listener, {**HELLO, "tpack rendezvous": 9})
+        assert "worker 0 has version 9 of the protocol" in str(joined.result())
+        late = pool.submit(outcome, RendezvousOptions(point.master, 2, "", SECRET, 0.2), 1)
+        while not late.done():
+            listener.settimeout(0.1)
+            with suppress(TimeoutError):
+                listener.accept()[0].close()
+        assert "worker 1 of 2 got no answer from worker 0" in str(late.result())
+        assert late.result().ranks == (0,)
+
+
 def test_peers_of_other_machines_need_a_secret(master, monkeypatch):
     point = RendezvousOptions(master, 2, timeout_secs=LONG)
     with rendezvous._Host(point).open():

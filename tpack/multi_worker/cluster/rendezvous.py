@@ -25,6 +25,7 @@ from tpack.multi_worker.control.handshake import (
     SECRET_VARIABLE,
     Admission,
     Newcomer,
+    NoChallenge,
     Rejected,
     RendezvousOptions,
     connect,
@@ -163,12 +164,28 @@ class _Host:
 
 def _join(options: RendezvousOptions, rank: int) -> RendezvousResult:
     deadline = time.monotonic() + options.timeout_secs
+    while True:
+        try:
+            return _join_once(options, rank, deadline)
+        except NoChallenge as error:
+            if time.monotonic() > deadline:
+                raise PeerLostError(
+                    f"worker {rank} of {options.size} got no answer from worker 0 at {options.master} within "
+                    f"{options.timeout_secs:g} s: {error}",
+                    (0,),
+                ) from error
+        time.sleep(_POLL_SECS)
+
+
+def _join_once(options: RendezvousOptions, rank: int, deadline: float) -> RendezvousResult:
     with connect(options, rank, deadline) as connection:
         reservation = PortReservation(connection.getsockname()[0])
         try:
             return RendezvousResult(_received_addresses(connection, options, rank, reservation.port), reservation)
         except BaseException as error:
             reservation.close()
+            if isinstance(error, NoChallenge):
+                raise
             if isinstance(error, OSError | ValueError | TypeError | KeyError) and not isinstance(error, ConfigError):
                 raise ClusterError(
                     f"worker {rank} has lost worker 0 at {options.master} before all {options.size} had met: {error}"

@@ -85,6 +85,10 @@ class RendezvousOptions:
             object.__setattr__(self, "token", f"{self.token[: _LONGEST_TOKEN // 2]}... sha256 {digest}")
 
 
+class NoChallenge(ConnectionError):
+    """End of a connection before worker 0 sent anything: a proxy before it may listen earlier than it does."""
+
+
 class Rejected(Exception):
     """Reason for not admitting a peer."""
 
@@ -345,6 +349,8 @@ def _read_challenge(connection: socket.socket, options: RendezvousOptions, rank:
         raise ClusterError(
             f"the server at {options.master} is not worker 0 of a tpack cluster: another program has the port"
         ) from error
+    except ConnectionError as error:
+        raise NoChallenge(f"the connection was closed at once ({error})") from error
     if protocol != _PROTOCOL:
         raise ClusterError(f"worker 0 has version {protocol!r} of the protocol, worker {rank} {_PROTOCOL}")
     peer, here = connection.getpeername()[0], connection.getsockname()[0]
