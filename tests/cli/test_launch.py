@@ -9,6 +9,7 @@ import pytest
 from tests.helpers.launching import DEAF, Launched, assert_gone, waiting
 from tpack.cli import launch
 from tpack.cli.launcher import restarts as attempts
+from tpack.cli.launcher.job_run import Job
 from tpack.cli.main import main
 
 # Says what it finds out about its place; a parameter server then waits until it is ended.
@@ -134,6 +135,22 @@ def test_a_third_signal_ends_what_does_not_listen(tmp_path):
         launched.signal(signal.SIGINT)
         assert launched.end() == 130
         assert_gone(pids)
+
+
+def test_a_signal_does_not_interrupt_the_search_for_what_is_left(monkeypatch):
+    ended = []
+
+    def end_all(find, secs):
+        os.kill(os.getpid(), signal.SIGINT)
+        ended.append(find())
+
+    monkeypatch.setattr(launch, "end_all", end_all)
+    monkeypatch.setattr(launch, "adopt_orphans", lambda: None)
+    handlers = [signal.getsignal(signum) for signum in launch.SIGNALS]
+    with launch._nothing_survives(Job(["true"], ".", {"TPACK_LAUNCH_ID": "none"})):
+        pass
+    assert ended == [[]]
+    assert [signal.getsignal(signum) for signum in launch.SIGNALS] == handlers
 
 
 @pytest.mark.parametrize("victim", ["launcher", "agent"])

@@ -38,7 +38,7 @@ def member_of(point: RendezvousOptions, rank: int, num_ps: int = 0) -> ClusterMe
     if num_ps:
         cluster["ps"] = tuple(f"127.0.0.1:{port}" for port in range(1001, num_ps + 1001))
     job, index = ("worker", rank) if rank < point.size else ("ps", rank - point.size)
-    return ClusterMember(cluster, job, index, meeting=point)
+    return ClusterMember(cluster, job, index, rendezvous=point)
 
 
 def outcome(function: Callable[[], Any]) -> Any:

@@ -7,15 +7,15 @@ from tpack.multi_worker.coordinated_stop import StopFlag
 
 @pytest.mark.parametrize("what", [StopFlag.STOP, StopFlag.SIGNAL])
 def test_what_is_said_is_there_in_the_next_step_and_is_kept(graph, what):
-    end_signal = StopFlag()
+    stop_flag = StopFlag()
     # Two workers that say the same.
-    end_signal.total = 2 * end_signal.build()
-    keep, goes_on = end_signal.store()
+    stop_flag.total = 2 * stop_flag.build()
+    keep, goes_on = stop_flag.store()
     with cpu_session(graph, num_cpus=1) as session:
         session.run(tf.local_variables_initializer())
         session.run(keep)
-        assert (session.run(goes_on), end_signal.stored(session)) == (True, 0)
-        end_signal.set(session, what)
-        assert session.run(end_signal.total) == 2 * what
+        assert (session.run(goes_on), stop_flag.stored(session)) == (True, 0)
+        stop_flag.set(session, what)
+        assert session.run(stop_flag.total) == 2 * what
         session.run(keep)
-        assert (session.run(goes_on), end_signal.stored(session)) == (False, 2 * what)
+        assert (session.run(goes_on), stop_flag.stored(session)) == (False, 2 * what)

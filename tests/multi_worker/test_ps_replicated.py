@@ -9,7 +9,7 @@ from tpack.multi_worker.ps_replicated import ReplicatedParameterServerBuilder
 def build(index):
     """Build two towers of a worker; return the builder, its result and the names of global variables."""
     member = ClusterMember({"worker": ("a:1", "b:1"), "ps": ("c:1", "d:1")}, "worker", index)
-    builder = ReplicatedParameterServerBuilder(2, ServerPlacement(member, "run"), end_signal=StopFlag())
+    builder = ReplicatedParameterServerBuilder(2, ServerPlacement(member, "run"), stop_flag=StopFlag())
 
     def grad_fn():
         w = tf.get_variable("w", [3])

@@ -216,6 +216,6 @@ def test_one_process_trains_as_on_one_machine():
     config.callbacks.append(recorder)
     trainer = MultiWorkerTrainerReplicated(2)
     launch_train_with_config(config, trainer)
-    assert (trainer.is_chief, trainer.peers.size, trainer.end_signal.total) == (True, 1, None)
+    assert (trainer.is_chief, trainer.peers.size, trainer.stop_flag.total) == (True, 1, None)
     assert recorder.weights["global_step"] == 10
     assert recorder.weights["w"] > 0

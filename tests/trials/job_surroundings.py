@@ -343,8 +343,9 @@ def ctrl_c(directory: Path, repeats: int) -> Iterator[bool]:
             text = job.communicate()[0]
         secs = time.monotonic() - began
         left = [each for each in family if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
-        # Before Python has taken over the signal, it ends the process by it.
-        is_right = job.returncode in (130, -signal.SIGINT) and not left and "TIME IS" not in text and secs < 15
+        # At the start of Python and at its end it is an error of its own, or ends the process by the signal.
+        is_early = "tpack launch" not in text and text.rstrip().endswith("KeyboardInterrupt")
+        is_right = (is_early or job.returncode in (130, -signal.SIGINT)) and not left and secs < 15
         name = f"{presses} times Ctrl-C after {moment:.1f} s"
         shown = "" if is_right and job.returncode == 130 else f": {text[-300:]}"
         yield report(name, is_right, f"code {job.returncode} after {secs:.1f} s, {len(left)} processes left{shown}")

@@ -69,12 +69,10 @@ PICTURES: dict[str, Callable[[], GraphBuilder]] = {
     "async": lambda: AsyncMultiGPUBuilder(2, tower_building="build"),
     "strategy": lambda: StrategyBuilder(MirroredStrategy(num_gpus=2)),
     "multi_worker": _multi_worker,
-    "distributed_async": lambda: ParameterServerBuilder(
-        1, _placement(), end_signal=StopFlag(), progress=Progress(0, 2)
-    ),
-    "distributed_sync": lambda: ParameterServerBuilder(1, _placement(), end_signal=StopFlag()),
+    "distributed_async": lambda: ParameterServerBuilder(1, _placement(), stop_flag=StopFlag(), progress=Progress(0, 2)),
+    "distributed_sync": lambda: ParameterServerBuilder(1, _placement(), stop_flag=StopFlag()),
     "distributed_replicated": lambda: ReplicatedParameterServerBuilder(
-        2, _placement(), end_signal=StopFlag(), tower_building="build"
+        2, _placement(), stop_flag=StopFlag(), tower_building="build"
     ),
 }
 """The pictures, by the end of the name of their file."""

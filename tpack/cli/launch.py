@@ -12,6 +12,7 @@ import secrets
 import shlex
 import signal
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from dataclasses import replace
 
 from tpack.cli.launcher.agent_client import SSH, Machines, ReachedMachines
 from tpack.cli.launcher.console import Console
-from tpack.cli.launcher.job_run import Job
+from tpack.cli.launcher.job_run import SIGNALS, Job
 from tpack.cli.launcher.plan import Host, parse_hosts, place_workers
 from tpack.cli.launcher.process_tree import adopt_orphans, descendants, end_all
 from tpack.cli.launcher.ray_machines import RayMachines, check_resources, parse_resources, ray_connected
@@ -173,8 +174,15 @@ def _nothing_survives(job: Job) -> Iterator[None]:
     try:
         yield
     finally:
-        own = job.environment[_LAUNCH_VARIABLE]
-        end_all(lambda: descendants(lambda process: process.environ().get(_LAUNCH_VARIABLE) == own), _SWEEP_SECS)
+        # One more Ctrl-C would leave processes behind; only the main thread gets it.
+        is_main = threading.current_thread() is threading.main_thread()
+        previous = {signum: signal.signal(signum, signal.SIG_IGN) for signum in SIGNALS if is_main}
+        try:
+            own = job.environment[_LAUNCH_VARIABLE]
+            end_all(lambda: descendants(lambda process: process.environ().get(_LAUNCH_VARIABLE) == own), _SWEEP_SECS)
+        finally:
+            for signum, handler in previous.items():
+                signal.signal(signum, handler)
 
 
 def _number(text: str) -> int:

@@ -38,17 +38,17 @@ class StrategyTrainer(BuilderTrainer):
 class StrategyBuilder(GraphBuilder):
     """Builder of a strategy's towers; the strategy reduces gradients and updates variables.
 
-    A strategy of several workers sends ``end_signal`` with the gradients.
+    A strategy of several workers sends ``stop_flag`` with the gradients.
 
     Raises:
         ConfigError: ``strategy`` is something else, or the default one.
     """
 
-    def __init__(self, strategy: DistributionStrategy, end_signal: StopFlag | None = None) -> None:
+    def __init__(self, strategy: DistributionStrategy, stop_flag: StopFlag | None = None) -> None:
         if strategy.is_default:
             raise ConfigError(f"StrategyBuilder got strategy={strategy!r}: expected one with devices")
         self._strategy = strategy
-        self._end_signal = end_signal
+        self._stop_flag = stop_flag
 
     @property
     def strategy(self) -> DistributionStrategy:
@@ -92,8 +92,8 @@ class StrategyBuilder(GraphBuilder):
         with self._strategy.scope():
             grads_and_vars = self._strategy.call_for_each_tower(build_tower)
             train_op = self._strategy.apply_gradients(optimizer_fn(), grads_and_vars, name="train_op")
-        if self._end_signal is not None:
-            said = self._end_signal.build()
-            self._end_signal.total = self._strategy.reduce_over_workers(tf.VariableAggregation.SUM, said)
-            train_op = tf.group(train_op, self._end_signal.total, name="train_op_with_signal")
+        if self._stop_flag is not None:
+            said = self._stop_flag.build()
+            self._stop_flag.total = self._strategy.reduce_over_workers(tf.VariableAggregation.SUM, said)
+            train_op = tf.group(train_op, self._stop_flag.total, name="train_op_with_signal")
         return BuildResult(train_op, tuple(towers[index] for index in sorted(towers)))

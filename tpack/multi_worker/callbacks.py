@@ -27,7 +27,7 @@ class StepHeartbeat(Callback):
 
     Args:
         peers: the workers.
-        end_signal: the stop flag.
+        stop_flag: the stop flag.
         stop: gets its value.
         has_equal_steps: whether all workers are in the same step, so that steps show which one is behind.
     """
@@ -35,13 +35,13 @@ class StepHeartbeat(Callback):
     _chief_only = False
 
     def __init__(
-        self, peers: Peers, end_signal: StopFlag, stop: CoordinatedStop, *, has_equal_steps: bool = True
+        self, peers: Peers, stop_flag: StopFlag, stop: CoordinatedStop, *, has_equal_steps: bool = True
     ) -> None:
         self._peers = peers
-        self._end_signal = end_signal
+        self._stop_flag = stop_flag
         self._stop = stop
         self._has_equal_steps = has_equal_steps
-        self._request = None if end_signal.total is None else tf.train.SessionRunArgs(end_signal.total)
+        self._request = None if stop_flag.total is None else tf.train.SessionRunArgs(stop_flag.total)
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         if ctx.original_args.fetches is not self.trainer.train_op:
@@ -62,7 +62,7 @@ class StepHeartbeat(Callback):
         if self._request is None:
             return WithSteps()
         self._request = None
-        store, goes_on = self._end_signal.store()
+        store, goes_on = self._stop_flag.store()
         return WithSteps(each=(store,), goes_on=(goes_on,))
 
     def ended_early(self) -> None:

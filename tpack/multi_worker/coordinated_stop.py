@@ -30,7 +30,7 @@ class StopFlag:
 
     def build(self) -> tf.Tensor:
         """Return this worker's flag, a local variable in the current graph."""
-        flag = _local("end_signal", tf.zeros_initializer(), tf.float32)
+        flag = _local("stop_flag", tf.zeros_initializer(), tf.float32)
         self._set = {value: flag.assign(value, read_value=False) for value in (self.STOP, self.SIGNAL)}
         return flag.read_value()
 
@@ -47,11 +47,11 @@ class StopFlag:
         Creates:
             Two local variables.
         """
-        self._stored = _local("end_signal_kept", tf.zeros_initializer(), tf.float32)
-        goes_on = _local("end_signal_goes_on", tf.ones_initializer(), tf.bool)
+        self._stored = _local("stop_flag_stored", tf.zeros_initializer(), tf.float32)
+        goes_on = _local("stop_flag_goes_on", tf.ones_initializer(), tf.bool)
         is_zero = tf.equal(self.total, 0.0)
         stored = [self._stored.assign(self.total, read_value=False), goes_on.assign(is_zero, read_value=False)]
-        return tf.group(*stored, name="keep_end_signal"), goes_on
+        return tf.group(*stored, name="store_stop_flag"), goes_on
 
     def stored(self, session: tf.Session) -> float:
         """Return the sum of the last step; after `store`."""

@@ -25,7 +25,7 @@ def apply_once(
     pairs: GradsAndVars,
     optimizer: tf.train.Optimizer,
     member: ClusterMember,
-    end_signal: StopFlag,
+    stop_flag: StopFlag,
     *,
     then: Callable[[], Sequence[tf.Operation]] = tuple,
     after: Callable[[], Sequence[tf.Operation]] = tuple,
@@ -36,25 +36,25 @@ def apply_once(
         pairs: this worker's gradients, of variables on parameter servers.
         optimizer: worker 0's applies them.
         member: this process.
-        end_signal: the stop flag, which the token distributes.
+        stop_flag: the stop flag, which the token distributes.
         then: builds worker 0's operations between the update and the release of the workers.
         after: builds a worker's operations between its release and the end of its step.
 
     Shapes:
         N x 2 in each of W workers.
     """
-    said, others = end_signal.build(), range(1, member.num_workers)
+    said, others = stop_flag.build(), range(1, member.num_workers)
     if member.is_chief:
         with tf.name_scope("average_gradients"):
             means = [(_mean(gradient, variable, others), variable) for gradient, variable in pairs]
         with on_device(FIRST_SERVER):
             words = [_scalar_queue("word", rank).dequeue() for rank in others]
-        end_signal.total = tf.add_n([said, *words])
+        stop_flag.total = tf.add_n([said, *words])
         update = optimizer.apply_gradients(means, name="apply_gradients")
         with tf.control_dependencies([update]):
             updates = [update, *then()]
         with tf.name_scope("release_workers"), on_device(FIRST_SERVER), tf.control_dependencies(updates):
-            steps = [*updates, *(_scalar_queue("token", rank).enqueue(end_signal.total) for rank in others)]
+            steps = [*updates, *(_scalar_queue("token", rank).enqueue(stop_flag.total) for rank in others)]
     else:
         with tf.name_scope("send_gradients"):
             sent = []
@@ -62,9 +62,9 @@ def apply_once(
                 with on_device(variable.device):
                     sent.append(_gradient_queue(gradient, variable, member.rank).enqueue(_sent_parts(gradient)))
         with tf.name_scope("wait_for_update"), on_device(FIRST_SERVER):
-            end_signal.total = _scalar_queue("token", member.rank).dequeue()
+            stop_flag.total = _scalar_queue("token", member.rank).dequeue()
         with on_device(FIRST_SERVER):
-            steps = [*sent, _scalar_queue("word", member.rank).enqueue(said), end_signal.total.op]
+            steps = [*sent, _scalar_queue("word", member.rank).enqueue(said), stop_flag.total.op]
     with tf.control_dependencies(steps):
         rest = after()
     return tf.group(*steps, *rest, name="train_op")

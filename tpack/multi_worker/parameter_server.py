@@ -133,7 +133,7 @@ class ParameterServerBuilder(DataParallelBuilder):
     Args:
         towers: the number of towers of each worker, or the numbers of their GPUs.
         placement: that of the variables.
-        end_signal: the stop flag.
+        stop_flag: the stop flag.
         options: caching and partitioning.
         progress: step counters of asynchronous workers; None makes training synchronous.
         tower_building: as for `DataParallelBuilder`.
@@ -148,14 +148,14 @@ class ParameterServerBuilder(DataParallelBuilder):
         towers: int | Sequence[int],
         placement: ServerPlacement,
         *,
-        end_signal: StopFlag,
+        stop_flag: StopFlag,
         options: SharingOptions | None = None,
         progress: Progress | None = None,
         tower_building: TowerBuilding = "auto",
     ) -> None:
         super().__init__(towers, tower_building=tower_building)
         self._placement = placement
-        self._end_signal = end_signal
+        self._stop_flag = stop_flag
         self._options = options or SharingOptions()
         self._progress = progress
 
@@ -196,12 +196,12 @@ class ParameterServerBuilder(DataParallelBuilder):
                     pairs,
                     optimizer,
                     self._placement.member,
-                    self._end_signal,
+                    self._stop_flag,
                     then=lambda: [step.assign_add(1, read_value=False)],
                 )
             else:
                 update = optimizer.apply_gradients(pairs, name="apply_gradients")
-                train_op = self._progress.build(update, self._end_signal)
+                train_op = self._progress.build(update, self._stop_flag)
         return BuildResult(train_op, towers.contexts)
 
     @contextmanager

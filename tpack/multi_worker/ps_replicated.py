@@ -38,7 +38,7 @@ class ReplicatedParameterServerBuilder(DataParallelBuilder):
     Args:
         towers: the number of towers of each worker, or the numbers of their GPUs.
         placement: the servers of the shadows.
-        end_signal: the stop flag.
+        stop_flag: the stop flag.
         tower_building: as for `DataParallelBuilder`.
 
     Attributes:
@@ -56,12 +56,12 @@ class ReplicatedParameterServerBuilder(DataParallelBuilder):
         towers: int | Sequence[int],
         placement: ServerPlacement,
         *,
-        end_signal: StopFlag,
+        stop_flag: StopFlag,
         tower_building: TowerBuilding = "auto",
     ) -> None:
         super().__init__(towers, tower_building=tower_building)
         self._placement = placement
-        self._end_signal = end_signal
+        self._stop_flag = stop_flag
         self.push: tf.Operation | None = None
         self.shadows: list[tf.Variable] = []
 
@@ -101,7 +101,7 @@ class ReplicatedParameterServerBuilder(DataParallelBuilder):
                     pairs,
                     optimizer,
                     self._placement.member,
-                    self._end_signal,
+                    self._stop_flag,
                     after=lambda: _copy_back(shadows, replicas),
                 )
         self.shadows = [*shadows, *(shadow for shadow, _ in state.pairs)]

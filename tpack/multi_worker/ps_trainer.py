@@ -255,7 +255,7 @@ class DistributedTrainerParameterServer(DistributedTrainer):
             return ParameterServerBuilder(
                 gpus,
                 self.placement,
-                end_signal=self.end_signal,
+                stop_flag=self.stop_flag,
                 options=options,
                 progress=self._progress,
                 tower_building=tower_building,
@@ -283,7 +283,7 @@ class DistributedTrainerParameterServer(DistributedTrainer):
     def _callbacks_of_several(self) -> list[Callback]:
         # Without synchronisation, different steps are normal.
         is_synchronous = self._progress is None
-        self._heartbeat = StepHeartbeat(self.peers, self.end_signal, self._stop, has_equal_steps=is_synchronous)
+        self._heartbeat = StepHeartbeat(self.peers, self.stop_flag, self._stop, has_equal_steps=is_synchronous)
         callbacks: list[Callback] = [self._heartbeat]
         if self._progress is None:
             return callbacks
@@ -347,7 +347,7 @@ class DistributedTrainerReplicated(DistributedTrainer):
     ) -> None:
         def make_builder(group: WorkerGroup) -> GraphBuilder:
             self._shadow_builder = ReplicatedParameterServerBuilder(
-                gpus, self.placement, end_signal=self.end_signal, tower_building=tower_building
+                gpus, self.placement, stop_flag=self.stop_flag, tower_building=tower_building
             )
             return self._shadow_builder
 

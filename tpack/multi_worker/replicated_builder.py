@@ -40,7 +40,7 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
         average: average the gradients, or sum them.
         reducer: as for `SyncMultiGPUReplicatedBuilder`, inside a worker.
         exchange: options of the exchange between workers; None means ``Exchange()``.
-        end_signal: a stop flag that travels with the gradients.
+        stop_flag: a stop flag that travels with the gradients.
         tower_building: as for `DataParallelBuilder`.
 
     Attributes:
@@ -59,13 +59,13 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
         average: bool = True,
         reducer: Reducer | None = None,
         exchange: Exchange | None = None,
-        end_signal: StopFlag | None = None,
+        stop_flag: StopFlag | None = None,
         tower_building: TowerBuilding = "auto",
     ) -> None:
         super().__init__(towers, average, reducer, tower_building=tower_building)
         self._group = group
         self._exchange = exchange
-        self._end_signal = end_signal
+        self._stop_flag = stop_flag
         self.own_gradients: list[Gradient] = []
 
     def build(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> BuildResult:
@@ -107,13 +107,13 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
         if self._group.size == 1 or not own[0]:
             return own
         sent, order = list(own[0]), creation_order(grads[0])
-        if self._end_signal is not None:
+        if self._stop_flag is not None:
             # First, so that gradients never wait for it.
             order = [len(sent), *order]
-            sent.append(self._end_signal.build())
+            sent.append(self._stop_flag.build())
         of_all = all_reduce_between_workers(self._group, sent, self._op, exchange=self._exchange, ready_order=order)
-        if self._end_signal is not None:
-            self._end_signal.total = of_all.pop() * (self._group.size if self._op is ReduceOp.MEAN else 1)
+        if self._stop_flag is not None:
+            self._stop_flag.total = of_all.pop() * (self._group.size if self._op is ReduceOp.MEAN else 1)
         return transposed([_copied(grad, column) for grad, column in zip(of_all, transposed(grads), strict=True)])
 
 

@@ -27,7 +27,7 @@ class Progress:
         self._num_workers = num_workers
         self.variables: list[tf.Variable] = []
 
-    def build(self, update: tf.Operation, end_signal: StopFlag) -> tf.Operation:
+    def build(self, update: tf.Operation, stop_flag: StopFlag) -> tf.Operation:
         """Return a step (an update) that is counted, and adds this worker's stop flag.
 
         Shapes:
@@ -36,14 +36,14 @@ class Progress:
         Creates:
             W + 1 scalars on the first parameter server, in a collection of their own.
         """
-        said = end_signal.build()
+        said = stop_flag.build()
         with tf.name_scope("progress"), on_device(FIRST_SERVER), tf.control_dependencies([update]):
             counts = [self._shared(f"progress/worker{rank}", tf.int64) for rank in range(self._num_workers)]
             word = self._shared("progress/word", tf.float32)
             noted = [counts[self._rank].assign_add(1, read_value=False), word.assign_add(said, read_value=False)]
             with tf.control_dependencies(noted):
                 self.steps = tf.stack([count.read_value() for count in counts])
-                end_signal.total = word.read_value()
+                stop_flag.total = word.read_value()
         self.now = tf.stack([count.read_value() for count in counts]), word.read_value()
         return tf.group(update, *noted, name="train_op")
 

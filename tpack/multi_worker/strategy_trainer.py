@@ -52,7 +52,7 @@ class MultiWorkerStrategyTrainer(MultiWorkerTrainer):
             if group.size == 1:
                 return StrategyBuilder(strategy)
             strategy.join_workers(self.member, group.run)
-            return StrategyBuilder(strategy, self.end_signal)
+            return StrategyBuilder(strategy, self.stop_flag)
 
         super().__init__(make_builder, cluster, waits=waits, precision=precision, compile=compile)
 

@@ -92,7 +92,7 @@ class MultiWorkerTrainer(BuilderTrainer):
         member: the place of this process.
         group: the workers, for exchanges in the graph.
         peers: the workers, for small values between steps.
-        end_signal: the stop flag of a step.
+        stop_flag: the stop flag of a step.
         arrivals: counters of the workers' parts of the current step.
 
     Raises:
@@ -119,9 +119,9 @@ class MultiWorkerTrainer(BuilderTrainer):
             raise ConfigError(f"{type(self).__name__} got {self.member}: expected a process that trains")
         self.peers = connect_peers(self.member, **vars(waits))
         self.is_chief = self.peers.rank == 0
-        self.end_signal = StopFlag()
+        self.stop_flag = StopFlag()
         self.arrivals = Arrivals()
-        self._stop = CoordinatedStop(self.peers, self.end_signal)
+        self._stop = CoordinatedStop(self.peers, self.stop_flag)
         self._heartbeat: StepHeartbeat | None = None
         self._has_differing_seed = False
         self._optimizer_settings: dict[str, Any] = {}
@@ -207,7 +207,7 @@ class MultiWorkerTrainer(BuilderTrainer):
 
     def _callbacks_of_several(self) -> list[Callback]:
         """Return the callbacks for each of several workers."""
-        self._heartbeat = StepHeartbeat(self.peers, self.end_signal, self._stop)
+        self._heartbeat = StepHeartbeat(self.peers, self.stop_flag, self._stop)
         self._compare, self._copy_to_all = ReplicaCheck(self.peers), BroadcastFromChief()
         return [self._heartbeat, self._compare, self._copy_to_all]
 
@@ -438,7 +438,7 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
                 average=average,
                 reducer=choice.reducer,
                 exchange=dataclasses.replace(wanted, arrivals=self.arrivals),
-                end_signal=self.end_signal,
+                stop_flag=self.stop_flag,
                 tower_building=tower_building,
             )
 

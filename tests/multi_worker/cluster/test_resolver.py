@@ -48,7 +48,7 @@ def test_all_workers_of_a_listed_cluster_know_where_worker_0_listens_for_them(mo
     tasks = [ClusterTask({"worker": workers, "ps": ["10.0.0.9:5000"]}, "worker", index) for index in range(3)]
     tasks.append(ClusterTask({"worker": workers, "ps": ["10.0.0.9:5000"]}, "ps", 0))
     secret = {"TPACK_CLUSTER_SECRET": "a secret of 24 characters"}
-    points = {resolve_cluster(task, environment=secret).meeting for task in tasks}
+    points = {resolve_cluster(task, environment=secret).rendezvous for task in tasks}
     assert len(points) == 1
     point = points.pop()
     host, port = point.master.split(":")
@@ -56,17 +56,17 @@ def test_all_workers_of_a_listed_cluster_know_where_worker_0_listens_for_them(mo
     assert 15000 <= int(port) < 30000
     # What a launcher has reserved comes first, and each of its attempts is told from the others.
     launched = {"MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "7", "TPACK_LAUNCH_ID": "x", "TPACK_RESTART_COUNT": "1"}
-    point = resolve_cluster(tasks[1], environment=launched).meeting
+    point = resolve_cluster(tasks[1], environment=launched).rendezvous
     assert (point.master, point.secret) == ("10.0.0.1:7", None)
     assert point.token == f"tpack launch x, attempt 1 {' '.join(workers)}"
     # On one machine, the port may be none that a worker has.
     monkeypatch.setattr(launch_env, "_NUM_PORTS", 2)
     for taken, free in ((15000, 15001), (15001, 15000)):
         cluster = ClusterTask({"worker": ["127.0.0.1:7", f"127.0.0.1:{taken}"]}, "worker", 0)
-        assert resolve_cluster(cluster, environment={}).meeting.master == f"127.0.0.1:{free}"
+        assert resolve_cluster(cluster, environment={}).rendezvous.master == f"127.0.0.1:{free}"
     with pytest.raises(ConfigError, match="TPACK_CLUSTER_SECRET has 5 characters"):
         resolve_cluster(tasks[0], environment={"TPACK_CLUSTER_SECRET": "short"})
-    assert resolve_cluster(ClusterTask({"worker": ["x:1"]}, "worker", 0), environment={}).meeting is None
+    assert resolve_cluster(ClusterTask({"worker": ["x:1"]}, "worker", 0), environment={}).rendezvous is None
 
 
 def test_an_evaluator_has_no_address():

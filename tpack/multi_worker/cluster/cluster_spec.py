@@ -28,7 +28,7 @@ class ClusterMember:
         source: the origin of the place, in words.
         has_own_gpus: whether the launcher shows this process only GPUs of its own.
         reservation: that of this process's port, where tpack chose the port.
-        meeting: the address of worker 0's control channel; None for a process that is alone.
+        rendezvous: the address of worker 0's control channel; None for a process that is alone.
     """
 
     cluster: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class ClusterMember:
     source: str = "nothing"
     has_own_gpus: bool = False
     reservation: PortReservation | None = field(default=None, compare=False, repr=False)
-    meeting: RendezvousOptions | None = field(default=None, compare=False, repr=False)
+    rendezvous: RendezvousOptions | None = field(default=None, compare=False, repr=False)
 
     @property
     def workers(self) -> tuple[str, ...]:

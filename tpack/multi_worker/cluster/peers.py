@@ -293,7 +293,7 @@ def connect_peers(
         if step_timeout_secs is None
         else check_number("connect_peers", "step_timeout_secs", step_timeout_secs, 0, is_low_allowed=False),
     )
-    size, options = member.num_workers, member.meeting
+    size, options = member.num_workers, member.rendezvous
     if member.job == "evaluator":
         raise ConfigError(f"connect_peers got an evaluator, which has no peers: expected a worker or a ps ({member})")
     rank = size + member.index if member.rank is None else member.rank

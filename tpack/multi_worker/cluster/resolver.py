@@ -76,7 +76,7 @@ def _listed(
     token = f"{launch_token(environment)} {' '.join(member.workers)}".strip()
     secret = environment.get(SECRET_VARIABLE) or None
     address = control_address(environment, member.workers)
-    return replace(member, meeting=RendezvousOptions(address, member.num_workers, token, secret, timeout_secs))
+    return replace(member, rendezvous=RendezvousOptions(address, member.num_workers, token, secret, timeout_secs))
 
 
 def _met(place: ClusterRank, found: LauncherInfo, secret: str | None, timeout_secs: float) -> ClusterMember:
@@ -87,19 +87,19 @@ def _met(place: ClusterRank, found: LauncherInfo, secret: str | None, timeout_se
             "expected the host of worker 0 and a port that is free there"
         )
     point = RendezvousOptions(place.master, place.size, place.token, secret, timeout_secs)
-    meeting = meet(point, place.rank)
-    hosts = [_host(address) for address in meeting.addresses]
+    met = meet(point, place.rank)
+    hosts = [_host(address) for address in met.addresses]
     here = [rank for rank, host in enumerate(hosts) if host == hosts[place.rank]]
     return ClusterMember(
-        {"worker": meeting.addresses},
+        {"worker": met.addresses},
         "worker",
         place.rank,
         local_rank=here.index(place.rank) if place.local_rank is None else place.local_rank,
         local_size=place.local_size or len(here),
         source=found.source,
         has_own_gpus=found.has_own_gpus,
-        reservation=meeting.reservation,
-        meeting=point,
+        reservation=met.reservation,
+        rendezvous=point,
     )
 
 
