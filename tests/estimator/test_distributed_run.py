@@ -114,6 +114,12 @@ LOST = [
             'the optimizer: ApplyGradientDescent.alpha: "computed from 0.0500',
         ),
     ),
+    (
+        "other order",
+        "worker0",
+        {"chief": 1, "worker": 1},
+        dict.fromkeys(["chief0", "worker0"], 'the order of variables, number 2: "u" in worker 0, "v" in worker 1'),
+    ),
 ]
 
 

@@ -62,7 +62,9 @@ def copy_once(member: ClusterMember, peers: Peers) -> dict[str, Any]:
             tf.get_variable("resource", initializer=start, use_resource=True),
             tf.get_variable("ref", initializer=start * 2, use_resource=False),
         ]
-        copy = copy_from_worker(group, variables, root=1)
+        copy = copy_from_worker(group, variables if group.rank else variables[::-1], root=1)
+        others = [tf.get_variable("own" if group.rank else "another", [])]
+        copy_others = copy_from_worker(group, others, root=1, name="others")
         creator = WorkerSessionCreator(member, before_connecting=functools.partial(peers.barrier, "servers"))
         with creator.create_session() as session:
             unset = [bool(session.run(tf.is_variable_initialized(variable))) for variable in variables]
@@ -70,8 +72,10 @@ def copy_once(member: ClusterMember, peers: Peers) -> dict[str, Any]:
             session.run(copy)
             session.run(copy)
             copied = session.run(variables)
+            session.run(others[0].initializer)
+            said = _error(lambda: session.run(copy_others))
             peers.barrier("the end")
-    return {"unset": unset, "copied": copied, "device": variables[0].device}
+    return {"unset": unset, "copied": copied, "device": variables[0].device, "other names": said}
 
 
 def exchange() -> dict[str, Any]:
@@ -120,6 +124,6 @@ def _connects(host: str, port: int) -> bool:
 def _error(function: Any) -> str:
     try:
         function()
-    except TpackError as error:
+    except (TpackError, tf.errors.OpError) as error:
         return f"{type(error).__name__}: {error}"
     return f"nothing, in process {os.getpid()}"

@@ -155,6 +155,8 @@ def lose_one(directory: str, who: str, kind: str) -> None:
         is_other = is_lost and kind == "other model"
         if is_other:
             tf.get_variable("more", [2])
+        for name in ("v", "u") if is_lost and kind == "other order" else ("u", "v"):
+            tf.get_variable(name, [], trainable=False)
         rate = 0.25 if is_other else 0.05
         return regression(features, labels, mode, {"optimizer": lambda: tf.train.GradientDescentOptimizer(rate)})
 

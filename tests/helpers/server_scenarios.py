@@ -12,7 +12,17 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.equivalence import STEPS, batches
-from tests.helpers.worker_scenarios import KEYS, Equivalence, FailAt, SignalAt, Slope, StopAt, Values, rows_of_worker
+from tests.helpers.worker_scenarios import (
+    KEYS,
+    Equivalence,
+    FailAt,
+    Ordered,
+    SignalAt,
+    Slope,
+    StopAt,
+    Values,
+    rows_of_worker,
+)
 from tpack.callbacks.base import Callback
 from tpack.callbacks.param_setters import ScheduledHyperParamSetter
 from tpack.callbacks.run_op import RunUpdateOps
@@ -258,6 +268,8 @@ def features() -> dict[str, Any]:
         case(f"{kind}, stopped", lambda kind=kind: steady(kind, callbacks=[StopAt(0, STEPS, False)], max_epoch=3))
         case(f"{kind}, updates", lambda kind=kind: train_on_servers(kind, Slope(), points(rank), max_epoch=2))
     case("other variables", lambda: train_on_servers("synchronous", Slope("own" if rank else ""), points(rank)))
+    for kind in ("synchronous", "replicated", "asynchronous"):
+        case(f"{kind}, other order", lambda kind=kind: train_on_servers(kind, Ordered(), points(rank)))
     case("other settings", lambda: steady(["synchronous", "asynchronous"][min(rank, 1)]))
     found["calls to lost servers fail"] = os.environ.get("GRPC_FAIL_FAST")
     return found

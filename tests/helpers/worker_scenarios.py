@@ -19,9 +19,11 @@ from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.stopping import MaxTime
 from tpack.dataflow.arrays import DataFromArrays
 from tpack.dataflow.shard import ShardData
+from tpack.distribute.mirrored import CollectiveAllReduceStrategy
 from tpack.errors import StopTraining, TpackError
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.tensors import TensorInput
+from tpack.multi_worker.strategy_trainer import MultiWorkerStrategyTrainer
 from tpack.multi_worker.trainer import MultiWorkerTrainerReplicated, WaitLimits
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tfutils.sesscreate import ReuseSessionCreator
@@ -136,6 +138,26 @@ class Slope(ModelDesc):
     def optimizer(self) -> Any:
         rate = tf.get_variable("learning_rate", initializer=0.1, trainable=False)
         return tf.train.MomentumOptimizer(rate, self._momentum)
+
+
+class Ordered(Slope):
+    """Has two trained variables, created in another order by some workers."""
+
+    def build_graph(self, x: Any, y: Any) -> Any:
+        is_first = os.environ.get("RANK", os.environ.get("TEST_RANK")) == "0"
+        made = {name: tf.get_variable(name, [2]) for name in (["u", "v"] if is_first else ["v", "u"])}
+        return tf.reduce_mean(tf.square(tf.reduce_sum(made["u"]) * x + tf.reduce_sum(made["v"]) - y), name="cost")
+
+
+class MadeHere(Callback):
+    """Creates two variables, in another order in some workers."""
+
+    _chief_only = False
+
+    def _setup_graph(self) -> None:
+        names = ["made_first", "made_second"] if self.trainer.is_chief else ["made_second", "made_first"]
+        for name in names:
+            tf.get_variable(name, [], initializer=tf.zeros_initializer(), trainable=False)
 
 
 def points_of(rank: int) -> TensorInput:
@@ -302,6 +324,10 @@ def features() -> dict[str, Any]:
     case("plain", lambda: train_slope(Slope(), trainer()))
     found["evaluated"] = evaluated("seen_by_all")
     case("other variables", lambda: train_slope(Slope("own" if rank else ""), trainer()))
+    case("other order", lambda: train_slope(Ordered(), trainer()))
+    case("other order of callbacks", lambda: train_slope(Slope(), trainer(), callbacks=[MadeHere()]))
+    strategy = CollectiveAllReduceStrategy
+    case("other order with a strategy", lambda: train_slope(Ordered(), MultiWorkerStrategyTrainer(strategy())))
     case("other steps", lambda: train_slope(Slope(), trainer(), max_epoch=2 + rank))
     case("other reducer", lambda: train_slope(Slope(), trainer(2, mode=["pscpu", "xring"][rank])))
     found["stop in a step"] = steps(StopAt(1, 1, True))

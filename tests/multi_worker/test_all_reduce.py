@@ -6,7 +6,13 @@ from tests.helpers.exchange_scenarios import STEPS, gradients_of, rows_of
 from tests.helpers.worker_job import run_workers, values_of
 from tpack.errors import ConfigError, ReductionError
 from tpack.multi_worker import gradient_buckets
-from tpack.multi_worker.all_reduce import Exchange, WorkerGroup, all_reduce_between_workers, copy_from_worker
+from tpack.multi_worker.all_reduce import (
+    Exchange,
+    WorkerGroup,
+    all_reduce_between_workers,
+    copy_from_worker,
+    exchanged_here,
+)
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.tower.grads import ReduceOp
 
@@ -81,15 +87,33 @@ def test_all_routes_give_all_workers_the_same_sums(session8, rng, monkeypatch, w
         assert all(np.array_equal(*pair) for other in others for pair in zip(first, other, strict=True))
 
 
+def test_buckets_of_other_gradients_never_meet(graph):
+    names = [["a", "b", "rows"], ["b", "a", "rows"]]
+    queues = []
+    for own in names:
+        with tf.Graph().as_default() as one:
+            rows = tf.IndexedSlices(tf.zeros([2, 3]), tf.constant([0, 1]))
+            all_reduce_between_workers(PAIR, [*tensors([2], [2]), rows], exchange=Exchange(names=own))
+            queues.append({op.get_attr("shared_name") for op in one.get_operations() if op.type == "FIFOQueueV2"})
+            assert exchanged_here() == [
+                f"{own[0]} float32 (2,) gradients/0",
+                f"{own[1]} float32 (2,) gradients/0",
+                "rows float32 rows of (3,) gradients/rows2",
+            ]
+    assert len(queues[0] & queues[1]) == 2
+    assert all(b"/rows2-" in name for name in queues[0] & queues[1])
+
+
 @pytest.mark.parametrize(
     ("make", "options", "words"),
     [
         (lambda: [tf.placeholder(tf.float32, [None])], {}, "expected a known shape; give its variable one"),
         (lambda: tensors([2], dtype="int32"), {}, "of int32, which has no mean"),
         (lambda: tensors([2], dtype="bool"), {"op": ReduceOp.SUM}, "of bool, which has no sum"),
+        (lambda: tensors([2], [3]), {"exchange": Exchange(names=["a"])}, "expected one for each of 2 gradients"),
         (lambda: tensors([2], [3]), {"ready_order": [0, 0]}, "expected each of 2 gradients once"),
     ],
-    ids=["no shape", "integer", "boolean", "order"],
+    ids=["no shape", "integer", "boolean", "names", "order"],
 )
 def test_what_cannot_be_exchanged_is_an_error(graph, make, options, words):
     grads = make()

@@ -108,6 +108,14 @@ def test_workers_that_differ_are_told_before_the_first_step(features):
     assert all("PeerLostError" in each["other settings"] for each in features[2:])
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_another_order_of_variables_is_an_error_before_the_first_step(features, kind):
+    for each in features[:2]:
+        said = each[f"{kind}, other order"]
+        assert 'the order of variables, number 1: "u" in worker 0, "v" in worker 1' in said
+        assert ("the order of placement, number " in said) == (kind != "replicated")
+
+
 def test_workers_ask_a_server_that_is_gone_in_vain_and_not_for_ever(features):
     assert [each["calls to lost servers fail"] for each in features] == ["true", "true", None, None]
 

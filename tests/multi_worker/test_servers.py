@@ -21,6 +21,12 @@ def test_variables_are_copied_from_one_worker_and_begin_without_a_value(found, n
         assert worker[name]["device"] == f"/job:worker/task:{rank}"
 
 
+def test_a_copy_of_variables_of_other_names_fails(found):
+    chief, other = (worker["copies"]["other names"] for worker in found)
+    assert "worker 1 copies variables of other names: others" in chief
+    assert other.startswith("nothing")
+
+
 def test_servers_are_reached_at_their_address_only(found):
     for worker in found:
         assert worker["server"]["there"]

@@ -93,6 +93,12 @@ def test_a_sum_over_workers_goes_further_than_a_mean(features):
     ("name", "words"),
     [
         ("other variables", 'variables: own: nothing in worker 0, "float32 (2,), trained" in worker 1'),
+        ("other order", 'the order of variables, number 1: "u" in worker 0, "v" in worker 1'),
+        ("other order with a strategy", 'the order of variables, number 1: "u" in worker 0, "v" in worker 1'),
+        (
+            "other order of callbacks",
+            'the order of variables that worker 0 sends to all, number 6: "made_first" in worker 0, "made_second" in',
+        ),
         ("other steps", "the last epoch: 2 in worker 0, 3 in worker 1"),
         ("other reducer", "the reducer: "),
         ("other optimizer", "the optimizer: MomentumOptimizer.momentum: 0.9 in worker 0, 0.5 in worker 1"),

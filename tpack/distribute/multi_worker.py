@@ -4,13 +4,16 @@ Inside a worker, values are reduced as on one machine. The results are exchanged
 their destinations: each number crosses the network twice, whatever the number of towers of a worker.
 """
 
+import dataclasses
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.compat import BaseVariable
 from tpack.distribute.cross_tower_ops import CrossTowerOps, ValueDestinationPairs, get_devices_from
 from tpack.distribute.strategy import DistributionStrategy
 from tpack.distribute.values import Aggregation, Destinations, DistributedValues, Mirrored, reduce_op_of
+from tpack.distribute.variables.distributed import DistributedVariable
 from tpack.errors import ConfigError
 from tpack.multi_worker.all_reduce import Exchange, WorkerGroup, all_reduce_between_workers
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
@@ -54,12 +57,15 @@ class WorkersCrossTowerOps(CrossTowerOps):
         if not pairs:
             return []
         own = self._inner.batch_reduce(aggregation, pairs)
+        # Gradients go to their variables; names of other destinations differ between graphs.
+        named = [each if isinstance(each, DistributedVariable | BaseVariable) else None for _, each in pairs]
+        names = ["" if variable is None else variable.op.name for variable in named]
         of_all = all_reduce_between_workers(
             self._group,
             [next(iter(value.index.values())) for value in own],
             reduce_op_of(aggregation),
             name=f"values{self._next_number()}",
-            exchange=self._exchange,
+            exchange=dataclasses.replace(self._exchange or Exchange(), names=names),
         )
         return [
             self.broadcast(value, get_devices_from(destinations))

@@ -18,7 +18,7 @@ from tpack.distribute.multi_worker import MultiWorkerStrategy
 from tpack.distribute.strategies import ParameterServerStrategy
 from tpack.errors import ConfigError
 from tpack.estimator.run_config import RunConfig
-from tpack.multi_worker.all_reduce import WorkerGroup, copy_from_worker
+from tpack.multi_worker.all_reduce import WorkerGroup, copy_from_worker, exchanged_here
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.cluster.consistency import check_consistency, program
 from tpack.multi_worker.cluster.cpu_share import share_of_cores
@@ -104,6 +104,8 @@ class ClusterRun:
                 **program(),
                 "the strategy": "none" if strategy is None else repr(strategy),
                 "variables": {each.op.name: f"{each.shape} {each.dtype.base_dtype.name}" for each in variables},
+                "the order of variables": [each.op.name for each in variables],
+                "the order of gradients": exchanged_here(),
                 "the optimizer": fingerprint_of_updates(tf.get_default_graph()),
             }
         )

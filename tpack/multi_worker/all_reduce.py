@@ -12,12 +12,18 @@ than one step ahead, and no queue is ever full.
 
 **Equal bits.** All buckets and parts are added in the order of the ranks.
 
+**Pairing.** Variables are copied by their names. Buckets follow the order of the backward pass, so the graphs of all
+workers must exchange the same in the same order: `exchanged_here` lists it for a comparison before the first step, and
+the queues of named gradients contain their names, so that other ones never meet.
+
 **Isolation.** The name of a queue contains that of the run.
 """
 
 import functools
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from zlib import crc32
 
 import tensorflow.compat.v1 as tf
 
@@ -35,12 +41,27 @@ from tpack.multi_worker.gradient_buckets import (
 )
 from tpack.multi_worker.servers import task_device
 from tpack.reduction.sums import add_pair, concat_slices, divide, on_device, sum_tensors, widened
-from tpack.tower.grads import Gradient, ReduceOp, is_sparse
+from tpack.tower.grads import Gradient, ReduceOp, gradient_values, is_sparse
+from tpack.tower.per_graph import PerGraph
 from tpack.utils.validation import check_arguments, check_count, check_text, shown
 
 WIRE_DTYPES = ("float16", "bfloat16")
 
 _QUEUE_SIZE = 2
+
+_exchanged: PerGraph[list[str]] = PerGraph(list)
+
+
+def exchanged_here() -> list[str]:
+    """Return what the current graph exchanges with other workers, in the order in which the workers pair it."""
+    return list(_exchanged.here())
+
+
+def note_exchanged(grad: Gradient, name: str, place: str = "") -> None:
+    """Add a gradient to what `exchanged_here` returns."""
+    values = gradient_values(grad)
+    kind = f"rows of {values.shape[1:]}" if is_sparse(grad) else f"{values.shape}"
+    _exchanged.here().append(f"{name} {values.dtype.base_dtype.name} {kind} {place}".strip())
 
 
 @check_arguments
@@ -174,6 +195,7 @@ class Exchange:
             and, where sums travel, as sums, and added in float32. None sends them as they are.
         bucket_bytes: the intended size of a bucket, in bytes before rounding: see `plan_buckets`.
         arrivals: counters for the parts of the first and the last bucket.
+        names: those of the gradients' variables, the same in all workers; "" for one without.
 
     Raises:
         ConfigError: Another dtype, or a size of less than 1.
@@ -182,6 +204,7 @@ class Exchange:
     wire_dtype: str | tf.DType | None = None
     bucket_bytes: int = BUCKET_BYTES
     arrivals: Arrivals | None = field(default=None, repr=False, compare=False)
+    names: Sequence[str] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.wire_dtype is not None:
@@ -230,7 +253,8 @@ def all_reduce_between_workers(
         Dense ones unchanged. The first dimension of sparse ones is the sum over the workers.
 
     Raises:
-        ReductionError: A gradient cannot be reduced, its shape is not known, or the order is not a permutation.
+        ReductionError: A gradient cannot be reduced, its shape is not known, the order is not a permutation, or there
+            are more or fewer names than gradients.
     """
     _check_gradients(grads, op)
     order = creation_order(grads) if ready_order is None else list(ready_order)
@@ -241,17 +265,31 @@ def all_reduce_between_workers(
     if group.size == 1:
         return list(grads)
     how = exchange or Exchange()
+    if how.names and len(how.names) != len(grads):
+        raise ReductionError(
+            f"all_reduce_between_workers got names={shown(how.names)}: expected one for each of {len(grads)} gradients"
+        )
     results: dict[int, Gradient] = {}
     is_copied = variables_change_in_place(tf.get_default_graph())
     with tf.name_scope(f"exchange_{name}"):
         buckets = plan_buckets(grads, order, how.bucket_bytes)
         for number, bucket in enumerate(buckets):
             arrivals = how.arrivals if number in (0, len(buckets) - 1) else None
-            sums = _Bucket(group, how, op, f"{name}/{number}", is_copied, arrivals).reduce([grads[n] for n in bucket])
+            known = _noted(f"{name}/{number}", grads, bucket, how.names)
+            sums = _Bucket(group, how, op, known, is_copied, arrivals).reduce([grads[n] for n in bucket])
             results.update(zip(bucket, sums, strict=True))
         for n in (n for n in order if is_sparse(grads[n])):
-            results[n] = _gather_slices(group, how, op, f"{name}/rows{n}", grads[n])
+            known = _noted(f"{name}/rows{n}", grads, [n], how.names)
+            results[n] = _gather_slices(group, how, op, known, grads[n])
     return [results[n] for n in range(len(grads))]
+
+
+def _noted(name: str, grads: Sequence[Gradient], bucket: Sequence[int], names: Sequence[str]) -> str:
+    """Note what a bucket exchanges, and return the name of its queues, which contains that of named gradients."""
+    named = [names[n] if names else "" for n in bucket]
+    for n, own in zip(bucket, named, strict=True):
+        note_exchanged(grads[n], own, name)
+    return f"{name}-{crc32(json.dumps(named).encode())}" if any(named) else name
 
 
 @dataclass(frozen=True)
@@ -353,11 +391,13 @@ def _gather_slices(group: WorkerGroup, how: Exchange, op: ReduceOp, name: str, g
 def copy_from_worker(
     group: WorkerGroup, variables: Sequence[tf.Variable], *, root: int = 0, name: str = "variables"
 ) -> tf.Operation:
-    """Return an operation that copies the values of variables from one worker to all.
+    """Return an operation that copies the values of variables from one worker to all, by their names.
+
+    It fails in a worker that has other names than the one that sends.
 
     Args:
         group: the workers, all of which have to run it.
-        variables: this worker's, of the same number and kinds as those of the others.
+        variables: this worker's, of the same names and kinds as those of the others, in any order.
         root: the rank of the worker that has the values.
         name: different for each copy of the run.
 
@@ -367,15 +407,21 @@ def copy_from_worker(
     check_count("copy_from_worker", "root", root, 0, group.size - 1)
     if group.size == 1 or not variables:
         return tf.no_op(name=f"copy_{name}")
+    names, ordered = zip(*sorted({variable.op.name: variable for variable in variables}.items()), strict=True)
     with tf.name_scope(f"copy_{name}"):
         if group.rank == root:
-            values = [variable.read_value() for variable in variables]
+            values = [tf.constant(names), *(variable.read_value() for variable in ordered)]
             return tf.group(*(group.put(name, o, values) for o in group.others))
-        dtypes = [variable.dtype.base_dtype for variable in variables]
-        values = group.take(name, root, dtypes, [variable.shape for variable in variables])
+        dtypes = [tf.string, *(variable.dtype.base_dtype for variable in ordered)]
+        shapes = [tf.TensorShape([None]), *(variable.shape for variable in ordered)]
+        sent_names, *values = group.take(name, root, dtypes, shapes)
+        with on_device(group.device()):
+            is_same = tf.assert_equal(
+                sent_names, tf.constant(names), message=f"worker {root} copies variables of other names: {name}"
+            )
         assignments = []
-        for variable, value in zip(variables, values, strict=True):
-            with on_device(variable.device):
+        for variable, value in zip(ordered, values, strict=True):
+            with on_device(variable.device), tf.control_dependencies([is_same]):
                 assignments.append(variable.assign(value, read_value=False))
         return tf.group(*assignments)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow.compat.v1 as tf
 
+from tpack.multi_worker.all_reduce import note_exchanged
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.coordinated_stop import StopFlag
 from tpack.reduction.gradients import check_columns
@@ -43,6 +44,8 @@ def apply_once(
     Shapes:
         N x 2 in each of W workers.
     """
+    for gradient, variable in pairs:
+        note_exchanged(gradient, variable.op.name)
     said, others = stop_flag.build(), range(1, member.num_workers)
     if member.is_chief:
         with tf.name_scope("average_gradients"):

@@ -40,6 +40,9 @@ class ServerPlacement:
         member: this process.
         run: the name of the training, and of its container, different from others on the same servers.
 
+    Attributes:
+        placed: the variables that were placed by their order, with their devices.
+
     Raises:
         ConfigError: The cluster has no parameter server.
     """
@@ -51,6 +54,7 @@ class ServerPlacement:
         self.member = member
         self.run = run
         self.load = LeastLoaded([f"/job:ps/task:{index}/device:CPU:0" for index in range(len(addresses))])
+        self.placed: list[str] = []
         self._is_open = False
         self._is_settled = False
 
@@ -94,6 +98,8 @@ class ServerPlacement:
             variable = creator(**kwargs)
         # Its server may be another one: an optimizer's variable is beside the trained one.
         device = tf.DeviceSpec.from_string(variable.device).to_string()
+        if not self._is_settled:
+            self.placed.append(f"{variable.op.name} on {device}")
         size = variable.shape.num_elements()
         if device in self.load.devices and size is not None:
             self.load.sizes[self.load.devices.index(device)] += size * variable.dtype.size

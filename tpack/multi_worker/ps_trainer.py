@@ -159,7 +159,8 @@ class DistributedTrainer(MultiWorkerTrainer):
         return ExitStack()
 
     def _facts(self) -> dict[str, Any]:
-        return {**super()._facts(), "parameter servers": len(self.member.cluster["ps"])}
+        facts = {"parameter servers": len(self.member.cluster["ps"]), "the order of placement": self.placement.placed}
+        return {**super()._facts(), **facts}
 
     def _on_server(self, session_creator: SessionCreator) -> WorkerSessionCreator:
         if isinstance(session_creator, ServerSessionCreator):

@@ -4,6 +4,7 @@ Inside a worker it is `SyncMultiGPUReplicatedBuilder`, with any of its reducers.
 between the workers and goes back to the K towers.
 """
 
+import dataclasses
 from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
@@ -90,7 +91,7 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
         optimizer = check_optimizer(optimizer_fn())
         grads, variables = split_grad_list(towers.outputs)
         with tf.name_scope("reduce_gradients"):
-            reduced = self._reduce(grads)
+            reduced = self._reduce(grads, [variable.op.name for variable in variables[0]])
         train_op = apply_in_replicas(
             towers.contexts,
             merge_grad_list(reduced, variables),
@@ -101,7 +102,7 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
         copying = copy_to_replicas(towers.contexts)
         return BuildResult(train_op, towers.contexts, copying.op, SyncOp(copying.op), copying.copies)
 
-    def _reduce(self, grads: list[list[Gradient]]) -> list[list[Gradient]]:
+    def _reduce(self, grads: list[list[Gradient]], names: list[str]) -> list[list[Gradient]]:
         own = self._reducer.reduce(grads, self._op)
         self.own_gradients = list(own[0])
         if self._group.size == 1 or not own[0]:
@@ -111,7 +112,9 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
             # First, so that gradients never wait for it.
             order = [len(sent), *order]
             sent.append(self._stop_flag.build())
-        of_all = all_reduce_between_workers(self._group, sent, self._op, exchange=self._exchange, ready_order=order)
+            names = [*names, "the stop flag"]
+        exchange = dataclasses.replace(self._exchange or Exchange(), names=names)
+        of_all = all_reduce_between_workers(self._group, sent, self._op, exchange=exchange, ready_order=order)
         if self._stop_flag is not None:
             self._stop_flag.total = of_all.pop() * (self._group.size if self._op is ReduceOp.MEAN else 1)
         return transposed([_copied(grad, column) for grad, column in zip(of_all, transposed(grads), strict=True)])

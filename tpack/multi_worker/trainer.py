@@ -22,7 +22,7 @@ from tpack.graph_builder.compiled import Compile
 from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.graph_copy.towers import TowerBuilding
 from tpack.input_source.base import InputSource
-from tpack.multi_worker.all_reduce import Arrivals, Exchange, WorkerGroup, copy_from_worker
+from tpack.multi_worker.all_reduce import Arrivals, Exchange, WorkerGroup, copy_from_worker, exchanged_here
 from tpack.multi_worker.callbacks import BroadcastFromChief, ReplicaCheck, StepHeartbeat, compare_values
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.cluster.consistency import check_consistency, program
@@ -164,7 +164,7 @@ class MultiWorkerTrainer(BuilderTrainer):
         """Build the training graph of this worker, and compare it with those of the others.
 
         Raises:
-            ClusterError: Another worker has other variables or settings; all raise it.
+            ClusterError: Another worker has other variables or settings, or another order; all raise it.
             ConfigError: As `SingleCostTrainer.setup_graph`, as for the rest.
             GraphBuildError: The model cannot be trained.
             TowerMismatchError: The towers differ.
@@ -176,6 +176,8 @@ class MultiWorkerTrainer(BuilderTrainer):
                 get_global_step_var()
                 variables = self._variables_of_all()
                 facts = {**program(), **self._facts(), "variables": _kinds(variables)}
+                facts["the order of variables"] = [variable.op.name for variable in variables]
+                facts["the order of gradients"] = exchanged_here()
                 facts["the optimizer"] = self._optimizer_settings
             check_consistency(self.peers, facts)
             self._shared = variables
@@ -224,6 +226,8 @@ class MultiWorkerTrainer(BuilderTrainer):
             of_all = self.peers.gather("the variables of callbacks", made)
             in_all = {name for name, fact in made.items() if all(each.get(name) == fact for each in of_all)}
             self._shared = [v for v in tf.global_variables() if v.op.name in in_all]
+            names = [variable.op.name for variable in self._shared]
+            check_consistency(self.peers, {"the order of variables that worker 0 sends to all": names})
             trained = {variable.op.name for variable in tf.trainable_variables()}
             untrained = [variable for variable in self._shared if variable.op.name not in trained]
             self._copy_to_all.of_all = copy_from_worker(self.group, self._shared)

@@ -17,7 +17,7 @@ from tpack.callbacks.inference.inferencers import (
 )
 from tpack.callbacks.inference.runners import DataParallelInferenceRunner, InferenceRunner
 from tpack.dataflow import BatchData, DataFromGenerator, DataFromList, ShardData
-from tpack.errors import ConfigError
+from tpack.errors import ClusterError, ConfigError
 from tpack.input_source.feed import FeedInput
 from tpack.input_source.queue_input import BatchQueueInput
 
@@ -110,6 +110,23 @@ def test_workers_without_a_batch_take_part(runner, rng):
     batches = uneven_batches(rng, 2)
     expected = evaluate(lambda: runner(flow(batches), inferencers()))
     assert run_workers(3, lambda peers: evaluate(lambda: runner(flow(batches), inferencers()), peers)) == [expected] * 3
+
+
+@pytest.mark.parametrize(
+    ("others", "words"),
+    [
+        ({"infs": [ScalarStats("score"), ScalarStats("cost")]}, r"got \[ScalarStats of score:0; ScalarStats of cost:0"),
+        ({"count": 5}, r"data of 5\] in worker 1, and .*; data of 7\] in worker 0: expected the same inferencers"),
+    ],
+    ids=["order", "length"],
+)
+def test_other_inferencers_or_data_in_a_worker_are_an_error(rng, others, words):
+    def make(rank):
+        own = {"infs": [ScalarStats("cost"), ScalarStats("score")], "count": 7, **(others if rank else {})}
+        return InferenceRunner(flow(uneven_batches(rng, own["count"])), own["infs"])
+
+    with pytest.raises(ClusterError, match=words):
+        run_workers(2, lambda peers: evaluate(lambda: make(peers.rank), peers))
 
 
 def points(rng, count):

@@ -37,6 +37,20 @@ def test_what_differs_is_listed_in_all_with_who_has_what():
     }
 
 
+@pytest.mark.parametrize(
+    ("orders", "words"),
+    [
+        ([["u", "v"], ["v", "u"], ["u", "v"]], 'number 1: "u" in workers 0, 2, "v" in worker 1'),
+        ([["u", "v"], ["u", "v"], ["u", "v", "w"]], 'number 3: nothing in workers 0, 1, "w" in worker 2'),
+    ],
+    ids=["order", "length"],
+)
+def test_of_lists_the_first_place_that_differs_is_shown(orders, words):
+    with joined() as peers:
+        errors = together(peers, lambda one: check_consistency(one, {"names": orders[one.rank]}))
+    assert all(str(error).endswith(f":\n    names, {words}") for error in errors)
+
+
 def test_of_many_differences_the_first_are_shown():
     with joined(2) as peers:
         told = {str(number): number for number in range(100, 130)}

@@ -20,7 +20,7 @@ from tpack.callbacks.hooks import HookToCallback
 from tpack.callbacks.inference.inferencers import Inferencer, ScalarStats
 from tpack.dataflow.base import DataFlow, length_or_none
 from tpack.dataflow.shard import ShardData, shards_in
-from tpack.errors import CallbackError, ConfigError, DataExhaustedError, WrongTypeError
+from tpack.errors import CallbackError, ClusterError, ConfigError, DataExhaustedError, WrongTypeError
 from tpack.graph_builder.predict import build_predict_tower
 from tpack.input_source.base import InputSource
 from tpack.input_source.data_adapter import GivenData
@@ -55,6 +55,7 @@ class InferenceRunnerBase(Callback):
         WrongTypeError: an argument has the wrong type.
         ConfigError: the size of the input is unknown or 0, or there is no inferencer. In `setup_graph`: a `ShardData`
             would repeat or leave out points, or belongs to another worker.
+        ClusterError: in `setup_graph`: another worker has other inferencers, or data of another length.
     """
 
     _chief_only = False
@@ -135,6 +136,7 @@ class InferenceRunnerBase(Callback):
             return
         self._peers = peers
         unmerged = [str(inf) for inf in self._infs if not inf.can_merge]
+        self._check_equal_in(peers, flow=None if unmerged else getattr(self._input, "ds", None))
         reason = f"{unmerged[0]} does not say how to merge" if unmerged else _split(self._input, peers)
         self._is_split = reason is None
         if self._is_split:
@@ -143,6 +145,18 @@ class InferenceRunnerBase(Callback):
             self._size = 0
         else:
             logger.info(f"{self} runs in the chief alone, over all data: {reason}.")
+
+    def _check_equal_in(self, peers: Peers, flow: DataFlow | None) -> None:
+        """Raise an error in all workers if one has other inferencers, which are merged in order, or other data."""
+        lengths = [] if flow is None else [length_or_none(shard.ds) for shard in shards_in(flow)] or [self._size]
+        own = [f"{inf} of {', '.join(inf.get_fetches())}" for inf in self._infs] + [f"data of {n}" for n in lengths]
+        of_all = peers.gather(f"the inferencers and data of {self}", own)
+        for rank, other in enumerate(of_all):
+            if other != of_all[0]:
+                raise ClusterError(
+                    f"{self} got [{'; '.join(other)}] in worker {rank}, and [{'; '.join(of_all[0])}] in worker 0: "
+                    "expected the same inferencers in the same order, and data of the same length"
+                )
 
     @property
     def _members(self) -> list[Callback]:

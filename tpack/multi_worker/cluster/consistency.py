@@ -12,6 +12,7 @@ import platform
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from typing import Any
 
 from tpack.errors import ClusterError
@@ -21,6 +22,7 @@ from tpack.utils.validation import check_arguments
 from tpack.version import __version__
 
 _MOST_LINES = 20
+_NOTHING = "nothing"
 _LONGEST_VALUE = 80
 
 
@@ -30,8 +32,8 @@ def check_consistency(peers: Peers, fields: Mapping[str, Any]) -> None:
 
     Args:
         peers: the workers.
-        fields: {name: value of this worker}. Values are JSON; of a dict, such as that of all variables, only the
-            entries that differ are shown.
+        fields: {name: value of this worker}. Values are JSON. Of a dict, such as that of all variables, only the
+            entries that differ are shown; of lists, whose order counts, the first place that differs.
 
     Raises:
         ClusterError: They differ; the message lists the values and their workers.
@@ -98,9 +100,15 @@ def _entries(prefix: str, fields: Mapping[str, Any]) -> Iterator[tuple[str, str]
 
 def _difference(name: str, told: list[dict[str, str]]) -> str:
     """Return a line with the values and their workers; "" if all have the same."""
+    values = [fields.get(name, _NOTHING) for fields in told]
+    if len(set(values)) > 1 and all(value.startswith("[") for value in values):
+        lists = [[json.dumps(entry) for entry in json.loads(value)] for value in values]
+        place = next(place for place, entries in enumerate(zip_longest(*lists)) if len(set(entries)) > 1)
+        name = f"{name}, number {place + 1}"
+        values = [entries[place] if place < len(entries) else _NOTHING for entries in lists]
     ranks: defaultdict[str, list[int]] = defaultdict(list)
-    for rank, fields in enumerate(told):
-        ranks[fields.get(name, "nothing")].append(rank)
+    for rank, value in enumerate(values):
+        ranks[value].append(rank)
     if len(ranks) == 1:
         return ""
     shown = [
