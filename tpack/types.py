@@ -195,6 +195,9 @@ class Trainer(Counters, Protocol):
     def input_source(self) -> DataSource | None:
         """The input source, if there is one."""
 
+    def agree_to_save(self, wanted: bool = True) -> bool:
+        """Return whether the chief saves now; all processes call it before."""
+
     def prepare_save(self) -> dict[str, Any]:
         """Let each callback veto a checkpoint; return their additions to it."""
 

@@ -79,6 +79,10 @@ class FakeTrainer:
         """The counters, which are the trainer's own."""
         return self
 
+    def agree_to_save(self, wanted: bool = True) -> bool:
+        """Return whether to save."""
+        return wanted
+
     def setup(self, callbacks: Any, monitors: Any = ()) -> None:
         """Set up the callbacks and create the session."""
         self.monitors = Monitors([self.recorder, *monitors])

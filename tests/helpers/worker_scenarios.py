@@ -4,24 +4,34 @@ import logging
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.equivalence import OPTIMIZERS, STEPS, TOWER_BATCH, batches, build_cost
+from tests.helpers.log_lines import captured_log
 from tpack.callbacks.base import Callback, WithSteps
 from tpack.callbacks.inference.inferencers import ScalarStats
 from tpack.callbacks.inference.runners import InferenceRunner
+from tpack.callbacks.min_max_saver import MaxSaver
 from tpack.callbacks.nan_checks import CheckNumerics
 from tpack.callbacks.run_op import RunUpdateOps
 from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.stopping import MaxTime
+from tpack.callbacks.trigger import PeriodicTrigger
 from tpack.dataflow.arrays import DataFromArrays
+from tpack.dataflow.base import DataFlow, UnknownLengthError
+from tpack.dataflow.mapping import MapData
 from tpack.dataflow.shard import ShardData
+from tpack.dataflow.sources import DataFromList
 from tpack.distribute.mirrored import CollectiveAllReduceStrategy
 from tpack.errors import StopTraining, TpackError
 from tpack.graph_builder.model_desc import ModelDesc
+from tpack.input_source.base import InputSource
+from tpack.input_source.feed import FeedInput
+from tpack.input_source.queue_input import QueueInput
 from tpack.input_source.tensors import TensorInput
 from tpack.multi_worker.strategy_trainer import MultiWorkerStrategyTrainer
 from tpack.multi_worker.trainer import MultiWorkerTrainerReplicated, WaitLimits
@@ -245,10 +255,15 @@ class InterruptIn(Callback):
 
 
 class ChangeOn(StopAt):
-    """Changes a trained variable on one worker alone."""
+    """Changes a variable, by default a trained one, on one worker alone."""
+
+    def __init__(self, rank: int, step: int, in_step: bool, name: str = "w") -> None:
+        super().__init__(rank, step, in_step)
+        self._name = name
 
     def _setup_graph(self) -> None:
-        self._change = tf.trainable_variables()[0].assign_add([0.0, 1.0, 0.0])
+        (variable,) = (each for each in tf.global_variables() if each.op.name == self._name)
+        self._change = variable.assign_add([0.0, 1.0, 0.0])
 
     def _stop(self, in_step: bool) -> None:
         if (self.trainer.peers.rank, self.global_step, in_step) == self._at:
@@ -365,6 +380,94 @@ def not_finite() -> dict[str, Any]:
     ):
         found[name] = outcome(lambda kept=settings: train_slope(NotFinite("gradients", 1), trainer(), **kept))
     return found
+
+
+class Score(Callback):
+    """Reports the step as a statistic, in the chief."""
+
+    def _trigger_step(self) -> None:
+        self.trainer.monitors.put_scalar("score", self.global_step)
+
+
+class Counted(DataFlow):
+    """A flow of a number of batches, of which it says nothing or something else."""
+
+    def __init__(self, count: int, length: int | None = None) -> None:
+        self._count = count
+        self._length = length
+
+    def __iter__(self) -> Iterator[Any]:
+        for number in range(self._count):
+            x = np.full(2, number, "float32")
+            yield [x, 3 * x]
+
+    def __len__(self) -> int:
+        if self._length is None:
+            raise UnknownLengthError("the test does not say how long it is")
+        return self._length
+
+
+def saves() -> dict[str, Any]:
+    """Save in several ways when one worker has other values; return the end, the saved steps and the log of each."""
+    found = {}
+
+    def case(name: str, *callbacks: Callback, **settings: Any) -> None:
+        logger.set_logger_dir(f"log-{name}", action="k")
+        settings = {"steps_per_epoch": 6, "max_epoch": 1, **settings}
+        with captured_log() as lines:
+            try:
+                end = outcome(lambda: train_slope(Slope(), trainer(), callbacks=callbacks, **settings))
+            except SystemExit as error:
+                end = f"exit {error.code}"
+        directory = logger.get_logger_dir() or ""
+        files = sorted(each for each in os.listdir(directory) if each.endswith(".index"))
+        found[name] = [end if isinstance(end, str) else "ended well", files, "\n".join(lines)]
+
+    def often(**options: Any) -> Callback:
+        return PeriodicTrigger(ModelSaver(**options), every_k_steps=2)
+
+    case("equal", often(), Score(), PeriodicTrigger(MaxSaver("score"), every_k_steps=3))
+    case("other worker", ChangeOn(1, 3, True), often())
+    case("chief", ChangeOn(0, 3, True), often())
+    case("slot", ChangeOn(1, 3, True, "w/Momentum"), often())
+    case("asynchronous", ChangeOn(1, 3, True), often(asynchronous=True))
+    case("best", ChangeOn(1, 3, True), Score(), PeriodicTrigger(MaxSaver("score"), every_k_steps=2))
+    case("time is over", ChangeOn(1, 1, True), ModelSaver(), MaxTime([1000.0, 0.001][place()[0]]))
+    case("end of epoch", ChangeOn(1, 6, False), ModelSaver(), max_epoch=2)
+    case("signal", ChangeOn(1, 1, True), ModelSaver(), SignalAt(1, 1, True))
+    return found
+
+
+def lengths() -> dict[str, Any]:
+    """Train on data that are shorter in one worker; return the end and the log of each."""
+    rank, found = place()[0], {}
+
+    def case(name: str, data: Any, **settings: Any) -> None:
+        source = data if isinstance(data, InputSource) else QueueInput(data)
+        options = {"extra_callbacks": [], "monitors": [], "steps_per_epoch": 6, "max_epoch": 2, **settings}
+
+        def train() -> Any:
+            launch_train_with_config(TrainConfig(data=source, model=Slope(), **options), trainer())
+            return Values()
+
+        with captured_log() as lines:
+            end = outcome(train)
+        found[name] = [end if isinstance(end, str) else "ended well", "\n".join(lines)]
+
+    short = [10, 7][rank]
+    case("known", ShardData(DataFromList([[np.zeros(2, "f"), np.zeros(2, "f")]] * short)))
+    case("unknown", ShardData(Counted(short)))
+    case("other list", MapData(ShardData(DataFromList([[k] for k in range(rank, 8 + rank)])), _as_batch))
+    case("equal", ShardData(Counted(10)))
+    case("its own", Counted(short, short))
+    case("its own, unknown", Counted([8, 5][rank]))
+    case("its own, nearly equal", Counted(10 - rank, 10 - rank))
+    case("ends", FeedInput(Counted([20, 8][rank]), infinite=False))
+    return found
+
+
+def _as_batch(point: Any) -> Any:
+    return [np.full(2, point[0], "float32"), np.zeros(2, "float32")]
 
 
 class FailAt(StopAt):

@@ -6,14 +6,9 @@ from tests.helpers.exchange_scenarios import STEPS, gradients_of, rows_of
 from tests.helpers.worker_job import run_workers, values_of
 from tpack.errors import ConfigError, ReductionError
 from tpack.multi_worker import gradient_buckets
-from tpack.multi_worker.all_reduce import (
-    Exchange,
-    WorkerGroup,
-    all_reduce_between_workers,
-    copy_from_worker,
-    exchanged_here,
-)
+from tpack.multi_worker.all_reduce import Exchange, WorkerGroup, all_reduce_between_workers, copy_from_worker
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
+from tpack.multi_worker.gradient_buckets import exchanged_here
 from tpack.tower.grads import ReduceOp
 
 WORKERS = 3

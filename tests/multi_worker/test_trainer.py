@@ -136,6 +136,81 @@ def test_the_batch_size_counts_the_examples_of_all_towers_of_all_workers(feature
     assert [found["steps of a pass over arrays"] for found in features] == [4, 4]
 
 
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """What two workers save when their values differ."""
+    return values_of(run_workers("saves", 2, tmp_path_factory.mktemp("saves")))
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "files"),
+    [
+        ("other worker", "what is saved of step 4: w: ", ["model-2.index"]),
+        ("chief", "what is saved of step 4: w: ", ["model-2.index"]),
+        ("slot", "what is saved of step 4: w/Momentum: ", ["model-2.index"]),
+        ("asynchronous", "what is saved of step 4: w: ", ["model-2.index"]),
+        ("best", "what is saved of step 4: w: ", ["max-score.index"]),
+        ("time is over", "what is saved of step 2: w: ", []),
+        ("signal", "what is saved of step 2: w: ", []),
+    ],
+)
+def test_weights_that_differ_between_workers_are_not_saved(saved, name, words, files):
+    for found in saved:
+        assert found[name][0].startswith("ClusterError: the workers do not agree"), found[name]
+        assert f"checksums of {words}" in found[name][0]
+    assert saved[0][name][1] == files
+
+
+def test_workers_that_are_equal_save(saved):
+    assert [found["equal"][0] for found in saved] == ["ended well"] * 2
+    models = ["model-2.index", "model-4.index", "model-6.index"]
+    assert [found["equal"][1] for found in saved] == [["max-score.index", *models], []]
+
+
+def test_a_change_between_epochs_is_saved_as_the_chief_has_it_with_a_warning(saved):
+    assert [found["end of epoch"][0] for found in saved] == ["ended well"] * 2
+    assert saved[0]["end of epoch"][1] == ["model-12.index", "model-6.index"]
+    said = "Callbacks have changed one worker alone, and worker 0's values are saved"
+    assert all(said in found["end of epoch"][2] for found in saved)
+
+
+@pytest.fixture(scope="module")
+def of_lengths(tmp_path_factory):
+    """What two workers return that train on data of different lengths."""
+    return values_of(run_workers("lengths", 2, tmp_path_factory.mktemp("lengths")))
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("known", "the data below ShardData 1: points: 10 in worker 0, 7 in worker 1"),
+        ("unknown", "found after step 6: pass 1 has 5 in worker 0, 4 in worker 1 as its share; expected the same data"),
+        ("other list", "the data below ShardData 1: checksum of a list: "),
+        ("ends", "the data of worker 1 ended after step 2 of 6 in epoch 2: the data of FeedInput ended after 8"),
+    ],
+)
+def test_data_that_end_earlier_in_a_worker_are_an_error(of_lengths, name, words):
+    assert all(words in found[name][0] for found in of_lengths)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("its own", "data have different numbers of batches: 10 in worker 0, 7 in worker 1. All make the same steps"),
+        ("its own, unknown", "data end after different numbers of batches: 8 in worker 0, 5 in worker 1. All make"),
+    ],
+)
+def test_other_lengths_of_own_data_are_reported_by_the_chief(of_lengths, name, words):
+    assert [found[name][0] for found in of_lengths] == ["ended well"] * 2
+    assert [words in found[name][1] for found in of_lengths] == [True, False]
+
+
+@pytest.mark.parametrize("name", ["equal", "its own, nearly equal"])
+def test_data_of_equal_length_are_not_reported(of_lengths, name):
+    assert [found[name][0] for found in of_lengths] == ["ended well"] * 2
+    assert "different numbers" not in of_lengths[0][name][1]
+
+
 def run_resume(directory, num_workers, **arguments):
     return run_workers("resume", num_workers, directory, arguments=arguments)
 

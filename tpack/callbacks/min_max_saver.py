@@ -52,6 +52,8 @@ class MinSaver(Callback):
         ConfigError: ``max_to_keep`` is not positive.
     """
 
+    # Several workers compare what the chief saves.
+    _chief_only = False
     reads_statistics = True
     saves_training = True
 
@@ -77,6 +79,8 @@ class MinSaver(Callback):
         self._statistic = StatisticReader(self, monitor_stat)
 
     def _setup_graph(self) -> None:
+        if not self.trainer.is_chief:
+            return
         self._direction.log()
         self._claim = claim_checkpoint_dir(self, self._given_dir)
         self._path = os.path.join(self._claim.directory, self._filename)
@@ -86,6 +90,8 @@ class MinSaver(Callback):
         self._saver = make_saver(self, [tf.GraphKeys.GLOBAL_VARIABLES], max_to_keep=0)
 
     def _before_train(self) -> None:
+        if not self.trainer.is_chief:
+            return
         try:
             former = read_kept(self._path)
         except InputError as error:
@@ -117,16 +123,18 @@ class MinSaver(Callback):
         self._take_over(Kept(float(value), int(step)) for value, step in state)
 
     def _after_train(self) -> None:
-        self._claim.release()
-        self._statistic.warn_if_never_reported()
+        if self.trainer.is_chief:
+            self._claim.release()
+            self._statistic.warn_if_never_reported()
 
     @property
     def _is_single(self) -> bool:
         return self._max_to_keep == 1
 
     def _trigger(self) -> None:
-        new = self._statistic.new_values()
-        if new and self._is_better(new[-1]):
+        new = self._statistic.new_values() if self.trainer.is_chief else []
+        is_best = bool(new) and self._is_better(new[-1])
+        if self.trainer.agree_to_save(is_best) and is_best:
             self._save(new[-1])
 
     def _is_better(self, value: float) -> bool:

@@ -44,9 +44,9 @@ class ModelSaver(Callback):
     the last steps too. The limit of checkpoints includes those of former runs in the same directory.
 
     Beside each checkpoint lie a small file with the epoch, the step and the callbacks' state, and another with the
-    position in the data, if any. Both are written first, so that every complete checkpoint has them. With several
-    workers the chief saves the positions of all, so trigger the callback at the same steps in all. The graph is written
-    once, before training, as ``graph-<time>.meta``.
+    position in the data, if any. Both are written first, so that every complete checkpoint has them. Several workers
+    compare what is saved, and the chief saves the positions of all, so trigger the callback at the same steps in all.
+    The graph is written once, before training, as ``graph-<time>.meta``.
 
     With ``asynchronous=True`` training waits only while the values are copied to this machine's memory, or while the
     thread still writes the last checkpoint. An error is raised at the next trigger or at the end of training, which
@@ -124,6 +124,7 @@ class ModelSaver(Callback):
 
     def _trigger(self) -> None:
         step = self.global_step
+        self.trainer.agree_to_save()
         if self.trainer.is_chief:
             self._write(step)
         else:

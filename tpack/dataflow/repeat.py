@@ -21,6 +21,8 @@ class RepeatedData(ProxyDataFlow):
         self.num = num if num == -1 else check_count(self, "num", num)
         # The number of finished repetitions, and whether the current one has yielded a point.
         self._passes: Passes[tuple[int, bool]] = Passes((0, False))
+        # The number of points in the first repetition that was read as a whole.
+        self.first_size: int | None = None
 
     def __len__(self) -> int:
         """Return the number of points; raise UnknownLengthError for an endless flow, or one of unknown length."""
@@ -32,14 +34,20 @@ class RepeatedData(ProxyDataFlow):
         """Begin a pass; raise DataExhaustedError for a flow without a point, whose repetition might never end."""
         one = self._passes.begin()
         finished, has_points = one.value
+        is_whole = not has_points
         while finished != self.num:
+            count = 0
             for point in self.ds:
+                count += 1
                 if not has_points:
                     has_points = True
                     one.value = finished, True
                 yield point
             if not has_points:
                 raise DataExhaustedError(f"{type(self.ds).__name__} yielded nothing in repetition {finished}")
+            if is_whole and self.first_size is None:
+                self.first_size = count
+            is_whole = True
             finished += 1
             has_points = False
             one.value = finished, False

@@ -18,6 +18,9 @@ from tpack.utils.rng import same_in_all_processes
 from tpack.utils.validation import check_arguments, check_choice, check_count, check_path
 
 REMAINDERS = ("wrap", "drop", "keep", "error")
+_MOST_SIZES = 1000
+"""The most sizes of passes, one after the other, that are noted."""
+
 Reader = Callable[[], object]
 # The methods of flows that read each point by itself.
 _PLAIN = (IndexedDataFlow._points, IndexedDataFlow.__iter__)
@@ -67,8 +70,11 @@ class ShardData(ProxyDataFlow):
         self._place: tuple[int, int] | None = None
         # Whether only the end of the pass is left.
         self._passes: Passes[bool] = Passes(False)
-        # In all passes, to see whether workers have taken the same number.
+        # In all passes, to see whether workers have taken the same number; and in each: the number of points and of
+        # finished passes that have it in turn, None after a resume.
         self._num_taken = 0
+        self._of_passes: list[list[int]] | None = []
+        self._taken_of_pass = 0
         if rank is not None and size is not None:
             self.take_place(rank, size)
 
@@ -86,6 +92,15 @@ class ShardData(ProxyDataFlow):
     def num_taken(self) -> int:
         """The number of points that this worker has taken, in all passes."""
         return self._num_taken
+
+    def passes_made(self) -> tuple[list[list[int]], int] | None:
+        """Return the sizes of finished passes, with how many in turn have each, and the points of the current one.
+
+        None after a resume, and for shares that may differ in size.
+        """
+        if self._of_passes is None or self.remainder == "keep":
+            return None
+        return [list(run) for run in self._of_passes], self._taken_of_pass
 
     def take_place(self, rank: int, size: int) -> None:
         """Become the share of another worker, or among another number, between two iterations; or refuse unchanged."""
@@ -116,24 +131,38 @@ class ShardData(ProxyDataFlow):
         """Reset the wrapped flow, whose shuffles are the same in all workers, and forget the position."""
         with same_in_all_processes(self.seed):
             super().reset_state()
-        self._num_taken = 0
+        self._num_taken, self._taken_of_pass, self._of_passes = 0, 0, []
 
     def __iter__(self) -> Iterator[Any]:
         rank, size = self._known_place()
         one = self._passes.begin()
+        self._taken_of_pass = 0
         dealt: list[Reader] = []
         for read in () if one.value else _readers(self.ds):
             dealt.append(read)
             if len(dealt) == size:
                 mine, dealt = dealt[rank], []
-                self._num_taken += 1
+                self._count_point()
                 yield mine()
         last = self._of_remainder(dealt, rank, size)
         if last is not None:
             one.value = True
-            self._num_taken += 1
+            self._count_point()
             yield last()
         self._passes.end(one)
+        self._count_pass()
+
+    def _count_point(self) -> None:
+        self._num_taken += 1
+        self._taken_of_pass += 1
+
+    def _count_pass(self) -> None:
+        runs = self._of_passes
+        if runs and runs[-1][0] == self._taken_of_pass:
+            runs[-1][1] += 1
+        elif runs is not None and len(runs) < _MOST_SIZES:
+            runs.append([self._taken_of_pass, 1])
+        self._taken_of_pass = 0
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position in the wrapped flow, after a whole round, and the size of a round."""
@@ -152,7 +181,7 @@ class ShardData(ProxyDataFlow):
             )
         self.ds.load_state_dict(saved["ds"])
         self._passes.go_to(is_over)
-        self._num_taken = taken
+        self._num_taken, self._of_passes = taken, None
 
     def _of_remainder(self, dealt: Sequence[Reader], rank: int, size: int) -> Reader | None:
         """Return the point of this worker in an incomplete round, if any."""

@@ -18,11 +18,12 @@ from tpack.distribute.multi_worker import MultiWorkerStrategy
 from tpack.distribute.strategies import ParameterServerStrategy
 from tpack.errors import ConfigError
 from tpack.estimator.run_config import RunConfig
-from tpack.multi_worker.all_reduce import WorkerGroup, copy_from_worker, exchanged_here
+from tpack.multi_worker.all_reduce import WorkerGroup, copy_from_worker
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.cluster.consistency import check_consistency, program
 from tpack.multi_worker.cluster.cpu_share import share_of_cores
 from tpack.multi_worker.cluster.peers import Peers, connect_peers, ended_by_loss
+from tpack.multi_worker.gradient_buckets import exchanged_here
 from tpack.multi_worker.optimizer_fingerprint import fingerprint_of_updates
 from tpack.multi_worker.parameter_server import ServerPlacement
 from tpack.multi_worker.servers import LOST_CONNECTION, WorkerSessionCreator, let_calls_to_lost_servers_fail

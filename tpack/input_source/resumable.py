@@ -31,6 +31,11 @@ class ResumableInput(InputSource):
     _num_prefetched = 0
     _is_repeated = True
 
+    @property
+    def size_of_pass(self) -> int | None:
+        """The number of points in the first pass over the data; None until it was read to the end."""
+        return None if self._stream is None else self._stream.size_of_pass
+
     def data_state(self) -> dict[str, Any] | None:
         """Return the position after the last data point that a finished step used; raise StatelessError without one.
 

@@ -65,6 +65,11 @@ class DataPointStream:
         """The number of given points of the newest iteration."""
         return self._log.num_given
 
+    @property
+    def size_of_pass(self) -> int | None:
+        """The number of points in the first pass over the dataflow; None until it is over."""
+        return self._ds.first_size if isinstance(self._ds, RepeatedData) else None
+
     def position(self) -> Position | None:
         """Return the position after the last used point, at first the start; raise StatelessError if unknown."""
         return self._start or self._log.position()

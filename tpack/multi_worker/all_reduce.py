@@ -35,33 +35,19 @@ from tpack.multi_worker.gradient_buckets import (
     creation_order,
     cut,
     joined,
+    note_exchanged,
     parted,
     plan_buckets,
     variables_change_in_place,
 )
 from tpack.multi_worker.servers import task_device
 from tpack.reduction.sums import add_pair, concat_slices, divide, on_device, sum_tensors, widened
-from tpack.tower.grads import Gradient, ReduceOp, gradient_values, is_sparse
-from tpack.tower.per_graph import PerGraph
+from tpack.tower.grads import Gradient, ReduceOp, is_sparse
 from tpack.utils.validation import check_arguments, check_count, check_text, shown
 
 WIRE_DTYPES = ("float16", "bfloat16")
 
 _QUEUE_SIZE = 2
-
-_exchanged: PerGraph[list[str]] = PerGraph(list)
-
-
-def exchanged_here() -> list[str]:
-    """Return what the current graph exchanges with other workers, in the order in which the workers pair it."""
-    return list(_exchanged.here())
-
-
-def note_exchanged(grad: Gradient, name: str, place: str = "") -> None:
-    """Add a gradient to what `exchanged_here` returns."""
-    values = gradient_values(grad)
-    kind = f"rows of {values.shape[1:]}" if is_sparse(grad) else f"{values.shape}"
-    _exchanged.here().append(f"{name} {values.dtype.base_dtype.name} {kind} {place}".strip())
 
 
 @check_arguments

@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 from tpack.graph_copy import op_kinds
 from tpack.reduction.sums import on_device
 from tpack.tower.grads import Gradient, gradient_values, is_sparse
+from tpack.tower.per_graph import PerGraph
 
 BUCKET_BYTES = 4 * 2**20
 MAX_BUCKETS = 8
@@ -24,6 +25,21 @@ DIRECT_BYTES = 2**19
 
 _ALIGNED_BYTES = 64
 """Slices that begin and end at multiples of it need no copy."""
+
+
+_exchanged: PerGraph[list[str]] = PerGraph(list)
+
+
+def exchanged_here() -> list[str]:
+    """Return what the current graph exchanges with other workers, in the order in which the workers pair it."""
+    return list(_exchanged.here())
+
+
+def note_exchanged(grad: Gradient, name: str, place: str = "") -> None:
+    """Add a gradient to what `exchanged_here` returns."""
+    values = gradient_values(grad)
+    kind = f"rows of {values.shape[1:]}" if is_sparse(grad) else f"{values.shape}"
+    _exchanged.here().append(f"{name} {values.dtype.base_dtype.name} {kind} {place}".strip())
 
 
 def creation_order(grads: Sequence[Gradient]) -> list[int]:

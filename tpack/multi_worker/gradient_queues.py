@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from tpack.multi_worker.all_reduce import note_exchanged
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.coordinated_stop import StopFlag
+from tpack.multi_worker.gradient_buckets import note_exchanged
 from tpack.reduction.gradients import check_columns
 from tpack.reduction.sums import on_device, sum_column
 from tpack.tower.grads import Gradient, ReduceOp, gradient_values, is_sparse

@@ -15,7 +15,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.compat import BaseVariable
 from tpack.graph_copy import op_kinds
-from tpack.tfutils.dependency import ancestors
+from tpack.tfutils.dependency import ancestors, is_handle
 from tpack.tfutils.gradproc import GradientProcessor
 
 # Attributes that TensorFlow derives from the others, its own notes, and those that depend on the worker.
@@ -39,6 +39,17 @@ def fingerprint_of_updates(graph: tf.Graph) -> dict[str, str]:
                 if argument.name in op_kinds.SETTINGS_OF_UPDATES:
                     found.setdefault(f"Apply{kind}.{argument.name}", set()).add(_numbers_into(tensor))
     return {name: " or ".join(sorted(texts)) for name, texts in found.items()}
+
+
+def updated_by_optimizers(graph: tf.Graph) -> set[str]:
+    """Return the names of the variables that a graph's optimizers update: the trained ones and their slots."""
+    return {
+        tensor.op.name
+        for op in graph.get_operations()
+        if op.type.rpartition("Apply")[1]
+        for tensor in op.inputs
+        if is_handle(tensor)
+    }
 
 
 def fingerprint_of_optimizer(optimizer: tf.train.Optimizer) -> dict[str, Any]:

@@ -16,13 +16,13 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import LONG_WAIT_SECS, Callback
 from tpack.callbacks.monitors.base import MonitorBase
-from tpack.errors import ConfigError, Interrupted, NumericsError, StopTraining
+from tpack.errors import ConfigError, DataExhaustedError, Interrupted, NumericsError, StopTraining
 from tpack.graph_builder.base import GradFn, GraphBuilder, OptimizerFn
 from tpack.graph_builder.compiled import Compile
 from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.graph_copy.towers import TowerBuilding
 from tpack.input_source.base import InputSource
-from tpack.multi_worker.all_reduce import Arrivals, Exchange, WorkerGroup, copy_from_worker, exchanged_here
+from tpack.multi_worker.all_reduce import Arrivals, Exchange, WorkerGroup, copy_from_worker
 from tpack.multi_worker.callbacks import BroadcastFromChief, ReplicaCheck, StepHeartbeat, compare_values
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.cluster.consistency import check_consistency, program
@@ -30,8 +30,10 @@ from tpack.multi_worker.cluster.cpu_share import share_of_cores
 from tpack.multi_worker.cluster.peers import Peers, connect_peers, described, ended_by_loss
 from tpack.multi_worker.cluster.resolver import resolve_cluster
 from tpack.multi_worker.coordinated_stop import CoordinatedStop, StopFlag
+from tpack.multi_worker.data_check import PassCheck, facts_of_shards, report_lengths
+from tpack.multi_worker.gradient_buckets import exchanged_here
 from tpack.multi_worker.nan_origin import NonFiniteOrigin
-from tpack.multi_worker.optimizer_fingerprint import fingerprint_of_optimizer
+from tpack.multi_worker.optimizer_fingerprint import fingerprint_of_optimizer, updated_by_optimizers
 from tpack.multi_worker.replicated_builder import MultiWorkerReplicatedBuilder
 from tpack.multi_worker.servers import LOST_CONNECTION, WorkerSessionCreator, let_calls_to_lost_servers_fail
 from tpack.reduction.modes import ReductionMode, reducer_for_towers
@@ -123,6 +125,7 @@ class MultiWorkerTrainer(BuilderTrainer):
         self.arrivals = Arrivals()
         self._stop = CoordinatedStop(self.peers, self.stop_flag)
         self._heartbeat: StepHeartbeat | None = None
+        self._compare: ReplicaCheck | None = None
         self._has_differing_seed = False
         self._optimizer_settings: dict[str, Any] = {}
         with self._telling_others():
@@ -179,7 +182,10 @@ class MultiWorkerTrainer(BuilderTrainer):
                 facts["the order of variables"] = [variable.op.name for variable in variables]
                 facts["the order of gradients"] = exchanged_here()
                 facts["the optimizer"] = self._optimizer_settings
+                facts |= facts_of_shards(input)
             check_consistency(self.peers, facts)
+            if not self.is_alone:
+                self.register_callback(PassCheck(input, self.peers, has_warned=report_lengths(input, self.peers)))
             self._shared = variables
 
     def _facts(self) -> dict[str, Any]:
@@ -213,6 +219,14 @@ class MultiWorkerTrainer(BuilderTrainer):
         self._compare, self._copy_to_all = ReplicaCheck(self.peers), BroadcastFromChief()
         return [self._heartbeat, self._compare, self._copy_to_all]
 
+    def agree_to_save(self, wanted: bool = True) -> bool:
+        """Return whether worker 0 saves now; workers with variables of their own compare them before.
+
+        Raises:
+            ClusterError: Their values differ: nothing is saved, and earlier checkpoints are kept.
+        """
+        return wanted if self._compare is None else self._compare.agree_to_save(wanted)
+
     def setup_callbacks(self, callbacks: Sequence[Callback], monitors: Sequence[MonitorBase]) -> None:
         """Do as `Trainer.setup_callbacks`, and share variables that callbacks have created on all workers."""
         super().setup_callbacks(callbacks, monitors)
@@ -232,7 +246,9 @@ class MultiWorkerTrainer(BuilderTrainer):
             untrained = [variable for variable in self._shared if variable.op.name not in trained]
             self._copy_to_all.of_all = copy_from_worker(self.group, self._shared)
             self._copy_to_all.of_untrained = copy_from_worker(self.group, untrained, name="untrained")
-        self._compare.variables = [variable for variable in self._shared if variable.op.name in trained]
+        if self._compare is not None:
+            alike = trained | updated_by_optimizers(self.graph)
+            self._compare.variables = [variable for variable in self._shared if variable.op.name in alike]
         self._init_ops.insert(0, self._copy_to_all.of_all)
         if not self.is_chief:
             self._set_by_init_ops.extend(self._shared)
@@ -309,10 +325,16 @@ class MultiWorkerTrainer(BuilderTrainer):
 
         Raises:
             ClusterError: Another worker was lost, or failed; the message names it.
+            DataExhaustedError: The data of this worker end too early; the others name it and the step.
         """
         try:
             with ended_by_loss(self.peers, self._break_off, lost_connection=LOST_CONNECTION):
-                super().train(*args, **kwargs)
+                try:
+                    super().train(*args, **kwargs)
+                except DataExhaustedError as error:
+                    loop = self.loop
+                    steps = f"after step {loop.local_step} of {loop.steps_per_epoch} in epoch {loop.epoch_num}"
+                    raise DataExhaustedError(f"the data of worker {self.peers.rank} ended {steps}: {error}") from error
         finally:
             self.peers.close()
 

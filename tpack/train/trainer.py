@@ -397,6 +397,10 @@ class Trainer(metaclass=InOwnGraph):
         states: dict[str, Any] | None = self._callbacks.state_to_save()  # type: ignore[assignment]
         return states or {}
 
+    def agree_to_save(self, wanted: bool = True) -> bool:
+        """Return whether the chief saves now, after a comparison of what is saved; all processes call it before."""
+        return wanted
+
     def _train(self, interruption: Interruption) -> None:
         self._callbacks.before_train()
         self._callbacks.load_saved_state(self.resumed_states)
