@@ -174,7 +174,7 @@ def checksum(value: np.ndarray) -> int:
     data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     whole = len(data) // _ROW_BYTES * _ROW_BYTES
     words = data[:whole].view(np.uint64).reshape(-1, _ROW_BYTES // 8)
-    return crc32(data[whole:], crc32(words.sum(axis=0), crc32(words.sum(axis=1))))
+    return crc32(b"".join(part.tobytes() for part in (words.sum(axis=1), words.sum(axis=0), data[whole:])))
 
 
 class PushBeforeEpoch(Callback):
