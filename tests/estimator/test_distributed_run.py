@@ -115,6 +115,21 @@ LOST = [
         ),
     ),
     (
+        "changed",
+        "worker0",
+        {"chief": 1, "worker": 1},
+        dict.fromkeys(["chief0", "worker0"], "checksums of what is saved of step 4: "),
+    ),
+    (
+        "short data",
+        "worker0",
+        {"chief": 1, "worker": 1},
+        dict.fromkeys(
+            ["chief0", "worker0"],
+            "worker 0 did not come to 'the end of training after step 10' within 4 s, where worker 1 waited",
+        ),
+    ),
+    (
         "other order",
         "worker0",
         {"chief": 1, "worker": 1},

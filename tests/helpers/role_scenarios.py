@@ -11,6 +11,7 @@ from tests.helpers.optimizers import OPTIMIZERS
 from tests.helpers.replicated_models import batch, regression
 from tests.helpers.worker_scenarios import Equivalence, Values, rows_of_worker
 from tpack.distribute.strategies import CollectiveAllReduceStrategy, ParameterServerStrategy
+from tpack.estimator import distributed_run
 from tpack.estimator.estimator import Estimator
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import EstimatorSpec, ModeKeys
@@ -143,13 +144,33 @@ class Dies(tf.train.SessionRunHook):
             os.kill(os.getpid(), self._number)
 
 
+class Changes(tf.train.SessionRunHook):
+    """Changes a trained variable after a step."""
+
+    def __init__(self, step: int) -> None:
+        self._left = step
+
+    def begin(self) -> None:
+        variable = tf.trainable_variables()[0]
+        self._change = variable.assign_add(tf.ones_like(variable))
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        self._left -= 1
+        if not self._left:
+            run_context.session.run(self._change)
+
+
 def lose_one(directory: str, who: str, kind: str) -> None:
     """Train for ever, until one process is killed at its third step, or differs from the others."""
     strategy = CollectiveAllReduceStrategy() if kind != "servers" else None
-    config = RunConfig(directory, train_distribute=strategy)
+    saving = {"save_checkpoints_steps": 2} if kind == "changed" else {}
+    config = RunConfig(directory, train_distribute=strategy, **saving)
     number = worker_number(config)
     is_lost = f"{config.task_type}{config.task_id}" == who
-    hooks = [Dies(3, signal.SIGKILL)] if is_lost and kind in ("killed", "servers") else []
+    hooks: list[Any] = [Dies(3, signal.SIGKILL)] if is_lost and kind in ("killed", "servers") else []
+    if kind == "changed":
+        hooks = [Changes(4 if is_lost else 10**9)]
+    distributed_run._END_SECS = 4.0
 
     def model(features: Any, labels: Any, mode: str) -> Any:
         is_other = is_lost and kind == "other model"
@@ -161,7 +182,8 @@ def lose_one(directory: str, who: str, kind: str) -> None:
         return regression(features, labels, mode, {"optimizer": lambda: tf.train.GradientDescentOptimizer(rate)})
 
     def input_fn() -> Any:
-        return rows_of(number % 2, 2, 1)().repeat()
+        data = rows_of(number % 2, 2, 1)()
+        return data if is_lost and kind == "short data" else data.repeat()
 
     estimator = Estimator(model, config=config)
     train_and_evaluate(

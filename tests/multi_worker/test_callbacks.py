@@ -9,7 +9,8 @@ from tests.helpers.peer_groups import joined, together
 from tests.helpers.sessions import cpu_session
 from tpack.errors import ClusterError
 from tpack.multi_worker import callbacks
-from tpack.multi_worker.callbacks import ReplicaCheck, checksum
+from tpack.multi_worker.callbacks import ReplicaCheck
+from tpack.multi_worker.cluster.consistency import checksum
 
 
 def compared(peers, values):

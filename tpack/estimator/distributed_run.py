@@ -16,23 +16,27 @@ import tensorflow.compat.v1 as tf
 
 from tpack.distribute.multi_worker import MultiWorkerStrategy
 from tpack.distribute.strategies import ParameterServerStrategy
-from tpack.errors import ConfigError
+from tpack.errors import ClusterError, ConfigError, PeerLostError
 from tpack.estimator.run_config import RunConfig
 from tpack.multi_worker.all_reduce import WorkerGroup, copy_from_worker
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
-from tpack.multi_worker.cluster.consistency import check_consistency, program
+from tpack.multi_worker.cluster.consistency import check_consistency, compare_values, program
 from tpack.multi_worker.cluster.cpu_share import share_of_cores
 from tpack.multi_worker.cluster.peers import Peers, connect_peers, ended_by_loss
 from tpack.multi_worker.gradient_buckets import exchanged_here
-from tpack.multi_worker.optimizer_fingerprint import fingerprint_of_updates
+from tpack.multi_worker.optimizer_fingerprint import fingerprint_of_updates, updated_by_optimizers
 from tpack.multi_worker.parameter_server import ServerPlacement
 from tpack.multi_worker.servers import LOST_CONNECTION, WorkerSessionCreator, let_calls_to_lost_servers_fail
 from tpack.tfutils.sesscreate import get_default_sess_config
+from tpack.tower.devices import list_gpus
+from tpack.utils import logger
 
 _LONG_SECS = 86400.0
 """The timeout for a worker that saves, evaluates or has more data; a lost one is detected long before."""
 _END_SECS = 120.0
 """The timeout of a worker without data for others that exchange gradients with it, which cannot go on."""
+_LAST_SECS = 5.0
+"""The timeout for the other workers after an interruption."""
 _CLOSE_SECS = 5.0
 """The timeout of closing a session: TensorFlow waits in it for lost processes without a limit."""
 
@@ -63,6 +67,7 @@ class ClusterRun:
         self._num_cores: int | None = None
         self._copy: tf.Operation | None = None
         self._own_values: tf.Operation | None = None
+        self._alike: list[tf.Variable] = []
         if isinstance(strategy, MultiWorkerStrategy):
             strategy.configure(config.session_config)
             strategy.join_workers(member, run)
@@ -116,6 +121,8 @@ class ClusterRun:
             self._own_values = tf.variables_initializer(own, name="init_own_variables")
         else:
             self._copy = copy_from_worker(self._group, parts)
+            alike = updated_by_optimizers(tf.get_default_graph())
+            self._alike = [part for part in parts if part.op.name in alike]
 
     def session_creator(self, config: tf.ConfigProto | None) -> WorkerSessionCreator:
         """Return the creator of sessions on the server of this process.
@@ -174,6 +181,42 @@ class ClusterRun:
         closing.start()
         closing.join(_CLOSE_SECS)
 
+    @property
+    def has_replicas(self) -> bool:
+        """Whether workers have variables of their own, which they compare before a checkpoint."""
+        return not self._is_shared
+
+    def compare_values(self, session: tf.Session, step: int) -> None:
+        """Compare the trained variables and slots of all workers, before the chief saves them.
+
+        Raises:
+            ClusterError: They differ; the message names the variables.
+        """
+        try:
+            compare_values(self._peers, session, self._alike, f"checksums of what is saved of step {step}")
+        except PeerLostError:
+            raise
+        except ClusterError as error:
+            # The sums of repeated rows have no fixed order on GPUs.
+            if not list_gpus():
+                raise
+            logger.warning(str(error))
+
+    def compare_last_values(self, session: tf.Session, step: int) -> bool:
+        """Compare them after an interruption, which may be that of some workers alone; return whether to save."""
+        try:
+            steps = self._peers.gather("the interrupted step", step, timeout_secs=_LAST_SECS)
+            if len(set(steps)) > 1:
+                logger.warning(f"Step {step} is saved without a comparison: the workers are at steps {steps}.")
+                return True
+            self.compare_values(session, step)
+        except PeerLostError as error:
+            logger.warning(f"Step {step} is saved without a comparison of the workers: {error}")
+        except ClusterError as error:
+            logger.error(f"Step {step} is not saved: {error}")
+            return False
+        return True
+
     def begin_step(self, step: int) -> None:
         """Set the current step of the control channel.
 
@@ -193,8 +236,13 @@ class ClusterRun:
         Raises:
             ClusterError: Others are not done, and cannot go on without this one.
         """
-        ends_early = not self._is_shared and (last_step is None or step < last_step)
-        self._peers.barrier("the end of training", timeout_secs=_END_SECS if ends_early else _LONG_SECS)
+        if self._is_shared:
+            self._peers.barrier("the end of training", timeout_secs=_LONG_SECS)
+            return
+        ends_early = last_step is None or step < last_step
+        # The step is that of all, and in the error where the data of some end first.
+        topic = f"the end of training after step {step}"
+        self._peers.barrier(topic, timeout_secs=_END_SECS if ends_early else _LONG_SECS)
 
 
 @contextmanager

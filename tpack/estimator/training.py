@@ -93,7 +93,7 @@ def train_model(
         if listeners:
             raise ConfigError("train got saving_listeners and a CheckpointSaverHook; pass the listeners to the hook")
         config = config.replace(save_checkpoints_steps=None, save_checkpoints_secs=None)
-    writer = CheckpointWriter(parts.model_dir, config, listeners, writes=limits.writes)
+    writer = CheckpointWriter(parts.model_dir, config, listeners, writes=limits.writes, cluster=limits.cluster)
     writer.build()
     add_default_saver(spec.scaffold, config)
     fetches = _step_fetches(model)
@@ -157,7 +157,8 @@ class CheckpointWriter:
         directory: the directory.
         config: gives the intervals.
         listeners: called before and after each checkpoint.
-        writes: whether this process writes; the writers of other workers do nothing.
+        writes: whether this process writes; the writers of other workers write nothing.
+        cluster: the workers, which compare variables of their own before each checkpoint.
 
     Raises:
         ConfigError: An object is not a listener.
@@ -170,7 +171,11 @@ class CheckpointWriter:
         listeners: Sequence[tf.train.CheckpointSaverListener] = (),
         *,
         writes: bool = True,
+        cluster: ClusterRun | None = None,
     ) -> None:
+        self._replicas = cluster if cluster is not None and cluster.has_replicas else None
+        # The step after which the workers find out whether the chief saves; None if it never does.
+        self._next_meeting: int | None = None
         kind = tf.train.CheckpointSaverListener
         expected = "a list of tf.train.CheckpointSaverListener objects"
         self._directory = directory
@@ -188,30 +193,45 @@ class CheckpointWriter:
 
     def begin(self, session: tf.Session, saver: tf.train.Saver, step: int) -> None:
         """Save the first checkpoint with the saver of the finalized scaffold."""
-        if not self._writes:
-            # The series would take the chief's unfinished files for leftovers.
-            return
-        # Checkpoints of earlier runs count also where a user's hook writes with this saver.
-        series = CheckpointSeries(saver, self._directory, _CHECKPOINT_NAME)
+        # Others' series would take the chief's unfinished files for leftovers. Checkpoints of earlier runs count also
+        # where a user's hook writes with this saver.
+        series = CheckpointSeries(saver, self._directory, _CHECKPOINT_NAME) if self._writes else None
         if self._is_on:
             self._series = series
-            self._save(series, session, step)
+        if self._agrees(session, step, wanted=self._series is not None) and self._series is not None:
+            self._save(self._series, session, step)
 
     def after_step(self, session: tf.Session, step: int) -> None:
         """Save if a checkpoint is due."""
-        if self._series is not None and self._timer.is_due(step):
+        if self._replicas is not None and (self._next_meeting is None or step < self._next_meeting):
+            return
+        is_due = self._series is not None and self._timer.is_due(step)
+        if self._agrees(session, step, wanted=is_due) and self._series is not None and is_due:
             self._save(self._series, session, step)
+
+    def _agrees(self, session: tf.Session, step: int, *, wanted: bool) -> bool:
+        """Return whether the chief saves; workers with variables of their own compare them before."""
+        if self._replicas is None:
+            return wanted
+        own = [wanted, step + self._timer.steps_left(step) if self._series is not None else None]
+        wanted, self._next_meeting = self._replicas.follow_chief(f"whether step {step} is saved", own)
+        if wanted:
+            self._replicas.compare_values(session, step)
+        return wanted
 
     def end(self, session: tf.Session, step: int) -> None:
         """Save the last step, if it is not saved."""
+        is_due = self._series is not None and step != self._series.saved_step
+        if self._agrees(session, step, wanted=is_due) and self._series is not None and is_due:
+            self._save(self._series, session, step)
         if self._series is not None:
-            if step != self._series.saved_step:
-                self._save(self._series, session, step)
             for listener in self._listeners:
                 listener.end(session, step)
 
     def interrupted(self, session: tf.Session, step: int) -> None:
         """Save the last step, if it is not saved, without calling listeners, which may be slow."""
+        if self._replicas is not None and not self._replicas.compare_last_values(session, step):
+            return
         if self._series is not None and step != self._series.saved_step:
             self._write(self._series, session, step)
 

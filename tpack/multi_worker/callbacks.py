@@ -3,24 +3,20 @@
 import time
 from collections.abc import Sequence
 from typing import Any
-from zlib import crc32
 
-import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import LONG_WAIT_SECS, Callback, WithSteps
 from tpack.errors import ClusterError, PeerLostError
-from tpack.multi_worker.cluster.consistency import check_consistency
+from tpack.multi_worker.cluster.consistency import compare_values
 from tpack.multi_worker.cluster.peers import Peers
 from tpack.multi_worker.coordinated_stop import CoordinatedStop, StopFlag
 from tpack.multi_worker.staleness import Progress
 from tpack.tower.devices import list_gpus
-from tpack.types import Session
 from tpack.utils import logger
 from tpack.utils.validation import check_number
 
 _POLL_SECS = 0.005
-_ROW_BYTES = 8192
 _LAST_WAIT_SECS = 30.0
 """Timeout for the other workers' checksums after an interruption."""
 
@@ -154,27 +150,6 @@ class ReplicaCheck(Callback):
                 logger.warning(str(error))
             else:
                 raise
-
-
-def compare_values(peers: Peers, session: Session, variables: Sequence[tf.Variable], what: str) -> None:
-    """Raise an error in all workers if variables have different values in them.
-
-    Raises:
-        ClusterError: They differ; the message names the variables.
-    """
-    values = session.run(list(variables))
-    check_consistency(peers, {what: {v.op.name: checksum(value) for v, value in zip(variables, values, strict=True)}})
-
-
-def checksum(value: np.ndarray) -> int:
-    """Return a checksum of the bytes of an array: of the sums of rows and columns of its words, five times faster."""
-    array = np.asarray(value)
-    if array.dtype.hasobject:
-        return crc32(repr(array.tolist()).encode())
-    data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    whole = len(data) // _ROW_BYTES * _ROW_BYTES
-    words = data[:whole].view(np.uint64).reshape(-1, _ROW_BYTES // 8)
-    return crc32(b"".join(part.tobytes() for part in (words.sum(axis=1), words.sum(axis=0), data[whole:])))
 
 
 class PushBeforeEpoch(Callback):

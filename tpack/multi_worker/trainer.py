@@ -23,9 +23,9 @@ from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.graph_copy.towers import TowerBuilding
 from tpack.input_source.base import InputSource
 from tpack.multi_worker.all_reduce import Arrivals, Exchange, WorkerGroup, copy_from_worker
-from tpack.multi_worker.callbacks import BroadcastFromChief, ReplicaCheck, StepHeartbeat, compare_values
+from tpack.multi_worker.callbacks import BroadcastFromChief, ReplicaCheck, StepHeartbeat
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
-from tpack.multi_worker.cluster.consistency import check_consistency, program
+from tpack.multi_worker.cluster.consistency import check_consistency, compare_values, program
 from tpack.multi_worker.cluster.cpu_share import share_of_cores
 from tpack.multi_worker.cluster.peers import Peers, connect_peers, described, ended_by_loss
 from tpack.multi_worker.cluster.resolver import resolve_cluster

@@ -38,6 +38,13 @@ class StepTimer:
             return step >= self._step + self._every_steps
         return self._every_secs is not None and self._clock() >= self._time + self._every_secs
 
+    def steps_left(self, step: int) -> int:
+        """Return after how many steps to ask again: those that are left, or half of those in the time that is left."""
+        if self._every_steps is not None:
+            return max(1, self._step + self._every_steps - step)
+        secs = 0.0 if self._every_secs is None else self._time + self._every_secs - self._clock()
+        return max(1, int(secs * self.rate(step) / 2))
+
     def rate(self, step: int) -> float:
         """Return the steps per second since the last action."""
         return (step - self._step) / max(self._clock() - self._time, 1e-9)
