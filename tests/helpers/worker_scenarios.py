@@ -26,7 +26,7 @@ from tpack.dataflow.base import DataFlow, UnknownLengthError
 from tpack.dataflow.mapping import MapData
 from tpack.dataflow.shard import ShardData
 from tpack.dataflow.sources import DataFromList
-from tpack.distribute.mirrored import CollectiveAllReduceStrategy
+from tpack.distribute.strategies import CollectiveAllReduceStrategy
 from tpack.errors import StopTraining, TpackError
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.base import InputSource

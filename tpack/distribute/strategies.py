@@ -183,6 +183,20 @@ class CollectiveAllReduceStrategy(MultiWorkerStrategy, MirroredStrategy):
         inner = choose_the_best(self.worker_devices, self._session_config)
         self._cross_tower_ops = WorkersCrossTowerOps(inner, group)
 
+    def _of_worker(self, value: Any) -> Any:
+        """Return a value of the only tower of several workers as one that differs between them, as it may."""
+        is_alone = len(self.worker_devices) == 1 and self.num_workers > 1
+        is_plain = is_alone and isinstance(value, tf.Tensor | tf.IndexedSlices)
+        return PerDevice({self.worker_devices[0]: value}) if is_plain else value
+
+    def _reduce(self, aggregation: Aggregation, value: Any, destinations: Any) -> Any:
+        return super()._reduce(aggregation, self._of_worker(value), destinations)
+
+    def _batch_reduce(self, aggregation: Aggregation, value_destination_pairs: Sequence[tuple[Any, Any]]) -> list[Any]:
+        return super()._batch_reduce(
+            aggregation, [(self._of_worker(value), to) for value, to in value_destination_pairs]
+        )
+
     def reduce_over_workers(self, aggregation: Aggregation, value: tf.Tensor) -> tf.Tensor:
         """Return the sum or mean of a value over workers; see `WorkersCrossTowerOps.over_workers`."""
         value = super().reduce_over_workers(aggregation, value)
