@@ -1,6 +1,7 @@
 """Restoring: values arrive under their names, and whatever does not fit is told before anything changes."""
 
 import os
+import re
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.checkpoints import make_variables, save_checkpoint
 from tests.helpers.log_lines import captured_log
 from tpack.errors import CheckpointError, ConfigError
-from tpack.tfutils.sessinit import DictRestore, SaverRestore, SaverRestoreRelaxed
+from tpack.tfutils.sessinit import DictRestore, SaverRestore, SaverRestoreRelaxed, SmartInit
 from tpack.utils import logger
 
 W = np.arange(6, dtype="float32").reshape(2, 3)
@@ -89,10 +90,21 @@ def test_saver_restore_rejects_damaged_data_before_anything_changes(prefix: str,
     assert not any(session8.run(v).any() for v in tf.global_variables())
 
 
-def test_saver_restore_without_a_common_name_fails(prefix: str, session8: Any) -> None:
+@pytest.mark.parametrize("ignore_mismatch", [False, True])
+@pytest.mark.parametrize("as_dict", [False, True])
+def test_restore_without_a_common_name_logs_an_error_or_raises_it(
+    prefix: str, session8: Any, monkeypatch: pytest.MonkeyPatch, as_dict: bool, ignore_mismatch: bool
+) -> None:
+    errors: list[str] = []
+    monkeypatch.setattr(logger, "error", errors.append)
+    source: Any = {"W": W, "b": B} if as_dict else prefix
     make_variables({"other/W": W})
-    with pytest.raises(CheckpointError, match="no name of 2 in .*: it has W, b; the graph has other/W"):
-        SaverRestore(prefix).init(session8)
+    np.testing.assert_array_equal(run_init(SmartInit(source, ignore_mismatch=ignore_mismatch), session8)["other/W"], W)
+    wanted = "no name of 2 in .*: it has W, b; the graph has other/W"
+    assert len(errors) == 1
+    assert re.match(f"NOTHING IS RESTORED: {wanted}", errors[0])
+    with pytest.raises(CheckpointError, match=wanted):
+        SmartInit([None, source], ignore_mismatch=ignore_mismatch, must_match=True).init(session8)
 
 
 def test_relaxed_restore_reshapes_casts_and_skips(prefix: str, session8: Any, warnings: list[str]) -> None:
@@ -132,7 +144,7 @@ def test_dict_restore_of_nothing_changes_nothing(session8: Any) -> None:
 
 def test_dict_restore_into_a_graph_without_variables_says_none(session8: Any) -> None:
     with pytest.raises(CheckpointError, match="the graph has none"):
-        DictRestore({"W": W}).init(session8)
+        DictRestore({"W": W}, must_match=True).init(session8)
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def _predict_config(options: argparse.Namespace) -> Any:
         weights = options.load or newest(directory)
         if weights is None:
             raise ConfigError(f"{directory} has no checkpoint: use `tpack train {options.file}` first, or --load")
-        init = importlib.import_module("tpack.tfutils.sessinit").SmartInit(weights)
+        init = importlib.import_module("tpack.tfutils.sessinit").SmartInit(weights, must_match=True)
         arguments = {**arguments, "session_init": init}
     return importlib.import_module("tpack.predict.config").PredictConfig(**arguments)
 

@@ -5,7 +5,7 @@ then assigns. A chain runs the first phase of all members first, so an error lea
 
 Names are matched against the graph's GLOBAL_VARIABLES; in checkpoints, parts of a partitioned variable have the name of
 the whole. Variables without a value and values without a variable are logged, since either may be a mistake. No match
-at all is an error.
+at all is logged as an error, as scripts expect that go on, and raised with ``must_match``, as tpack's own commands do.
 """
 
 import os
@@ -52,6 +52,7 @@ def SmartInit(  # noqa: N802 (scripts use it like a class)
     obj: "SessionInit | Mapping[str, Any] | str | os.PathLike[str] | Sequence[Any] | None",
     *,
     ignore_mismatch: bool = False,
+    must_match: bool = False,
 ) -> "SessionInit":
     """Return the SessionInit that ``obj`` stands for.
 
@@ -59,6 +60,7 @@ def SmartInit(  # noqa: N802 (scripts use it like a class)
         obj: None or an empty string (keep the initial values), a checkpoint (prefix, file or directory), the path of an
             ``.npz`` file, a dict of arrays, a SessionInit, or a list of these.
         ignore_mismatch: cast and reshape values where possible and skip the others, with a warning instead of an error.
+        must_match: raise a CheckpointError, and not log an error, if no name is a variable of the graph.
 
     Raises:
         ConfigError: It is none of these.
@@ -69,11 +71,11 @@ def SmartInit(  # noqa: N802 (scripts use it like a class)
     if isinstance(obj, SessionInit):
         return obj
     if isinstance(obj, list | tuple):
-        return ChainInit([SmartInit(item, ignore_mismatch=ignore_mismatch) for item in obj])
+        return ChainInit([SmartInit(item, ignore_mismatch=ignore_mismatch, must_match=must_match) for item in obj])
     if isinstance(obj, Mapping):
-        return DictRestore(obj, ignore_mismatch=ignore_mismatch)
+        return DictRestore(obj, ignore_mismatch, must_match=must_match)
     if isinstance(obj, str | os.PathLike):
-        return _from_path(os.path.expanduser(os.fspath(obj)), ignore_mismatch)
+        return _from_path(os.path.expanduser(os.fspath(obj)), ignore_mismatch, must_match)
     expected = "the path of a checkpoint or .npz file, a dict, a SessionInit, a list of these or None"
     raise WrongTypeError(mismatch("SmartInit", "obj", obj, expected))
 
@@ -138,12 +140,14 @@ class NamedValuesInit(SessionInit):
         source: the origin of the values, for messages.
         cast: see ``fit_values``.
         skip_mismatch: see ``fit_values``.
+        must_match: see `SmartInit`.
     """
 
-    def __init__(self, source: str, *, cast: bool, skip_mismatch: bool) -> None:
+    def __init__(self, source: str, *, cast: bool, skip_mismatch: bool, must_match: bool) -> None:
         self.source = source
         self._cast = cast
         self._skip_mismatch = skip_mismatch
+        self._must_match = must_match
         self._pairs: list[tuple[tf.Variable, np.ndarray]] = []
 
     def _names(self) -> Iterable[str]:
@@ -182,9 +186,12 @@ class NamedValuesInit(SessionInit):
             logger.info(f"{len(of_training)} value(s) in {self.source} that another training needed are not used")
         if unused - of_training:
             logger.warning(f"Only in {self.source}, so not used: {', '.join(sorted(unused - of_training))}")
-        if saved and not saved & in_graph and not self._skip_mismatch:
+        if saved and not saved & in_graph:
             both = f"it has {_some(saved)}; the graph has {_some(in_graph)}"
-            raise CheckpointError(f"no name of {len(saved)} in {self.source} is a variable of the graph: {both}")
+            message = f"no name of {len(saved)} in {self.source} is a variable of the graph: {both}"
+            if self._must_match:
+                raise CheckpointError(message)
+            logger.error(f"NOTHING IS RESTORED: {message}; use must_match=True to raise this")
 
 
 @check_arguments
@@ -195,6 +202,7 @@ class SaverRestore(NamedValuesInit):
         model_path: a prefix, one of the checkpoint's files, or a directory; see ``resolve_checkpoint``.
         prefix: the checkpoint's ``W`` goes to the graph's ``prefix/W``.
         ignore: names in the checkpoint that are not restored.
+        must_match: see `SmartInit`.
 
     Raises:
         ConfigError: An argument is of the wrong type, or the path empty.
@@ -202,11 +210,16 @@ class SaverRestore(NamedValuesInit):
     """
 
     def __init__(
-        self, model_path: str | os.PathLike[str], prefix: str | None = None, ignore: Iterable[str] = ()
+        self,
+        model_path: str | os.PathLike[str],
+        prefix: str | None = None,
+        ignore: Iterable[str] = (),
+        *,
+        must_match: bool = False,
     ) -> None:
         path = _checkpoint.resolve_checkpoint(check_path(self, "model_path", model_path))
         ignored = check_instances(self, "ignore", ignore, str)
-        super().__init__(path, cast=False, skip_mismatch=False)
+        super().__init__(path, cast=False, skip_mismatch=False, must_match=must_match)
         self.path = path
         self.prefix = (prefix or "").rstrip("/")
         self.ignore = frozenset(_op_name(name) for name in ignored)
@@ -229,12 +242,18 @@ class SaverRestoreRelaxed(SaverRestore):
         model_path: as for ``SaverRestore``.
         prefix: as for ``SaverRestore``.
         ignore: as for ``SaverRestore``.
+        must_match: as for ``SaverRestore``.
     """
 
     def __init__(
-        self, model_path: str | os.PathLike[str], prefix: str | None = None, ignore: Iterable[str] = ()
+        self,
+        model_path: str | os.PathLike[str],
+        prefix: str | None = None,
+        ignore: Iterable[str] = (),
+        *,
+        must_match: bool = False,
     ) -> None:
-        super().__init__(model_path, prefix, ignore)
+        super().__init__(model_path, prefix, ignore, must_match=must_match)
         self._cast = self._skip_mismatch = True
 
 
@@ -245,13 +264,16 @@ class DictRestore(NamedValuesInit):
     Args:
         variable_dict: variable name, with or without ``:0``, to value.
         ignore_mismatch: reshape values where possible, skip the others, and warn.
+        must_match: see `SmartInit`.
 
     Raises:
         ConfigError: It is not a dict of names, or has a name twice.
     """
 
-    def __init__(self, variable_dict: Mapping[str, Any], ignore_mismatch: bool = False) -> None:
-        super().__init__("the dict", cast=True, skip_mismatch=ignore_mismatch)
+    def __init__(
+        self, variable_dict: Mapping[str, Any], ignore_mismatch: bool = False, *, must_match: bool = False
+    ) -> None:
+        super().__init__("the dict", cast=True, skip_mismatch=ignore_mismatch, must_match=must_match)
         if not all(isinstance(name, str) for name in variable_dict):
             expected = "a dict from variable names to values"
             raise WrongTypeError(mismatch(self, "variable_dict", variable_dict, expected))
@@ -279,12 +301,12 @@ def load_npz(path: str) -> dict[str, np.ndarray]:
     return values
 
 
-def _from_path(path: str, ignore_mismatch: bool) -> SessionInit:
+def _from_path(path: str, ignore_mismatch: bool, must_match: bool) -> SessionInit:
     if path.endswith(".npz"):
-        restore = DictRestore(load_npz(_checkpoint.fetched(path)), ignore_mismatch=ignore_mismatch)
+        restore = DictRestore(load_npz(_checkpoint.fetched(path)), ignore_mismatch, must_match=must_match)
         restore.source = path
         return restore
-    return SaverRestoreRelaxed(path) if ignore_mismatch else SaverRestore(path)
+    return (SaverRestoreRelaxed if ignore_mismatch else SaverRestore)(path, must_match=must_match)
 
 
 def _saved_as(variable: tf.Variable, names: set[str]) -> str:

@@ -129,7 +129,7 @@ class AutoResumeTrainConfig(TrainConfig):
         return state
 
     def _resume_from(self, prefix: str, state: TrainState) -> None:
-        self.session_init = SmartInit(prefix)
+        self.session_init = SmartInit(prefix, must_match=True)
         self.callback_states = state.callbacks
         # Where all steps of an epoch are finished, what callbacks do at its end is not: then it would be the next one.
         self.starting_epoch, self.starting_step = state.epoch_num, min(state.local_step, self.steps_per_epoch)
