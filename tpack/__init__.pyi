@@ -313,17 +313,22 @@ from tpack.version import __version__ as __version__
 # tensorpack's older names.
 BilinearUpSample: Any
 BytePSTrainer: Any
+CaffeLMDB: Any
+CometMLMonitor: Any
 EnqueueThread: Any
 FeedfreeInferenceRunner: Any
 HorovodTrainer: Any
 ImageSample: Any
+InjectShell: Any
 InputDesc: Any
+IterSpeedCounter: Any
 LMDBDataPoint: Any
 LeakyReLU: Any
 MultiProcessPrefetchData: Any
 MultiThreadPrefetchData: Any
 NewSession: Any
 ParamRestore: Any
+PhotometricAugmentor: Any
 PrefetchData: Any
 PrefetchDataZMQ: Any
 QueueInputTrainer: Any
@@ -333,37 +338,54 @@ StagingInputWrapper: Any
 StatPrinter: Any
 StaticDynamicAxis: Any
 StaticDynamicShape: Any
+TFLocalCLIDebugHook: Any
 TFSummaryWriter: Any
 ThreadedMapData: Any
 TrainingMonitor: Any
 TransformAugmentorBase: Any
 Triggerable: Any
 TryResumeTraining: Any
+callbacks: Any
 center_loss: Any
 class_balanced_cross_entropy: Any
+compat: Any
 contrastive_loss: Any
 convert_to_tflayer_args: Any
 cosine_loss: Any
+create_dummy_class: Any
+create_dummy_func: Any
+dataflow: Any
 dftools: Any
 dump_chkpt_vars: Any
 dump_dataflow_to_lmdb: Any
 dump_dataflow_to_process_queue: Any
 dump_dataflow_to_tfrecord: Any
 get_all_checkpoints: Any
+get_caffe_pb: Any
 get_global_step: Any
 get_op_tensor_name: Any
 get_tf_version: Any
 get_tf_version_number: Any
 get_tqdm_kwargs: Any
+graph_builder: Any
 huber_loss: Any
+input_source: Any
+libinfo: Any
+load_caffe: Any
+models: Any
 parse_args: Any
+predict: Any
 rename_get_variable: Any
 serve_data: Any
 shapeless_placeholder: Any
 siamese_cosine_loss: Any
 soft_triplet_loss: Any
 symbolic_functions: Any
+tfutils: Any
+tower: Any
+train: Any
 triplet_loss: Any
+utils: Any
 
 # What a star gives.
 __all__ = [
@@ -386,8 +408,10 @@ __all__ = [
     "BinaryClassificationStats",
     "BuildResult",
     "BuilderTrainer",
+    "BytePSTrainer",
     "CSVWriter",
     "CacheData",
+    "CaffeLMDB",
     "Callback",
     "CallbackFactory",
     "CallbackToHook",
@@ -396,6 +420,7 @@ __all__ = [
     "CheckNumerics",
     "ClassificationError",
     "CollectiveAllReduceStrategy",
+    "CometMLMonitor",
     "CometMonitor",
     "ConcatData",
     "ConcatWith",
@@ -466,6 +491,7 @@ __all__ = [
     "InferenceRunner",
     "InferenceRunnerBase",
     "Inferencer",
+    "InjectShell",
     "InputDesc",
     "InputSource",
     "InstanceNorm",
@@ -511,10 +537,12 @@ __all__ = [
     "MultiProcessMapAndBatchDataZMQ",
     "MultiProcessMapData",
     "MultiProcessMapDataZMQ",
+    "MultiProcessPrefetchData",
     "MultiProcessRunner",
     "MultiProcessRunnerZMQ",
     "MultiThreadAsyncPredictor",
     "MultiThreadMapData",
+    "MultiThreadPrefetchData",
     "MultiThreadRunner",
     "MultiTowerOfflinePredictor",
     "MultiWorkerStrategyTrainer",
@@ -595,6 +623,7 @@ __all__ = [
     "SyncMultiGPUTrainerReplicated",
     "TFDatasetInput",
     "TFEventWriter",
+    "TFLocalCLIDebugHook",
     "TFRecordData",
     "TFRecordSerializer",
     "TFSummaryWriter",
@@ -625,9 +654,13 @@ __all__ = [
     "allreduce_grads",
     "argscope",
     "as_dataflow",
+    "callbacks",
     "change_env",
     "collect_env_info",
+    "compat",
+    "dataflow",
     "dataset",
+    "dftools",
     "disable_layer_logging",
     "dump_chkpt_vars",
     "enable_argscope_for_function",
@@ -650,23 +683,40 @@ __all__ = [
     "get_tf_version_tuple",
     "get_tower_context",
     "get_tqdm",
+    "gradproc",
+    "graph_builder",
     "has_distribution_strategy",
     "humanize_time_delta",
     "imgaug",
+    "input_source",
     "install_as_tensorpack",
     "l1_regularizer",
     "l2_regularizer",
     "launch_train_with_config",
     "layer_register",
+    "libinfo",
     "logger",
     "make_curve_keys",
+    "models",
+    "optimizer",
+    "predict",
     "regularize_cost",
     "regularize_cost_from_collection",
     "remap_input_source",
     "rename_tflayer_get_variable",
     "replicate_model_fn",
     "send_dataflow_zmq",
+    "sesscreate",
+    "sessinit",
     "shard_files",
     "start_workers_by",
+    "summary",
+    "symbolic_functions",
+    "tfutils",
+    "tfv1",
+    "tower",
+    "train",
     "train_and_evaluate",
+    "utils",
+    "varreplace",
 ]

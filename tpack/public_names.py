@@ -1,7 +1,7 @@
 """The public names of tpack by topic, in the order of the documents: the one list.
 
-``tpack`` has these names, and the site's page ``names.md`` a line on each; ``from tpack import *`` gives them without
-most of the modules among them. The ``__all__`` of a package has its others.
+``tpack`` has these names, and the site's page ``names.md`` a line on each; ``from tpack import *`` gives them and those
+of `FOR_STAR`. The ``__all__`` of a package has its others.
 """
 
 GROUPS: dict[str, dict[str, str]] = {
@@ -146,27 +146,19 @@ GROUPS: dict[str, dict[str, str]] = {
 }
 """For each group the packages that its names come from, and the names, separated by spaces."""
 
-ONLY_BY_NAME = (
-    "dftools",
-    "gradproc",
-    "optimizer",
-    "sesscreate",
-    "sessinit",
-    "summary",
-    "symbolic_functions",
-    "tfv1",
-    "varreplace",
-)
-"""Modules that ``from tpack import *`` leaves out, since scripts have such names of their own, and that scripts of
-tensorpack's expect of ``from tensorpack import *``."""
-
 
 FOR_STAR = (
+    "BytePSTrainer",
+    "CaffeLMDB",
+    "CometMLMonitor",
     "FeedfreeInferenceRunner",
     "HorovodTrainer",
+    "InjectShell",
     "InputDesc",
     "LMDBDataPoint",
     "LeakyReLU",
+    "MultiProcessPrefetchData",
+    "MultiThreadPrefetchData",
     "NewSession",
     "ParamRestore",
     "PrefetchData",
@@ -175,16 +167,32 @@ FOR_STAR = (
     "SoftMax",
     "StagingInputWrapper",
     "StatPrinter",
+    "TFLocalCLIDebugHook",
     "TFSummaryWriter",
     "ThreadedMapData",
     "TrainingMonitor",
     "TryResumeTraining",
+    "callbacks",
+    "compat",
+    "dataflow",
     "dftools",
     "dump_chkpt_vars",
     "get_op_tensor_name",
+    "graph_builder",
+    "input_source",
+    "libinfo",
+    "models",
+    "predict",
     "symbolic_functions",
+    "tfutils",
+    "tower",
+    "train",
+    "utils",
 )
-"""The older names that ``from tpack import *`` gives too, because such scripts use them without another import."""
+"""The other names that ``from tpack import *`` gives, as that of tensorpack did: older names, and packages.
+
+Scripts use them without another import.
+"""
 
 
 def names_by_package() -> dict[str, tuple[str, ...]]:

@@ -9,7 +9,7 @@ import pytest
 import tpack
 from tests.helpers.source import ROOT
 from tpack.legacy import table
-from tpack.public_names import FOR_STAR, ONLY_BY_NAME
+from tpack.public_names import FOR_STAR
 from tpack.utils import logger
 
 
@@ -34,7 +34,7 @@ def test_every_older_name_is_given_by_tpack_and_its_package():
     assert sorted(names) == sorted(set(names)) == sorted(importlib.import_module("tpack.legacy").__all__)
     for name in names:
         assert getattr(tpack, name) is table.load(name)
-    assert set(FOR_STAR) <= {*tpack.__all__, *ONLY_BY_NAME}
+    assert set(FOR_STAR) <= set(tpack.__all__)
 
 
 def test_a_star_gives_what_older_scripts_expect():

@@ -15,7 +15,10 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import CallbackError
 from tpack.tower.names import op_and_tensor_name, value_if_variable, values_by_name
 from tpack.types import BuiltTower, Trainer
+from tpack.utils.renames import on_unknown_name
 from tpack.utils.validation import check_arguments
+
+__getattr__ = on_unknown_name(__name__)
 
 Self = TypeVar("Self", bound="Callback")
 _STEP_HOOKS = ("before_run", "after_run", "trigger_step")

@@ -6,7 +6,10 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.step.hooked_session import HookAdapter
+from tpack.utils.renames import on_unknown_name
 from tpack.utils.validation import check_arguments
+
+__getattr__ = on_unknown_name(__name__)
 
 
 @check_arguments

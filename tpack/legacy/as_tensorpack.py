@@ -11,7 +11,6 @@ import importlib.util
 import sys
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
 
 _THEIRS, _OURS = "tensorpack", "tpack"
 
@@ -20,8 +19,7 @@ def install_as_tensorpack() -> None:
     """Make ``import tensorpack`` and imports of its modules give tpack's, in this process and its workers.
 
     Call it before the first import of ``tensorpack``; or run an unchanged script by ``python -m tpack.as_tensorpack
-    train.py``. An installed tensorpack is ignored. ``from tensorpack import *`` gives all modules that it gave, such as
-    ``summary``, and so does that of tpack from then on. Calling it again changes nothing.
+    train.py``. An installed tensorpack is ignored. Calling it again changes nothing.
 
     Raises:
         ImportError: Another ``tensorpack`` was imported already.
@@ -40,9 +38,6 @@ def install_as_tensorpack() -> None:
         )
     # Before all others, also before an installed tensorpack.
     sys.meta_path.insert(0, _Finder())
-    # Scripts for tensorpack use more names after a star than `from tpack import *` gives.
-    ours: Any = importlib.import_module(_OURS)
-    ours.__all__ = [*ours.__all__, *ours.ONLY_BY_NAME]
 
 
 def is_installed() -> bool:

@@ -10,11 +10,13 @@ from types import ModuleType
 from typing import Any
 
 _NAMES = {
+    "callbacks": "CometMLMonitor InjectShell TFLocalCLIDebugHook",
     "dataflow": (
-        "LMDBDataPoint MultiProcessPrefetchData MultiThreadPrefetchData PrefetchData PrefetchDataZMQ ThreadedMapData "
-        "dump_dataflow_to_lmdb dump_dataflow_to_process_queue dump_dataflow_to_tfrecord get_tqdm_kwargs serve_data"
+        "CaffeLMDB LMDBDataPoint MultiProcessPrefetchData MultiThreadPrefetchData PrefetchData PrefetchDataZMQ "
+        "ThreadedMapData dump_dataflow_to_lmdb dump_dataflow_to_process_queue dump_dataflow_to_tfrecord "
+        "get_tqdm_kwargs serve_data"
     ),
-    "imgaug": "TransformAugmentorBase",
+    "imgaug": "PhotometricAugmentor TransformAugmentorBase",
     "models": (
         "BilinearUpSample ImageSample LeakyReLU SoftMax StaticDynamicAxis StaticDynamicShape convert_to_tflayer_args "
         "parse_args rename_get_variable"
@@ -29,6 +31,7 @@ _NAMES = {
         "center_loss class_balanced_cross_entropy contrastive_loss cosine_loss huber_loss shapeless_placeholder "
         "siamese_cosine_loss soft_triplet_loss triplet_loss"
     ),
+    "utils": "IterSpeedCounter create_dummy_class create_dummy_func get_caffe_pb load_caffe",
 }
 NAMES: dict[str, tuple[str, ...]] = {module: tuple(names.split()) for module, names in _NAMES.items()}
 """The names for older scripts, by their module of ``tpack.legacy.code``."""
@@ -64,10 +67,11 @@ MODULES: dict[str, tuple[str, str]] = {
     "callbacks.concurrency": ("callbacks", "StartProcOrThread"),
     "callbacks.graph": ("callbacks", _CALLBACKS_GRAPH),
     "callbacks.inference_runner": ("callbacks", "DataParallelInferenceRunner InferenceRunner InferenceRunnerBase"),
-    "callbacks.misc": ("callbacks", "EstimatedTimeLeft SendStat"),
+    "callbacks.misc": ("callbacks", "EstimatedTimeLeft InjectShell SendStat"),
     "callbacks.monitor": (
         "callbacks",
-        "JSONWriter MonitorBase Monitors ScalarPrinter SendMonitorData TFEventWriter TFSummaryWriter TrainingMonitor",
+        "CometMLMonitor JSONWriter MonitorBase Monitors ScalarPrinter SendMonitorData TFEventWriter TFSummaryWriter "
+        "TrainingMonitor",
     ),
     "callbacks.param": ("callbacks", _SETTERS),
     "callbacks.prof": (
@@ -86,7 +90,10 @@ MODULES: dict[str, tuple[str, str]] = {
         "legacy.code.dataflow",
         "dump_dataflow_to_lmdb dump_dataflow_to_process_queue dump_dataflow_to_tfrecord",
     ),
-    "dataflow.format": ("dataflow", "HDF5Data LMDBData LMDBDataDecoder LMDBDataPoint SVMLightData TFRecordData"),
+    "dataflow.format": (
+        "dataflow",
+        "CaffeLMDB HDF5Data LMDBData LMDBDataDecoder LMDBDataPoint SVMLightData TFRecordData",
+    ),
     "dataflow.image": (
         "dataflow",
         "AugmentImageComponent AugmentImageComponents AugmentImageCoordinates ImageFromFile MapDataComponent",
@@ -141,7 +148,8 @@ MODULES: dict[str, tuple[str, str]] = {
         "building_rtfd create_dummy_class create_dummy_func deprecated log_deprecated",
     ),
     "utils.globvars": ("legacy.code.utils", "globalns use_global_argument"),
-    "utils.loadcaffe": ("legacy.code.utils", ""),
+    "utils.loadcaffe": ("legacy.code.utils", "get_caffe_pb load_caffe"),
+    "utils.nvml": ("utils.gpu", "NVMLContext"),
     "utils.palette": ("utils.viz", "PALETTE_RGB"),
     "utils.rect": ("legacy.code.rect", "BoxBase FloatBox IntBox"),
     "utils.stat": ("utils.stats", "Accuracy BinaryStatistics OnlineMoments RatioCounter StatCounter"),
@@ -162,8 +170,15 @@ _INSIDE = {
     "PredictTowerContext": "tower.context",
 }
 
-_WHOLE_MODULES = {"dftools": "legacy.code.dataflow", "symbolic_functions": "tfutils.symbolic_functions"}
+_WHOLE_MODULES = {
+    "dftools": "legacy.code.dataflow",
+    "libinfo": "libinfo",
+    "symbolic_functions": "tfutils.symbolic_functions",
+}
 _HOMES = {name: f"legacy.code.{module}" for module, names in NAMES.items() for name in names}
+# ``tensorpack.dataflow.dataset`` had them as well.
+_HOMES["RNGDataFlow"] = "dataflow.base"
+_WHOLE_MODULES["logger"] = "utils.logger"
 # A module of a higher level, loaded when a name is used.
 _LOGGER = "tpack.utils.logger"
 _said: set[str] = set()

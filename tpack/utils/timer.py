@@ -8,8 +8,11 @@ from typing import TypeAlias
 
 from tpack.errors import ConfigError
 from tpack.utils import logger
+from tpack.utils.renames import on_unknown_name
 from tpack.utils.stats import StatCounter
 from tpack.utils.validation import check_arguments, mismatch
+
+__getattr__ = on_unknown_name(__name__)
 
 __all__ = ["Timer", "print_total_timer", "timed_operation", "total_timer"]
 

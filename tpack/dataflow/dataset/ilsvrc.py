@@ -16,7 +16,10 @@ from tpack.dataflow.images import read_image
 from tpack.dataflow.opencv import opencv
 from tpack.errors import InputError
 from tpack.utils import logger
+from tpack.utils.renames import on_unknown_name
 from tpack.utils.validation import check_arguments
+
+__getattr__ = on_unknown_name(__name__)
 
 _SOURCE = "https://image-net.org/challenges/LSVRC/2012"
 _BOX_EDGES = ("xmin", "ymin", "xmax", "ymax")

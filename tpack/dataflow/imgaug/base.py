@@ -18,8 +18,11 @@ import numpy as np
 from tpack.dataflow.imgaug.checks import check_points
 from tpack.dataflow.iterator_state import rng_from_state, rng_state
 from tpack.errors import ConfigError, InputError
+from tpack.utils.renames import on_unknown_name
 from tpack.utils.rng import get_rng
 from tpack.utils.validation import check_arguments, check_instance, check_instances, shown
+
+__getattr__ = on_unknown_name(__name__)
 
 # The corners of a box (x1, y1, x2, y2), as columns of x and y.
 _CORNERS = [[0, 1], [2, 1], [2, 3], [0, 3]]

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from multiprocessing import Process, Queue
-from typing import Any
+from typing import Any, NoReturn
 
 from tpack.dataflow.base import DataFlow
 from tpack.dataflow.parallel.process_runner import MultiProcessRunner, MultiProcessRunnerZMQ
@@ -11,6 +11,7 @@ from tpack.dataflow.parallel.threads import MultiThreadMapData, MultiThreadRunne
 from tpack.dataflow.remote.flow import send_dataflow_zmq
 from tpack.dataflow.storage.lmdb import LMDBSerializer
 from tpack.dataflow.storage.tfrecord import TFRecordSerializer
+from tpack.errors import DependencyError
 from tpack.legacy.code.renamed import older_class, older_function
 from tpack.legacy.table import say
 
@@ -58,6 +59,18 @@ class ThreadedMapData(MultiThreadMapData):
     ) -> None:
         say("ThreadedMapData", "MultiThreadMapData")
         super().__init__(ds, nr_thread, map_func, buffer_size=buffer_size, strict=strict)
+
+
+def CaffeLMDB(*args: Any, **kwargs: Any) -> NoReturn:  # noqa: N802
+    """Raise an error: tpack does not read Caffe's messages.
+
+    Raises:
+        DependencyError: Always; it names the replacement.
+    """
+    raise DependencyError(
+        "CaffeLMDB needs Caffe's messages, which tpack does not read: use LMDBDataDecoder(LMDBData(path), function), "
+        "with a function that reads them"
+    )
 
 
 @older_function("LMDBDataPoint(path)", "LMDBSerializer.load(path)")

@@ -2,6 +2,7 @@
 
 import argparse
 import functools
+import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -72,3 +73,39 @@ def create_dummy_class(klass: str, dependency: str | list[str]) -> type[Any]:
     """Return a class of a name whose constructor raises a `DependencyError` for one or several missing packages."""
     fail = create_dummy_func(klass, dependency)
     return type(klass, (), {"__init__": fail})
+
+
+class IterSpeedCounter:
+    """Log how often a line is reached: a call of the counter counts.
+
+    Args:
+        print_every: the number of calls from one line of the log to the next.
+        name: the first word of the line.
+    """
+
+    def __init__(self, print_every: int, name: str | None = None) -> None:
+        self.cnt = 0
+        self.print_every = int(print_every)
+        self.name = name or "IterSpeed"
+        self.reset()
+
+    def reset(self) -> None:
+        """Measure from now on."""
+        self.start = time.perf_counter()
+
+    def __call__(self) -> None:
+        """Count."""
+        if self.cnt == 0:
+            self.reset()
+        self.cnt += 1
+        if self.cnt % self.print_every == 0:
+            secs = time.perf_counter() - self.start
+            logger.info(f"{self.name}: {secs:.2f} s for {self.cnt} times, {secs / self.cnt:.3g} s each")
+
+
+def load_caffe(*args: Any, **kwargs: Any) -> NoReturn:
+    """Raise a `DependencyError`: tpack reads no files of Caffe."""
+    raise DependencyError("load_caffe and get_caffe_pb need Caffe, whose files tpack does not read: use an .npz file")
+
+
+get_caffe_pb = load_caffe
