@@ -93,6 +93,14 @@ def test_online_moments_agree_with_numpy_far_from_zero(rng):
     )
 
 
+def test_online_moments_of_arrays_are_those_of_each_element(rng):
+    values = rng.normal(size=(50, 3))
+    moments = OnlineMoments()
+    for value in values:
+        moments.feed(value)
+    np.testing.assert_allclose([moments.mean, moments.std], [values.mean(axis=0), values.std(axis=0)])
+
+
 def test_online_moments_of_nothing_are_nan():
     moments = OnlineMoments()
     assert moments.count == 0

@@ -1,6 +1,7 @@
 """Statistics of values fed one by one or in batches, from sums and counts, so exact for any batch sizes."""
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -118,34 +119,34 @@ class BinaryStatistics:
 
 
 class OnlineMoments:
-    """Mean and variance of a stream of numbers, by Welford's update, which avoids cancellation."""
+    """Mean and variance of a stream of numbers, or of arrays of one shape, by Welford's update without cancellation."""
 
     def __init__(self) -> None:
         self.count = 0
-        self._mean = 0.0
-        self._square = 0.0
+        self._mean: Any = 0.0
+        self._square: Any = 0.0
 
-    def feed(self, x: float) -> None:
-        """Take in one number."""
+    def feed(self, x: float | np.ndarray) -> None:
+        """Take in one number or array."""
         self.count += 1
         delta = x - self._mean
-        self._mean += delta / self.count
-        self._square += delta * (x - self._mean)
+        self._mean = self._mean + delta / self.count
+        self._square = self._square + delta * (x - self._mean)
 
     @property
-    def mean(self) -> float:
+    def mean(self) -> Any:
         """The mean; NaN before the first number."""
         return self._mean if self.count else math.nan
 
     @property
-    def variance(self) -> float:
+    def variance(self) -> Any:
         """The population variance (divided by ``count``); NaN before the first number."""
         return self._square / self.count if self.count else math.nan
 
     @property
-    def std(self) -> float:
+    def std(self) -> Any:
         """The square root of the variance."""
-        return math.sqrt(self.variance)
+        return np.sqrt(self.variance) if np.ndim(self.variance) else math.sqrt(self.variance)
 
 
 def _binary(name: str, values: ArrayLike) -> np.ndarray:
