@@ -38,3 +38,21 @@ def test_devices_that_are_fixed_are_told(device):
 def test_what_is_told_is_in_the_order_of_lines_and_each_line_once():
     source = "x.has_key(1)\nimport imp\nx.shape[0].value * y.shape[1].value\nf('/gpu:0')\n"
     assert [note.line for note in lint.looks(ast.parse(source))] == [1, 2, 3, 4]
+
+
+def test_names_without_a_binding_are_found_with_their_lines():
+    source = (
+        "from tensorpack import *\n"
+        "import os\n"
+        "class Model(ModelDesc):\n"
+        "    def optimizer(self, rate):\n"
+        "        return [optimizer.scale(os, rate) for _ in range(3)]\n"
+        "def local():\n"
+        "    summary = 1\n"
+        "    return summary, ModelDesc\n"
+        "def declares():\n"
+        "    global made\n"
+        "    made = 1\n"
+        "print(made, __file__)\n"
+    )
+    assert lint.unbound(source, ast.parse(source)) == {"ModelDesc": 3, "optimizer": 5}

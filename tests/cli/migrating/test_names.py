@@ -64,3 +64,29 @@ def test_names_that_only_tf1_has_are_those_of_its_package():
     loops = [node for node in ast.walk(tree) if isinstance(node, ast.DictComp)]
     own = set(ast.literal_eval(loops[0].generators[0].iter)) - {"compat", "nn"}
     assert own | {"nn.rnn_cell", "leave_default_graph"} == set(names.ONLY_IN_TF1)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "is_there"),
+    [
+        ("", "summary", True),
+        ("", "InputDesc", True),
+        ("", "nowhere", False),
+        ("dataflow.imgaug.base", "PhotometricAugmentor", True),
+        ("dataflow.imgaug.base", "VisualAugmentor", False),
+        ("callbacks.graph", "RunOp", True),
+        ("callbacks.graph", "Nowhere", False),
+        ("utils", "fs", True),
+        ("train.trainers", "SimpleTrainer", True),
+    ],
+)
+def test_a_name_is_there_where_a_source_or_a_table_has_it(module, name, is_there):
+    assert names.has_name(module, name) == is_there
+
+
+def test_lost_modules_are_those_of_two_packages():
+    assert [names.home_of_lost_module(name) for name in ("serialize", "sesscreate", "nowhere")] == [
+        "tpack.utils",
+        "tpack.tfutils",
+        None,
+    ]

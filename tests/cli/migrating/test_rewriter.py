@@ -18,6 +18,28 @@ CASES = [
         "if 1:\n    # a\n    from tpack.utils import get_rng\n    from tpack.utils.utils import get_tqdm_kwargs  # b\n",
     ),
     ("from .tensorpack import x", "from .tensorpack import x"),
+    ("from tensorpack import tfv1 as tf\ntf.layers.flatten", "from tpack import tf1 as tf\ntf.layers.flatten"),
+    ("from tensorpack.compat import tfv1 as tf\ntf.float32", "from tpack.compat import tfv1 as tf\ntf.float32"),
+    (
+        "from tensorpack.compat import tfv1, is_tfv2\ntfv1.layers.dense(is_tfv2())",
+        "from tpack import tf1 as tfv1\nfrom tpack.compat import is_tfv2\ntfv1.layers.dense(is_tfv2())",
+    ),
+    (
+        "import numpy as np\nint(np.searchsorted(a, b)), float(np.random.rand(1)), float(np.random.rand())",
+        "import numpy as np\nint(np.squeeze(np.searchsorted(a, b))), float(np.squeeze(np.random.rand(1))), "
+        "float(np.random.rand())",
+    ),
+    (
+        "import numpy as np\nfloat(np.random.normal(0, 1, size=1))",
+        "import numpy as np\nfloat(np.squeeze(np.random.normal(0, 1, size=1)))",
+    ),
+    ("import numpy as np\nint(np.prod(shape)), int(x)", "import numpy as np\nint(np.prod(shape)), int(x)"),
+    ("from numpy import random\nint(random.rand(1))", "from numpy import random\nint(random.rand(1))"),
+    (
+        "from tensorflow import keras\nfor op in M.updates: run(op)\nM.updates = []",
+        'from tensorflow import keras\nfor op in getattr(M, "updates", []): run(op)\nM.updates = []',
+    ),
+    ("for op in M.updates: run(op)", "for op in M.updates: run(op)"),
     ("import tensorpack_medical, mytensorflow", "import tensorpack_medical, mytensorflow"),
     ("import os, tensorflow as tf; tf.nn.relu(1)", "import os, tpack.tf1 as tf; tf.nn.relu(1)"),
     ("import tensorflow as tf\ntf.float32", "import tensorflow.compat.v1 as tf\ntf.float32"),
@@ -125,6 +147,9 @@ def test_lines_become_those_of_today_and_stay_so(before, after):
         ("\n\nimport cPickle", "use 2to3"),
         ("\n\nimport imp", "use importlib"),
         ("import inspect\n\ninspect.getargspec(f)", "returns more"),
+        ("\n\nfrom tensorpack.utils.viz import nowhere", "tensorpack.utils.viz.nowhere is not there"),
+        ("import tensorpack as tp\n\ntp.train.Nowhere()", "tensorpack.train.Nowhere is not there"),
+        ("from tensorpack import *\n\nNowhere(BatchData)", "Nowhere is not there: no star import of tpack gives it"),
     ],
 )
 def test_what_a_person_must_look_at_is_told_with_its_line(source, text):
@@ -142,6 +167,9 @@ def test_what_a_person_must_look_at_is_told_with_its_line(source, text):
         "try:\n    import cPickle as pickle\nexcept ImportError:\n    import pickle",
         "etree.tostring(x)",
         "f('gpu')",
+        "from tensorpack import *\nfrom mine import *\nNowhere()",
+        "from tensorpack.tfutils.summary import *\nadd_moving_summary(1)",
+        "import tensorpack as tp\ntp.train.SimpleTrainer, tp.utils.viz.stack_patches, tp.dataflow.common.BatchData",
         "import tensorflow.compat.v1 as tf\ntf.disable_v2_behavior()\nx.shape[1].value",
         "from tensorflow.compat.v1 import disable_v2_tensorshape\ndisable_v2_tensorshape()\nx.shape[1].value",
     ],

@@ -1,7 +1,9 @@
 """Notes on lines of a source that a person must look at, found without knowing its imports."""
 
 import ast
+import builtins
 import re
+import symtable
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -55,6 +57,27 @@ def _bound(tree: ast.AST) -> set[str]:
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             bound.add(node.name)
     return bound
+
+
+def unbound(source: str, tree: ast.AST) -> dict[str, int]:
+    """Return the global names that a source uses and does not bind, such as those of a star import, and their lines."""
+    module = symtable.symtable(source, "source", "exec")
+    tables = [module]
+    for table in tables:
+        tables += table.get_children()
+    used, bound = set[str](), {*dir(builtins), "__file__", "__path__"}
+    for table in tables:
+        for symbol in table.get_symbols():
+            is_here = table is module or symbol.is_declared_global()
+            if is_here and (symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()):
+                bound.add(symbol.get_name())
+            if symbol.is_referenced() and (table is module or symbol.is_global()):
+                used.add(symbol.get_name())
+    lines: dict[str, int] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id in used - bound:
+            lines[node.id] = min(node.lineno, lines.get(node.id, node.lineno))
+    return lines
 
 
 def looks(tree: ast.AST) -> list[Note]:

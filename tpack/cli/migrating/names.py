@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from tpack.legacy.table import MODULES, knows
+from tpack.public_names import FOR_STAR, names_by_package
 
 _TPACK = Path(__file__).parents[2]
 
@@ -74,6 +75,13 @@ _BUILDS_NOTHING = (
     "float16 float32 float64 bfloat16 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool string complex64 "
     "complex128 examples input_data"
 )
+MAY_BE_ARRAY = frozenset(("numpy.digitize", "numpy.dot", "numpy.matmul", "numpy.searchsorted", "numpy.take"))
+"""Functions of numpy with arrays of one element, of which numpy 2 makes no Python numbers."""
+
+_DRAWS = "rand=1 randn=1 random=1 random_sample=1 choice=2 normal=3 randint=3 uniform=3"
+DRAWS = {f"numpy.random.{name}": int(size) for name, size in (pair.split("=") for pair in _DRAWS.split())}
+"""Functions of numpy that return an array if they get as many arguments, or ``size``."""
+
 _SESSIONS = ("Session", "InteractiveSession", "train.MonitoredTrainingSession", "train.Supervisor")
 
 
@@ -103,6 +111,37 @@ def has_module(module: str) -> bool:
     """Tell whether tpack has a module of tensorpack, by its path after ``tensorpack.``."""
     path = _TPACK.joinpath(*module.split(".")) if module else _TPACK
     return path.with_suffix(".py").is_file() or path.joinpath("__init__.py").is_file() or module in MODULES
+
+
+def has_name(module: str, name: str) -> bool:
+    """Tell whether a module of tpack seems to have a name: its source, or its package's, has the word.
+
+    Args:
+        module: its path after ``tpack.``; empty for tpack itself.
+        name: the name, or that of a module in a package.
+    """
+    if has_module(f"{module}.{name}".lstrip(".")) or knows(name) or name.startswith("__"):
+        return True
+    if not module:
+        return name in FOR_STAR or any(name in names for names in names_by_package().values())
+    today, names = MODULES.get(module, (module, ""))
+    if name in names.split():
+        return True
+    sources = [_source_of(each) for each in {today, today.rpartition(".")[0]}]
+    return any(re.search(rf"\b{re.escape(name)}\b", source) for source in sources)
+
+
+@cache
+def _source_of(module: str) -> str:
+    """Return the source of a module of tpack, by its path after ``tpack.``; empty for tpack itself or none."""
+    path = _TPACK.joinpath(*module.split("."))
+    files = [file for file in (path.with_suffix(".py"), path / "__init__.py") if module and file.is_file()]
+    return files[0].read_text(encoding="utf-8") if files else ""
+
+
+def home_of_lost_module(name: str) -> str | None:
+    """Return the package of a module that older star imports of tensorpack gave; None if it is unknown."""
+    return next((f"tpack.{package}" for package in ("utils", "tfutils") if has_module(f"{package}.{name}")), None)
 
 
 def has_contrib(module: str) -> bool:

@@ -6,14 +6,21 @@ from dataclasses import dataclass
 
 import libcst as cst
 from libcst.helpers import get_absolute_module_for_import, get_full_name_for_node
-from libcst.metadata import MetadataWrapper, PositionProvider, QualifiedNameProvider, QualifiedNameSource
+from libcst.metadata import (
+    ExpressionContext,
+    ExpressionContextProvider,
+    MetadataWrapper,
+    PositionProvider,
+    QualifiedNameProvider,
+    QualifiedNameSource,
+)
 
 from tpack.cli.migrating import lint, names
 from tpack.cli.migrating.lint import Note
 from tpack.errors import ConfigError
-from tpack.public_names import ONLY_BY_NAME
 
-_TF_ROOTS = ("tpack.tf1", "tensorflow.compat.v1", "tensorflow")
+_TFV1 = ("tensorpack.tfv1", "tensorpack.compat.tfv1")
+_TF_ROOTS = ("tpack.tf1", "tensorflow.compat.v1", "tensorflow", *_TFV1)
 # Imports of these stay: TensorFlow has them under the same names.
 _STAYS = ("tensorflow.python", "tensorflow.examples", "tensorflow.keras", "tensorflow.compat", "tensorflow.core")
 _ONLY = tuple(f"tensorflow.{name}" for name in names.ONLY_IN_TF1)
@@ -51,11 +58,12 @@ def migrate_source(source: str) -> Migrated:
     if older := lint.python_2(tree):
         raise ConfigError(f"line {older[0].line}: {older[0].text}; use 2to3 first")
     wrapper = MetadataWrapper(module)
-    usage = _Usage(_bound_by_imports(tree))
+    usage = _Usage(_bound_by_imports(tree), lint.unbound(source, tree))
     wrapper.visit(usage)
     rewriter = _Rewriter(usage, is_xrange_older=lint.is_xrange_older(tree))
     changed = wrapper.visit(rewriter)
-    return Migrated(changed.code, rewriter.changes, sorted({*rewriter.looks, *lint.looks(tree)}))
+    looks = {*rewriter.looks, *lint.looks(tree), *usage.not_given_by_stars()}
+    return Migrated(changed.code, rewriter.changes, sorted(looks))
 
 
 class _Usage(cst.CSTVisitor):
@@ -63,14 +71,15 @@ class _Usage(cst.CSTVisitor):
 
     METADATA_DEPENDENCIES = (QualifiedNameProvider,)
 
-    def __init__(self, roots: set[str]) -> None:
+    def __init__(self, roots: set[str], unbound: dict[str, int]) -> None:
         super().__init__()
         self.roots = roots
+        self.unbound = unbound
         self.used: set[str] = set()
         self.used_outside: set[str] = set()
         self.imported: set[str] = set()
         self.bound: set[str] = set()
-        self.dotted: set[str] = set()
+        self.stars: set[str] = set()
         self._depth = 0
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
@@ -87,7 +96,9 @@ class _Usage(cst.CSTVisitor):
     def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:
         module = _module_of(node)
         self.imported.add(module)
-        if not isinstance(node.names, cst.ImportStar):
+        if isinstance(node.names, cst.ImportStar):
+            self.stars.add(module)
+        else:
             self.used.update(f"{module}.{alias.name.value}" for alias in node.names)
             self.bound.update(str(alias.evaluated_alias or alias.evaluated_name) for alias in node.names)
         return False
@@ -100,8 +111,6 @@ class _Usage(cst.CSTVisitor):
         self.bound.add(node.name.value)
 
     def visit_Attribute(self, node: cst.Attribute) -> None:
-        if isinstance(node.value, cst.Name):
-            self.dotted.add(node.value.value)
         self._use(node)
 
     def visit_Name(self, node: cst.Name) -> None:
@@ -123,11 +132,27 @@ class _Usage(cst.CSTVisitor):
         used, outside = _after_tf(self.used), _after_tf(self.used_outside)
         return names.home_of_tensorflow(used, outside, has_trainer=has_trainer)
 
+    def lost_modules(self) -> dict[str, str]:
+        """Return the packages of modules that a star import of an older tensorpack gave, by the modules' used names."""
+        homes = {name: names.home_of_lost_module(name) for name in self.unbound if not names.has_name("", name)}
+        return {name: home for name, home in sorted(homes.items()) if home is not None}
+
+    def not_given_by_stars(self) -> list[Note]:
+        """Return notes on names that only star imports of tensorpack can give, and that tpack does not have."""
+        if not self.stars or not all(names.is_in(module, ["tensorpack"]) for module in self.stars):
+            return []
+        lost = self.lost_modules() if "tensorpack" in self.stars else {}
+        paths = [module.removeprefix("tensorpack").removeprefix(".") for module in self.stars]
+        return [
+            Note(line, f"{name} is not there: no star import of tpack gives it")
+            for name, line in self.unbound.items()
+            if name not in lost and not any(names.has_name(path, name) for path in paths)
+        ]
+
     @property
-    def modules_of_a_star(self) -> list[str]:
-        """The used modules that a star import of tensorpack gave and that of tpack does not."""
-        bound = self.bound | {name.partition(".")[0] for name in self.imported}
-        return sorted((self.dotted & set(ONLY_BY_NAME)) - bound)
+    def uses_keras(self) -> bool:
+        """Whether the file imports Keras, or uses it as ``tf.keras``."""
+        return any(names.is_in(name, ["tensorflow.keras", "keras"]) for name in (*self.used, *self.imported))
 
     @property
     def uses_older_collections(self) -> bool:
@@ -138,7 +163,7 @@ class _Usage(cst.CSTVisitor):
 class _Rewriter(cst.CSTTransformer):
     """Rewrites a source, and notes changes and lines to look at."""
 
-    METADATA_DEPENDENCIES = (PositionProvider, QualifiedNameProvider)
+    METADATA_DEPENDENCIES = (ExpressionContextProvider, PositionProvider, QualifiedNameProvider)
 
     def __init__(self, usage: _Usage, *, is_xrange_older: bool) -> None:
         super().__init__()
@@ -245,11 +270,9 @@ class _Rewriter(cst.CSTTransformer):
             return [node]
         if isinstance(node.names, cst.ImportStar):
             moved = self._moved(node, self._home(node, module, "*"))
-            more = self._usage.modules_of_a_star if module == "tensorpack" else []
-            if not more:
-                return [moved]
-            aliases = _closed([cst.ImportAlias(cst.Name(name)) for name in more])
-            return [moved, cst.ImportFrom(_dotted("tpack"), aliases)]
+            lost = self._usage.lost_modules() if module == "tensorpack" else {}
+            more = [cst.ImportFrom(_dotted(home), [cst.ImportAlias(cst.Name(name))]) for name, home in lost.items()]
+            return [moved, *more]
         by_home: dict[str, list[cst.ImportAlias]] = {}
         for alias in node.names:
             home, today = self._home_of_alias(node, module, alias)
@@ -268,7 +291,10 @@ class _Rewriter(cst.CSTTransformer):
 
     def _home_of_alias(self, node: cst.ImportFrom, module: str, alias: cst.ImportAlias) -> tuple[str, cst.ImportAlias]:
         """Return the present module of an imported name, and the name."""
-        if f"{module}.{alias.evaluated_name}" not in names.WAS_INPUT_DATA:
+        whole = f"{module}.{alias.evaluated_name}"
+        if whole in _TFV1 and any(names.is_in(used, names.ONLY_IN_TF1) for used in _after_tf(self._usage.used)):
+            return "tpack", _renamed_to(alias, "tf1", str(alias.evaluated_alias or alias.evaluated_name))
+        if whole not in names.WAS_INPUT_DATA:
             return self._home(node, module, str(alias.evaluated_name)), alias
         home, _, name = names.INPUT_DATA.rpartition(".")
         return home, _renamed_to(alias, name, str(alias.evaluated_alias or alias.evaluated_name))
@@ -283,6 +309,8 @@ class _Rewriter(cst.CSTTransformer):
         if names.is_in(module, ["tensorpack"]):
             path = module.removeprefix("tensorpack").removeprefix(".")
             self._check_module(node, module)
+            if name != "*" and names.has_module(path) and not names.has_name(path, name):
+                self._look(node, f"{module}.{name} is not there: tpack has no such name")
             return names.module_of(path, name)
         if f"{module}.{name}" in ("tensorflow.python", "tensorflow.keras"):
             return module
@@ -305,6 +333,16 @@ class _Rewriter(cst.CSTTransformer):
 
     def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
         """Rename what moved, and note what is gone."""
+        is_loaded = self.get_metadata(ExpressionContextProvider, original_node, None) is ExpressionContext.LOAD
+        if is_loaded and original_node.attr.value == "updates" and self._usage.uses_keras:
+            # Keras 3 has none, and the trainer runs the updates of layers by itself.
+            self._changed(original_node, "updates of Keras, which version 3 does not have, to those that are there")
+            return cst.Call(
+                cst.Name("getattr"),
+                [cst.Arg(updated_node.value), cst.Arg(cst.SimpleString('"updates"')), cst.Arg(cst.List([]))],
+                lpar=updated_node.lpar,
+                rpar=updated_node.rpar,
+            )
         for whole in self._whole_names(original_node):
             self._note_gone(original_node, whole)
             made = self._renamed(whole, updated_node)
@@ -327,6 +365,9 @@ class _Rewriter(cst.CSTTransformer):
         return node
 
     def _note_gone(self, node: cst.Attribute, whole: str) -> None:
+        module, _, name = whole.removeprefix("tensorpack.").rpartition(".")
+        if whole.startswith("tensorpack.") and names.has_module(module) and not names.has_name(module, name):
+            self._look(node, f"{whole} is not there: tpack has no such name")
         if whole in names.GONE:
             self._look(node, f"{whole} is not there: {names.GONE[whole]}")
         for name in _after_tf([whole]):
@@ -336,12 +377,14 @@ class _Rewriter(cst.CSTTransformer):
                 self._look(node, f"tf.{name} is not there: {reason}")
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
-        """Rename ``xrange``, ``astype(...).tostring()``, which is an array's, and an argument of ``reshape``."""
+        """Rewrite what Python and numpy removed: names, an argument, and numbers made of arrays."""
         if self._is_xrange_older and get_full_name_for_node(original_node.func) == "xrange":
             self._changed(original_node, "xrange to range")
             return updated_node.with_changes(func=updated_node.func.with_changes(value="range"))
         if "numpy.reshape" in self._whole_names(original_node.func):
             return self._with_shape_by_its_place(original_node, updated_node)
+        if isinstance(original_node.func, cst.Name) and original_node.func.value in ("int", "float"):
+            return self._with_number_of_an_array(original_node, updated_node)
         function, inner = updated_node.func, getattr(updated_node.func, "value", None)
         if not isinstance(function, cst.Attribute) or function.attr.value != "tostring" or updated_node.args:
             return updated_node
@@ -351,6 +394,24 @@ class _Rewriter(cst.CSTTransformer):
             return updated_node
         self._changed(original_node, "tostring() to tobytes()")
         return updated_node.with_changes(func=function.with_changes(attr=cst.Name("tobytes")))
+
+    def _with_number_of_an_array(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
+        """Squeeze an array of one element in ``int(...)``, which numpy 2 refuses to turn into a number."""
+        inner = original_node.args[0].value if len(original_node.args) == 1 else None
+        if not isinstance(inner, cst.Call) or not isinstance(inner.func, cst.Attribute):
+            return updated_node
+        root: cst.BaseExpression = inner.func
+        while isinstance(root, cst.Attribute):
+            root = root.value
+        keywords = [one.keyword.value for one in inner.args if one.keyword]
+        for whole in self._whole_names(inner.func) if self._whole_names(root) == ["numpy"] else []:
+            draws = whole in names.DRAWS and ("size" in keywords or len(inner.args) >= names.DRAWS[whole])
+            if whole in names.MAY_BE_ARRAY or draws:
+                self._changed(original_node, f"{whole}(...) as a number to that of its only element")
+                given = updated_node.args[0]
+                squeezed = cst.Call(cst.Attribute(root, cst.Name("squeeze")), [cst.Arg(given.value)])
+                return updated_node.with_changes(args=[given.with_changes(value=squeezed)])
+        return updated_node
 
     def _with_shape_by_its_place(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
         """Pass ``newshape`` by position: older numpy has no other name for it, and newer numpy not this one."""
