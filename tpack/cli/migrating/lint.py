@@ -120,7 +120,7 @@ def _expressions(node: ast.expr, *, has_dimensions: bool) -> Iterator[Note]:
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         if node.func.attr == "tostring" and not node.args and not node.keywords and not _makes_array(node.func.value):
             yield Note(node.lineno, "numpy has no tostring(): use tobytes() if this is an array")
-        elif node.func.attr in _PYTHON_2_METHODS:
+        elif node.func.attr in _PYTHON_2_METHODS and getattr(node.func.value, "id", None) != "six":
             yield Note(node.lineno, f"dicts of Python 3 have no {node.func.attr}(); use 2to3")
 
 
@@ -133,5 +133,6 @@ def _is_size(node: ast.expr) -> bool:
 
 
 def _makes_array(node: ast.expr) -> bool:
-    """Tell whether this is certainly an array: the result of ``astype``, whose tostring() is rewritten."""
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "astype"
+    """Tell whether this is certainly an array, of ``astype`` or OpenCV's ``imencode``: its tostring() is rewritten."""
+    node, wanted = (node.value, "imencode") if isinstance(node, ast.Subscript) else (node, "astype")
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == wanted

@@ -388,9 +388,8 @@ class _Rewriter(cst.CSTTransformer):
         function, inner = updated_node.func, getattr(updated_node.func, "value", None)
         if not isinstance(function, cst.Attribute) or function.attr.value != "tostring" or updated_node.args:
             return updated_node
-        if not (isinstance(inner, cst.Call) and isinstance(inner.func, cst.Attribute)):
-            return updated_node
-        if inner.func.attr.value != "astype":
+        made, wanted = (inner.value, "imencode") if isinstance(inner, cst.Subscript) else (inner, "astype")
+        if not (isinstance(made, cst.Call) and isinstance(made.func, cst.Attribute)) or made.func.attr.value != wanted:
             return updated_node
         self._changed(original_node, "tostring() to tobytes()")
         return updated_node.with_changes(func=function.with_changes(attr=cst.Name("tobytes")))
