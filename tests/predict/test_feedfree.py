@@ -1,5 +1,7 @@
 """Prediction on what an input source brings: values, the end of the data, failures, and nothing left behind."""
 
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.predict_models import make_config, scores
+from tests.helpers.source import ROOT
 from tpack.dataflow.sources import DataFromGenerator, DataFromList
 from tpack.errors import ConfigError, DataExhaustedError, InputError, TowerError
 from tpack.input_source.dataset import TFDatasetInput
@@ -88,3 +91,23 @@ def test_a_source_that_cannot_start_leaves_nothing_behind():
 def test_what_cannot_work_is_refused(config, source, error, message):
     with pytest.raises(error, match=message):
         FeedfreePredictor(config(), source())
+
+
+UNCLOSED = """
+import atexit, threading
+import tpack.predict.feedfree as feedfree
+from tests.predict.test_feedfree import SOURCES
+from tests.helpers.predict_models import make_config
+
+atexit.register(lambda: print("closed", predict._is_closed, threading.active_count()))
+predict = feedfree.FeedfreePredictor(make_config(), SOURCES["staged queue"]())
+predict()
+"""
+
+
+def test_a_predictor_that_nobody_closed_is_closed_at_the_end_of_the_program():
+    done = subprocess.run(
+        [sys.executable, "-c", UNCLOSED], capture_output=True, text=True, timeout=120, check=False, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["closed", "True", "1"]

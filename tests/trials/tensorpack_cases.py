@@ -148,6 +148,12 @@ QUANTIZED = (
         edits=(_size("alexnet-dorefa.py", r"TOTAL_BATCH_SIZE = 256", "TOTAL_BATCH_SIZE = 4"),),
     ),
     Case(
+        "DoReFa-Net/alexnet run",
+        "alexnet-dorefa.py --dorefa 1,2,6 --load weights.npz --run cat.png",
+        data=(WEIGHTS, data.picture("cat.png", (300, 300))),
+        shared=_IMAGENET,
+    ),
+    Case(
         "DoReFa-Net/resnet run",
         "resnet-dorefa.py --load weights.npz --run cat.png",
         data=(WEIGHTS, data.picture("cat.png", (300, 300))),
@@ -168,12 +174,7 @@ QUANTIZED = (
 )
 
 IMAGES = (
-    _train(
-        "DynamicFilterNetwork/train",
-        "steering-filter.py --gpu 0",
-        shared=("edges",),
-        edits=(_size("steering-filter.py", r"BATCH = 32", "BATCH = 4"),),
-    ),
+    _train("DynamicFilterNetwork/train", "steering-filter.py --gpu 0", shared=("edges",)),
     _train(
         "HED/train",
         "hed.py",
@@ -355,7 +356,6 @@ EMBEDDINGS = (
         before=(_CENTER,),
     ),
     _train("SpatialTransformer/train", "mnist-addition.py", shared=_MNIST),
-    Case("SpatialTransformer/view", "mnist-addition.py --view --load weights.npz", data=(WEIGHTS,), shared=_MNIST),
 )
 
 _SAVED = "train_log/export-model/checkpoint"

@@ -1,5 +1,7 @@
 """Prediction on the data of an input source."""
 
+import atexit
+import weakref
 from contextlib import ExitStack
 from typing import Any, cast
 
@@ -19,7 +21,8 @@ from tpack.utils.validation import check_arguments
 class FeedfreePredictor(PredictorBase):
     """Predictor of the next data point of an input source.
 
-    The source may prefetch in the background. `close`, or a ``with`` block, ends its threads and the session.
+    The source may prefetch in the background. `close`, a ``with`` block, or the end of the program ends its threads and
+    the session.
 
     Args:
         config: the model and its weights; its input names are ignored.
@@ -84,6 +87,8 @@ class FeedfreePredictor(PredictorBase):
                 stack.callback(callback.after_train)
 
     def _start(self) -> None:
+        # TensorFlow kills a process that ends while a thread runs a session.
+        atexit.register(_close, weakref.ref(self))
         with self.graph.as_default(), self.sess.as_default():
             try:
                 for callback in self._callbacks:
@@ -97,3 +102,10 @@ class FeedfreePredictor(PredictorBase):
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def _close(reference: "weakref.ref[FeedfreePredictor]") -> None:
+    """Close a predictor that still exists."""
+    predictor = reference()
+    if predictor is not None:
+        predictor.close()
