@@ -25,6 +25,7 @@ from tpack.dataflow.parallel.threads import MultiThreadMapData, MultiThreadRunne
 from tpack.dataflow.parallel.worker import start_workers_by
 from tpack.dataflow.sources import DataFromGenerator, DataFromList
 from tpack.errors import ConfigError, DataWorkerError, InputError
+from tpack.utils import logger
 
 SECS = 300
 # A function that puts workers around a flow, by name.
@@ -222,7 +223,8 @@ def test_result_that_cannot_be_pickled_is_named(name):
         list(ds)
 
 
-def test_flow_that_cannot_be_pickled_is_named_before_anything_is_started():
+def test_flow_that_cannot_be_pickled_is_named_before_anything_is_started(monkeypatch):
+    monkeypatch.setattr(threading, "enumerate", lambda: [threading.current_thread(), threading.Thread(name="other")])
     flow = DataFromList([threading.Lock()])
     ds = MultiProcessRunner(flow, 3, 1)
     # Helpers of multiprocessing, which another test may have started, stay.
@@ -230,6 +232,17 @@ def test_flow_that_cannot_be_pickled_is_named_before_anything_is_started():
     with pytest.raises(ConfigError, match="MultiProcessRunner cannot be sent to its workers"):
         ds.reset_state()
     assert set(psutil.Process().children()) <= before
+
+
+def test_flow_that_cannot_be_pickled_is_forked_where_there_are_no_threads(monkeypatch):
+    warned = []
+    monkeypatch.setattr(logger, "warning", lambda message, *_: warned.append(message))
+    lock = threading.Lock()
+    ds = MultiProcessRunner(DataFromGenerator(lambda: ([index] for index in range(3) if lock)), 3, 1)
+    ds.reset_state()
+    assert sorted(point for (point,) in islice(ds, 3)) == [0, 1, 2]
+    assert len(warned) == 1
+    assert "Forks of this process are started instead" in warned[0]
 
 
 def test_fork_in_a_process_with_threads_is_refused_and_without_them_needs_no_pickling():

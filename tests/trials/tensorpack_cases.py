@@ -216,7 +216,7 @@ _SMALL = (
     "RPN.TRAIN_PRE_NMS_TOPK=64 RPN.TRAIN_POST_NMS_TOPK=32 RPN.TRAIN_PER_LEVEL_NMS_TOPK=16 FRCNN.BATCH_PER_IM=16 "
     "RPN.TEST_PRE_NMS_TOPK=64 RPN.TEST_POST_NMS_TOPK=16 RPN.TEST_PER_LEVEL_NMS_TOPK=16"
 )
-_BALLOONS = f"--config DATA.BASEDIR=balloon DATA.TRAIN=balloon_train DATA.VAL=balloon_val {_SMALL}"
+_BALLOONS = f"--config DATA.BASEDIR=balloon DATA.TRAIN=('balloon_train',) DATA.VAL=('balloon_val',) {_SMALL}"
 _DETECTION = {"data": (data.balloons(4), WEIGHTS), "gpus": 1, "seconds": 400}
 DETECTORS = (
     _train(

@@ -3,6 +3,7 @@
 import gc
 import threading
 import weakref
+import zipfile
 from dataclasses import dataclass
 
 import numpy as np
@@ -118,6 +119,23 @@ def test_arrays_that_were_sent_are_let_go_at_once():
         assert is_there() is None
     finally:
         gc.enable()
+
+
+def test_open_files_and_archives_are_opened_again(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("name", b"content")
+    with zipfile.ZipFile(tmp_path / "a.zip") as archive, open(tmp_path / "a.zip", "rb") as file:
+        file.read(2)
+        again, file_again = trip([archive, file])
+        with again, file_again:
+            assert again is not archive
+            assert again.read("name") == b"content"
+            assert file_again.read() == file.read()
+    with (
+        zipfile.ZipFile(tmp_path / "b.zip", "w") as archive,
+        pytest.raises(DataPointError, match="cannot be sent to another process"),
+    ):
+        Encoded([archive])
 
 
 def test_what_cannot_be_pickled_is_named():

@@ -318,9 +318,9 @@ def test_cancelling_reaches_the_worker(start):
 def test_failing_to_start_leaves_nothing(start, monkeypatch):
     gc.collect()
     before = sorted(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(threading, "enumerate", lambda: [threading.current_thread(), threading.Thread(name="other")])
     with pytest.raises(Exception, match="cannot be sent to its workers"):
         start(echo, threading.Lock(), count=2)
-    monkeypatch.setattr(threading, "enumerate", lambda: [threading.current_thread(), threading.Thread(name="other")])
     with pytest.raises(Exception, match="was to fork a process with 1 other threads"):
         start(echo, "", count=2, method="fork")
     gc.collect()

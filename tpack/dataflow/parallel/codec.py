@@ -15,6 +15,7 @@ unpickles.
 import io
 import math
 import pickle
+import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -174,11 +175,34 @@ class _Pickler(cloudpickle.Pickler):
         self.arrays: list[np.ndarray] = []
 
     def reducer_override(self, obj: object) -> Any:
-        """Replace an array by a placeholder."""
+        """Replace an array by a placeholder, and what the other process has to open by how to open it."""
         if type(obj) is np.ndarray and not obj.dtype.hasobject:
             self.arrays.append(obj)
             return _same, (self._stand_ins.make(),)
-        return super().reducer_override(obj)
+        reopened = _REOPENED[type(obj)](obj) if type(obj) in _REOPENED else None
+        return super().reducer_override(obj) if reopened is None else reopened
+
+
+def _reopened_archive(archive: zipfile.ZipFile) -> tuple[Any, ...] | None:
+    return (zipfile.ZipFile, (archive.filename,)) if archive.filename and archive.mode == "r" else None
+
+
+def _reopened_file(file: io.BufferedReader) -> tuple[Any, ...] | None:
+    is_named = isinstance(file.name, str) and not file.closed and file.seekable()
+    return (_open_at, (file.name, file.tell())) if is_named else None
+
+
+def _open_at(path: str, position: int) -> io.BufferedReader:
+    file = open(path, "rb")  # noqa: SIM115 (it belongs to the object that had it)
+    file.seek(position)
+    return file
+
+
+# What a fork would share with its parent; a flow of a script often keeps such objects.
+_REOPENED: dict[type, Callable[[Any], tuple[Any, ...] | None]] = {
+    io.BufferedReader: _reopened_file,
+    zipfile.ZipFile: _reopened_archive,
+}
 
 
 class Layout:

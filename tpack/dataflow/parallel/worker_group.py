@@ -10,6 +10,7 @@ import os
 import select
 import signal
 import socket
+import threading
 import time
 import weakref
 from collections import deque
@@ -328,11 +329,16 @@ class _Members:
         """Start the processes; arguments and exceptions are those of `WorkerPool`."""
         work = serve, arguments
         with contextlib.ExitStack() as stack:
+            payload = None
             if options.start_method == "fork":
                 check_fork(owner)
-                payload = None
             else:
-                payload = stack.enter_context(write_payload(owner, work))
+                try:
+                    payload = stack.enter_context(write_payload(owner, work))
+                except ConfigError as error:
+                    if len(threading.enumerate()) > 1:
+                        raise
+                    logger.warning(f"{error}. Forks of this process are started instead, as in tensorpack")
             for index in range(options.num_workers):
                 name, seed = f"{owner}-{index}", (options.seed + index) % 2**32
                 with self._channels(options, seed) as task:
