@@ -30,7 +30,6 @@ from tpack.dataflow.dataset.cifar import load_arrays
 from tpack.dataflow.dataset.mnist import read_idx
 from tpack.dataflow.iterator_state import rng_from_state, rng_state
 from tpack.dataflow.sources import DataFromList
-from tpack.dataflow.storage import tensorpack_format
 from tpack.dataflow.storage.hdf5 import HDF5Serializer
 from tpack.dataflow.storage.lmdb import LMDBData, LMDBSerializer
 from tpack.dataflow.storage.npz import NumpySerializer
@@ -42,6 +41,7 @@ from tpack.tfutils.checkpoint import CheckpointReader, latest_checkpoint
 from tpack.tfutils.sessinit import load_npz
 from tpack.tfutils.train_state import TrainState, read_data_state, read_train_state, write_data_state, write_train_state
 from tpack.utils import serialize
+from tpack.utils.formats import tensorpack_points
 
 SECS_OF_A_READING = 20
 GOOD, REFUSED, OTHER, RAW, CRASH, HANG = "right data", "tpack's error", "other data", "raw error", "crash", "hang"
@@ -201,7 +201,7 @@ FORMATS = [
     Format(
         "tensorpack's message",
         _file("m", _tensorpack_bytes),
-        lambda d: tensorpack_format.loads((d / "m").read_bytes()),
+        lambda d: tensorpack_points.loads((d / "m").read_bytes()),
         False,
     ),
     Format("CIFAR's pickle", _write_cifar, lambda d: load_arrays(str(d / "batch")), False),

@@ -78,6 +78,7 @@ GAMES = (
         gpus=1,
     ),
     Case("A3C-Gym/play", "train-atari.py --task play --env B-v0 --load weights.npz --episode 2", data=(WEIGHTS,)),
+    Case("A3C-Gym/eval", "train-atari.py --task eval --env B-v0 --load weights.npz --episode 2", data=(WEIGHTS,)),
     *(
         _train(
             f"DeepQNetwork/train {algorithm}",
@@ -246,12 +247,15 @@ _BOTH_SIDES = tuple(images(f"pictures/{side}/{{}}.jpg", 4, (96, 96)) for side in
 GENERATORS = (
     _train("GAN/BEGAN", "BEGAN.py --data faces --batch 4", data=(FACES,), edits=_NARROW[:1]),
     _train("GAN/conditional", "ConditionalGAN-mnist.py", shared=_MNIST),
-    Case("GAN/conditional sample", "ConditionalGAN-mnist.py --sample --load weights.npz", data=(WEIGHTS,)),
     _train(
         "GAN/CycleGAN",
         "CycleGAN.py --data pictures",
         data=_BOTH_SIDES,
-        edits=(_size("CycleGAN.py", r"SHAPE = 256", "SHAPE = 64"), _NARROW[1]),
+        edits=(
+            _size("CycleGAN.py", r"SHAPE = 256", "SHAPE = 64"),
+            _size("CycleGAN.py", r"TEST_BATCH = 32", "TEST_BATCH = 2"),
+            _NARROW[1],
+        ),
     ),
     _train("GAN/DCGAN", "DCGAN.py --data faces --batch 4", data=(FACES,)),
     Case("GAN/DCGAN sample", "DCGAN.py --sample --load weights.npz", data=(WEIGHTS,)),

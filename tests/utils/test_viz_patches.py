@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tpack.errors import ConfigError
+from tpack.utils import viz
 from tpack.utils.viz import gen_stack_patches, stack_patches
 
 
@@ -63,10 +64,24 @@ def test_grids_are_as_large_as_fits():
         ([flat(0), flat(0, 3)], {}, "different sizes"),
         ([flat(0), flat(0, channels=3)], {"pad": True}, "one number of channels"),
         ([np.zeros(3)], {}, r"expected images of shape \(H, W\)"),
-        ([flat(0)], {"viz": True}, "opens no window"),
-        ([flat(0)], {"lclick_cb": print}, "opens no window"),
     ],
 )
 def test_what_makes_no_grid_is_refused(images, options, message):
     with pytest.raises(ConfigError, match=message):
         stack_patches(images, 1, 2, **options)
+
+
+def test_a_window_shows_the_grid_and_reports_clicks_on_images(monkeypatch):
+    shown, clicked = [], []
+    monkeypatch.setattr(viz, "interactive_imshow", lambda *arguments: shown.append(arguments))
+    images = [flat(value) for value in (10, 20, 30)]
+    grid = viz.stack_patches(images, 2, 2, border=2, lclick_cb=lambda image, number: clicked.append((image, number)))
+    ((canvas, on_click),) = shown
+    np.testing.assert_array_equal(canvas, grid)
+    height, width = (size + 2 for size in images[0].shape[:2])
+    on_click(canvas, width, 1)
+    on_click(canvas, 1, height)
+    on_click(canvas, width, height)
+    assert [(int(image.max()), number) for image, number in clicked] == [(20, 1), (30, 2)]
+    viz.stack_patches(images, 2, 2, viz=True)
+    assert len(shown) == 2

@@ -16,6 +16,9 @@ import msgpack
 import numpy as np
 
 from tpack.errors import DataPointError, InputError
+from tpack.utils.formats import tensorpack_points
+from tpack.utils.formats.pickled_arrays import is_pickle
+from tpack.utils.formats.tensorpack_points import check_sizes
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -50,7 +53,7 @@ def dumps(obj: object) -> bytes:
 
 
 def loads(buf: "Buffer") -> Any:
-    """Deserialize the result of ``dumps``.
+    """Deserialize the result of ``dumps``, or of tensorpack's, which scripts have in files.
 
     Args:
         buf: bytes, or an object with the buffer interface.
@@ -58,9 +61,15 @@ def loads(buf: "Buffer") -> Any:
     Raises:
         InputError: The bytes are not from ``dumps``, or incomplete.
     """
+    # No msgpack begins as a pickle does.
+    if is_pickle(memoryview(buf)):
+        return tensorpack_points.loads(buf)
+    hooks = {"object_hook": _decode_map, "ext_hook": _decode}
     try:
         check_sizes(buf)
-        return msgpack.unpackb(buf, ext_hook=_decode, raw=False, strict_map_key=False, timestamp=_TIMESTAMP_AS_FLOAT)
+        return msgpack.unpackb(buf, raw=False, strict_map_key=False, timestamp=_TIMESTAMP_AS_FLOAT, **hooks)
+    except InputError:
+        raise
     except (ValueError, TypeError, OverflowError, RecursionError, msgpack.UnpackException) as error:
         size = memoryview(buf).nbytes
         raise InputError(f"{size} bytes are damaged or were not made by tpack.utils.serialize: {error}") from error
@@ -114,17 +123,6 @@ def _json_checksum(content: object) -> int:
     return zlib.crc32(json.dumps(content, sort_keys=True).encode())
 
 
-def check_sizes(buf: "Buffer") -> None:
-    """Let msgpack raise for bytes that claim more elements than follow, since unpacking allocates the claimed sizes.
-
-    Args:
-        buf: bytes in msgpack, or an object with the buffer interface.
-    """
-    unpacker = msgpack.Unpacker(max_buffer_size=max(1, memoryview(buf).nbytes))
-    unpacker.feed(buf)
-    unpacker.skip()
-
-
 def _encode(obj: object) -> msgpack.ExtType:
     """Encode an object unknown to msgpack."""
     if not isinstance(obj, (np.ndarray, np.generic)):
@@ -144,6 +142,12 @@ def _encode(obj: object) -> msgpack.ExtType:
     size = len(header).to_bytes(_HEADER_SIZE_BYTES, "little")
     content = b"".join([size, header, array.tobytes("F" if is_fortran else "C")])
     return msgpack.ExtType(_SCALAR if isinstance(obj, np.generic) else _ARRAY, content)
+
+
+def _decode_map(entries: dict[Any, Any]) -> Any:
+    """Return a map, or the array, scalar or complex number that it is in tensorpack's format."""
+    is_theirs = b"data" in entries and (b"nd" in entries or b"complex" in entries)
+    return tensorpack_points.decode(entries) if is_theirs else entries
 
 
 def _decode(code: int, data: bytes) -> np.ndarray | np.generic:

@@ -161,17 +161,16 @@ def stack_patches(
         border: pixels between images; 5 % of the smaller side unless given.
         pad: allow smaller images, centred in their places.
         bgcolor: the background: a number, or one for each channel.
-        viz: not offered; tensorpack opens a window.
-        lclick_cb: not offered.
+        viz: show the grid by `interactive_imshow` as well.
+        lclick_cb: called with an image and its number when it is clicked in the window, which it opens.
 
     Returns:
         The grid, uint8 of shape (height, width, C).
 
     Raises:
-        ConfigError: There are no images or more than places, their shapes differ, or a window is requested.
+        ConfigError: There are no images or more than places, or their shapes differ.
+        DependencyError: There is no window to open; see `interactive_imshow`.
     """
-    if viz or lclick_cb is not None:
-        raise ConfigError("stack_patches opens no window: write what it returns to a file, with viz=False")
     patches = _as_patches(patch_list)
     if len(patches) > nr_row * nr_col:
         raise ConfigError(f"{len(patches)} images do not fit into {nr_row} x {nr_col} places")
@@ -186,6 +185,14 @@ def stack_patches(
         top = row * (height + gap) + (height - patch.shape[0]) // 2
         left = column * (width + gap) + (width - patch.shape[1]) // 2
         canvas[top : top + patch.shape[0], left : left + patch.shape[1]] = patch
+
+    def on_click(_: np.ndarray, x: int, y: int) -> None:
+        number = y // (height + gap) * nr_col + x // (width + gap)
+        if lclick_cb is not None and number < len(patches):
+            lclick_cb(patches[number], number)
+
+    if viz or lclick_cb is not None:
+        interactive_imshow(canvas, on_click)
     return canvas
 
 
@@ -210,8 +217,8 @@ def gen_stack_patches(
         max_width: in pixels.
         max_height: in pixels.
         bgcolor: the background.
-        viz: not offered.
-        lclick_cb: not offered.
+        viz: show each grid.
+        lclick_cb: called with an image and its number in the grid.
     """
     patches = _as_patches(patch_list)
     height, width, gap = _cell(patches, border)

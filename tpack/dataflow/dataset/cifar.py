@@ -1,18 +1,12 @@
 """Small photographs: 32 x 32 pixels in colour, ten or a hundred classes, from either of the two published versions.
 
-The binary version is preferred. The Python version is made of pickles, and loading a pickle runs its author's code;
-they are read by an unpickler that knows only the names used for arrays and bytes, each replaced by a class or function
-of this file that keeps its arguments: no other code is called before everything is checked.
+The binary version is preferred. The Python version is made of pickles, which are read without running their code.
 """
 
 from __future__ import annotations
 
-import io
-import math
 import os
-import pickle
-import pickletools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,13 +15,13 @@ import numpy as np
 from tpack.dataflow.dataset.files import check_name, data_dir, find_file, read_bytes, read_lines
 from tpack.dataflow.dataset.image_lists import LabelledImages, mean_image
 from tpack.errors import ConfigError, InputError
+from tpack.utils.formats import pickled_arrays
 from tpack.utils.validation import check_arguments
 
 _PARTS = ("train", "test")
 _CHANNELS, _SIDE = 3, 32
 _IMAGE_SIZE = _CHANNELS * _SIDE * _SIDE
 _BATCHES = tuple(f"data_batch_{number}" for number in range(1, 6))
-_DTYPES = frozenset((b"u1", "u1"))
 _MAX_ERROR_CHARS = 200
 
 
@@ -214,76 +208,14 @@ def load_arrays(path: str) -> dict[str, Any]:
     """
     try:
         with open(path, "rb") as file:
-            content = file.read()
-        # Python would allocate gigabytes for a memo index beyond the size.
-        for code, argument, _ in pickletools.genops(content):
-            if code.name in ("PUT", "LONG_BINPUT") and not 0 <= (argument or 0) <= len(content):
-                raise pickle.UnpicklingError(f"it has an object at memo index {argument}")
-        found = _ArrayUnpickler(io.BytesIO(content), encoding="bytes").load()
+            found = pickled_arrays.loads(file.read(), encoding="bytes")
     except Exception as error:
         # Damaged pickles raise almost anything.
         text = f"{type(error).__name__}: {error}"[:_MAX_ERROR_CHARS]
         raise InputError(f"{path} cannot be read as a pickle of arrays: {text}") from error
     if not isinstance(found, dict):
         raise InputError(f"{path} has a {type(found).__name__}: expected a dict")
-    return {_as_text(key): _as_array(path, key, value) for key, value in found.items()}
-
-
-class _ArrayUnpickler(pickle.Unpickler):
-    """Unpickler that knows only the few names."""
-
-    def find_class(self, module_name: str, global_name: str) -> Callable[..., Any]:
-        """Return the replacement of a name; raise an UnpicklingError for another one."""
-        found = _NAMES.get((module_name.replace("numpy._core", "numpy.core"), global_name))
-        if found is None:
-            raise pickle.UnpicklingError(f"it uses {module_name}.{global_name}, and only arrays are allowed")
-        return found
-
-
-class _ArrayShell:
-    """Placeholder of an array during reading; also of its class, which is an argument."""
-
-    def __init__(self, *args: object) -> None:
-        self.state: Any = None
-
-    def __setstate__(self, state: Any) -> None:
-        """Keep the version, shape, dtype, memory order and bytes."""
-        self.state = state
-
-
-class _DtypeShell:
-    """Placeholder of a dtype during reading."""
-
-    def __init__(self, name: object = None, *flags: object) -> None:
-        self.name = name
-
-    def __setstate__(self, state: object) -> None:
-        """Ignore byte order and alignment, which single bytes do not have."""
-
-
-def _array_of_buffer(content: object, dtype: object, shape: object, order: object) -> _ArrayShell:
-    """Return the placeholder of an array of protocol 5."""
-    shell = _ArrayShell()
-    shell.state = (1, shape, dtype, order == "F", bytes(content) if isinstance(content, bytearray) else content)
-    return shell
-
-
-def _encode(text: object, encoding: object) -> bytes:
-    """Return bytes, which Python 3 writes as text in protocols 0, 1 and 2."""
-    if not isinstance(text, str) or encoding != "latin1":
-        raise pickle.UnpicklingError("it encodes another object than bytes, and only arrays are allowed")
-    return text.encode("latin-1")
-
-
-_NAMES: dict[tuple[str, str], Callable[..., Any]] = {
-    ("numpy", "ndarray"): _ArrayShell,
-    ("numpy", "dtype"): _DtypeShell,
-    ("numpy.core.multiarray", "_reconstruct"): _ArrayShell,
-    ("numpy.core.numeric", "_frombuffer"): _array_of_buffer,
-    ("_codecs", "encode"): _encode,
-    # Those protocols call the class for empty bytes.
-    ("__builtin__", "bytes"): lambda: b"",
-}
+    return {_as_text(key): _checked(path, key, value) for key, value in found.items()}
 
 
 def _as_text(key: object) -> str:
@@ -291,16 +223,11 @@ def _as_text(key: object) -> str:
     return key.decode("utf-8", "replace") if isinstance(key, bytes) else str(key)
 
 
-def _as_array(path: str, key: object, value: Any) -> Any:
-    """Return the array of a placeholder, text in lists as str, and other values as they are."""
+def _checked(path: str, key: object, value: Any) -> Any:
+    """Return an array of unsigned bytes, or another value with text in lists as str."""
     if isinstance(value, list):
         return [_as_text(member) if isinstance(member, bytes) else member for member in value]
-    if not isinstance(value, _ArrayShell):
-        return value
-    try:
-        _, shape, dtype, is_fortran, content = value.state
-        if dtype.name not in _DTYPES or not isinstance(content, bytes) or math.prod(shape) != len(content):
-            raise ValueError(f"shape {shape}, dtype {dtype.name!r}")
-        return np.frombuffer(content, np.uint8).reshape(shape, order="F" if is_fortran else "C")
-    except (TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{path} has no array of unsigned bytes in {_as_text(key)!r}: {error}") from error
+    if isinstance(value, np.ndarray) and value.dtype != np.uint8:
+        given = f"shape {value.shape}, dtype {value.dtype.str[1:]!r}"
+        raise InputError(f"{path} has no array of unsigned bytes in {_as_text(key)!r}: {given}")
+    return value

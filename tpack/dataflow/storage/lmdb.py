@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 from tpack.dataflow.base import DataFlow
 from tpack.dataflow.mapping import MapData
 from tpack.dataflow.sources import IndexedDataFlow
-from tpack.dataflow.storage import tensorpack_format
 from tpack.dataflow.storage.lmdb_pages import check_pages
 from tpack.errors import ConfigError, InputError
 from tpack.utils import logger, serialize
+from tpack.utils.formats import tensorpack_points
 from tpack.utils.fs import atomic_path
 from tpack.utils.lazy import import_optional
 from tpack.utils.progress import get_tqdm
@@ -176,7 +176,7 @@ def _find_keys(file: _LmdbFile, keys: str | Sequence[str | bytes] | None) -> lis
         return [keys.format(index).encode() for index in range(len(file))]
     if keys is None:
         stored = file.find(_KEYS_KEY)
-        keys = file.keys() if stored is None else tensorpack_format.loads(stored)
+        keys = file.keys() if stored is None else tensorpack_points.loads(stored)
     if not isinstance(keys, (list, tuple)) or not all(isinstance(key, (str, bytes)) for key in keys):
         raise ConfigError(f"LMDBData got keys={keys!r:.100}: expected a list of keys, or a format with one number")
     return [key.encode() if isinstance(key, str) else key for key in keys]
@@ -238,7 +238,7 @@ def _decode(path: str, key: bytes, value: bytes) -> object:
 def _decode_tensorpack(path: str, key: bytes, value: bytes) -> object:
     """Return the data point in an entry of tensorpack."""
     try:
-        return tensorpack_format.loads(value)
+        return tensorpack_points.loads(value)
     except InputError as error:
         raise InputError(f"the LMDB file {path}, not of tpack, has an unreadable entry {key!r}: {error}") from error
 

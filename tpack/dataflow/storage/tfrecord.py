@@ -21,7 +21,6 @@ from tpack.dataflow.base import DataFlow, close_flow
 from tpack.dataflow.mapping import MapData
 from tpack.dataflow.parallel.process_map import MultiProcessMapData
 from tpack.dataflow.sources import IndexedDataFlow
-from tpack.dataflow.storage import tensorpack_format
 from tpack.dataflow.storage.shards import Paths, names_in_range, shard_names, written_shards
 from tpack.errors import InputError
 from tpack.utils import logger, serialize
@@ -161,8 +160,7 @@ class TFRecordSerializer:
 class _TFRecordPoints(TFRecordData):
     def _decode(self, data: bytes, index: int) -> object:
         try:
-            point = serialize.loads(data)
-            return tensorpack_format.loads(data) if tensorpack_format.holds_arrays(point) else point
+            return serialize.loads(data)
         except InputError as error:
             number, path, offset = self._place(index)
             raise InputError(f"{_where(path, offset, number)} does not hold a data point: {error}") from error

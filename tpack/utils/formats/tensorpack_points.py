@@ -1,49 +1,63 @@
-"""Data points in tensorpack's LMDB and TFRecord files, read without running any code.
+"""Data points in tensorpack's LMDB and TFRecord files, and results of its serializer, read without running any code.
 
-They are msgpack, with an array as a map with the entries nd, type, kind, shape and data, as the package msgpack-numpy
-makes it. Arrays of Python objects are pickles there and are refused: loading one runs arbitrary code.
+They are pickles, or msgpack with an array as a map with the entries nd, type, kind, shape and data, as the package
+msgpack-numpy makes it. Arrays of Python objects are refused: loading one runs arbitrary code.
 """
 
 import math
 import re
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgpack
 import numpy as np
 
 from tpack.errors import InputError
-from tpack.utils import serialize
+from tpack.utils.formats import pickled_arrays
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 _DTYPE_NAME = re.compile(r"[<>|=]?[?A-Za-z][0-9]{0,9}(\[[0-9]{0,9}[A-Za-z\u03bc]{1,2}\])?")
 
 
-def loads(buf: bytes | memoryview) -> Any:
-    """Turn bytes of tensorpack's serializer into an object, with lists in place of tuples; refuse damaged ones."""
+def loads(buf: "Buffer") -> Any:
+    """Turn bytes of tensorpack's serializer into an object, with lists in place of msgpack's tuples.
+
+    Raises:
+        InputError: They are damaged, in pyarrow, or have other objects than arrays, numbers and text.
+    """
+    content = memoryview(buf)
     try:
-        serialize.check_sizes(buf)
-        return msgpack.unpackb(buf, object_hook=_decode, ext_hook=_refuse, raw=False, strict_map_key=False, timestamp=1)
+        if pickled_arrays.is_pickle(content):
+            return pickled_arrays.loads(content.tobytes())
+        check_sizes(buf)
+        return msgpack.unpackb(buf, object_hook=decode, ext_hook=_refuse, raw=False, strict_map_key=False, timestamp=1)
     except InputError:
         raise
-    except (ValueError, TypeError, LookupError, OverflowError, RecursionError, msgpack.UnpackException) as error:
+    except Exception as error:
+        # Damaged pickles raise almost anything.
         raise InputError(
-            f"{len(buf)} bytes are damaged or not in tensorpack's msgpack (early versions wrote pyarrow): {error}"
+            f"{content.nbytes} bytes are damaged, or neither msgpack nor a pickle of arrays, numbers and text (early "
+            f"versions of tensorpack wrote pyarrow): {type(error).__name__}: {error}"
         ) from error
+
+
+def check_sizes(buf: "Buffer") -> None:
+    """Let msgpack raise for bytes that claim more elements than follow, since unpacking allocates the claimed sizes.
+
+    Args:
+        buf: bytes in msgpack, or an object with the buffer interface.
+    """
+    unpacker = msgpack.Unpacker(max_buffer_size=max(1, memoryview(buf).nbytes))
+    unpacker.feed(buf)
+    unpacker.skip()
 
 
 def _refuse(code: int, data: bytes) -> NoReturn:
     raise ValueError(f"it has the extension type {code}, which tensorpack does not use")
 
 
-def holds_arrays(obj: object) -> bool:
-    """Tell whether an object from msgpack has maps that stand for arrays in tensorpack's format."""
-    if isinstance(obj, list):
-        return any(map(holds_arrays, obj))
-    if isinstance(obj, dict):
-        return obj.keys() >= {b"nd", b"type", b"data"} or any(map(holds_arrays, obj.values()))
-    return False
-
-
-def _decode(entries: dict[Any, Any]) -> np.ndarray | np.generic | complex | dict[Any, Any]:
+def decode(entries: dict[Any, Any]) -> np.ndarray | np.generic | complex | dict[Any, Any]:
     """Turn a map that stands for an array, a scalar or a complex number into it; leave others alone."""
     # Before msgpack had a type for bytes, the names were strings.
     named = {key.decode("ascii", "replace") if isinstance(key, bytes) else key: value for key, value in entries.items()}

@@ -1,6 +1,5 @@
 """Data points in tensorpack's format, written out here as msgpack-numpy does it."""
 
-import io
 import pickle
 
 import msgpack
@@ -9,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tpack.dataflow.storage.tensorpack_format import holds_arrays, loads
 from tpack.errors import InputError
 from tpack.utils import serialize
+from tpack.utils.formats.tensorpack_points import loads
 
 
 def encode(value):
@@ -80,11 +79,11 @@ def test_pickled_objects_are_refused(entries):
     ("data", "message"),
     [
         (b"", "0 bytes are damaged"),
-        (pickle.dumps([1, 2]), "damaged or not in tensorpack"),
+        (pickle.dumps([1, 2])[:-2], "damaged, or neither msgpack nor a pickle"),
         (msgpack.packb({**encode(ARRAYS[0]), b"shape": (2, 4)}), r"shape \(2, 4\) and dtype int32 has 24 bytes"),
-        (msgpack.packb({**encode(ARRAYS[0]), b"type": "nonsense"}), "not in tensorpack's msgpack"),
-        (msgpack.packb({**encode(ARRAYS[0]), b"shape": None}), "not in tensorpack's msgpack"),
-        (msgpack.packb({b"complex": True, b"data": "no"}), "not in tensorpack's msgpack"),
+        (msgpack.packb({**encode(ARRAYS[0]), b"type": "nonsense"}), "neither msgpack nor a pickle"),
+        (msgpack.packb({**encode(ARRAYS[0]), b"shape": None}), "neither msgpack nor a pickle"),
+        (msgpack.packb({b"complex": True, b"data": "no"}), "neither msgpack nor a pickle"),
         (serialize.dumps([np.zeros(3)]), "extension type 1, which tensorpack does not use"),
     ],
 )
@@ -123,17 +122,30 @@ def test_random_bytes_are_refused_or_plain(data):
         found = loads(data)
     except InputError:
         return
-    assert isinstance(found, (type(None), bool, int, float, complex, str, bytes, list, dict, np.ndarray, np.generic))
+    plain = (type(None), bool, int, float, complex, str, bytes, list, tuple, dict, set, np.ndarray, np.generic)
+    assert isinstance(found, plain)
 
 
-def test_arrays_of_tensorpack_are_known_from_others():
-    theirs = msgpack.unpackb(msgpack.packb([{"deep": [encode(ARRAYS[0])]}]))
-    assert holds_arrays(theirs)
-    assert not holds_arrays(serialize.loads(serialize.dumps([{"nd": 1, "type": 2}, np.zeros(3), None])))
+def test_the_serializer_reads_them_too():
+    theirs = msgpack.packb([{"deep": [encode(ARRAYS[0]), encode(2j)]}])
+    for read in (loads, serialize.loads):
+        ((array, number),) = [entry["deep"] for entry in read(theirs)]
+        np.testing.assert_array_equal(array, ARRAYS[0])
+        assert number == 2j
+    for ours in ({"nd": 1, "type": 2, "data": 3}, {"complex": True, "data": "x"}, {b"nd": 1}):
+        assert serialize.loads(serialize.dumps(ours)) == ours
 
 
-def test_numpy_files_are_not_taken_for_it():
-    file = io.BytesIO()
-    np.save(file, np.zeros(3))
-    with pytest.raises(InputError, match="not in tensorpack's msgpack"):
-        loads(file.getvalue())
+@pytest.mark.parametrize("protocol", [2, 4, 5])
+def test_pickles_of_tensorpack_are_read(protocol):
+    point = [ARRAYS[0], np.float32(1.5), "text", b"bytes", (1, None), {"a": np.zeros((2, 2), order="F")}]
+    for read in (loads, serialize.loads):
+        found = read(pickle.dumps(point, protocol))
+        np.testing.assert_array_equal(found[0], ARRAYS[0])
+        assert found[0].flags.writeable
+        assert found[1:5] == point[1:5]
+        assert found[5]["a"].flags.f_contiguous
+        with pytest.raises(
+            InputError, match=r"UnpicklingError: it uses (__builtin__|builtins)\.exec, and only arrays are allowed"
+        ):
+            read(pickle.dumps([Trap()], protocol))
