@@ -19,6 +19,7 @@ CASES = [
     ),
     ("from .tensorpack import x", "from .tensorpack import x"),
     ("from tensorpack import tfv1 as tf\ntf.layers.flatten", "from tpack import tf1 as tf\ntf.layers.flatten"),
+    ("from tensorpack import tfv1 as tf\ntf.placeholder(1)", "from tpack import tf1 as tf\ntf.placeholder(1)"),
     ("from tensorpack.compat import tfv1 as tf\ntf.float32", "from tpack.compat import tfv1 as tf\ntf.float32"),
     (
         "from tensorpack.compat import tfv1, is_tfv2\ntfv1.layers.dense(is_tfv2())",

@@ -292,7 +292,7 @@ class _Rewriter(cst.CSTTransformer):
     def _home_of_alias(self, node: cst.ImportFrom, module: str, alias: cst.ImportAlias) -> tuple[str, cst.ImportAlias]:
         """Return the present module of an imported name, and the name."""
         whole = f"{module}.{alias.evaluated_name}"
-        if whole in _TFV1 and any(names.is_in(used, names.ONLY_IN_TF1) for used in _after_tf(self._usage.used)):
+        if whole in _TFV1 and self._tf == "tpack.tf1":
             return "tpack", _renamed_to(alias, "tf1", str(alias.evaluated_alias or alias.evaluated_name))
         if whole not in names.WAS_INPUT_DATA:
             return self._home(node, module, str(alias.evaluated_name)), alias
