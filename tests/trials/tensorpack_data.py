@@ -253,6 +253,18 @@ def _packed(value: Any) -> bytes:
     return bytes(msgpack.packb(value, default=as_dict, use_bin_type=True))
 
 
+def flow_file(path: str, size: tuple[int, int]) -> Maker:
+    """Write frames of a film and the flow between two of them, in the format of Sintel."""
+
+    def make(folder: Path) -> None:
+        images(f"{path}/clean/scene/frame_{{:04d}}.png", 3, size)(folder)
+        target = _at(folder, f"{path}/flow/scene/frame_0001.flo")
+        flow = np.zeros((size[1], size[0], 2), np.float32)
+        target.write_bytes(np.float32(202021.25).tobytes() + np.int32(size).tobytes() + flow.tobytes())
+
+    return make
+
+
 def picture(path: str, size: tuple[int, int]) -> Maker:
     """Write one picture."""
 

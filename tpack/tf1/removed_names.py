@@ -197,8 +197,9 @@ MISSING: dict[str, str] = {
     "contrib.slim.dataset_data_provider.data_provider": "use tf.contrib.slim.data_provider",
     "contrib.slim.dataset_data_provider.parallel_reader": "use tf.data.TFRecordDataset",
     "contrib.slim.deprecated_arg_values": "use warnings.warn",
-    "contrib.slim.nets": (
-        "copy the nets of the models repository of TensorFlow, research/slim/nets, which stand on tf.contrib.slim"
+    **dict.fromkeys(
+        (f"contrib.slim.nets.{net}" for net in ("alexnet", "inception", "overfeat")),
+        "copy the nets of the models repository of TensorFlow, research/slim/nets, which stand on tf.contrib.slim",
     ),
     "contrib.slim.queues.NestedQueueRunnerError": "use ValueError",
     "contrib.slim.summaries": "of it, the functions of tf.contrib.layers are there; use tf.summary for the others",

@@ -16,6 +16,7 @@ __getattr__, __dir__, __all__ = look_up(
         "evaluation": "",
         "learning": "",
         "model_analyzer": "",
+        "nets": "",
         "tfexample_decoder": "data_decoder= tfexample_decoder=",
     },
 )

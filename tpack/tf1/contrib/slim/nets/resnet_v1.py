@@ -1,0 +1,166 @@
+"""Residual networks of 50 to 200 layers: convolutions, then batch normalisation and addition.
+
+Source:
+    Deep Residual Learning for Image Recognition (arXiv:1512.03385), with the stride of a block in its last unit.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.tf1.contrib.framework.scoping import add_arg_scope, arg_scope
+from tpack.tf1.contrib.layers.batch_normalization import batch_norm
+from tpack.tf1.contrib.layers.convolutions import conv2d
+from tpack.tf1.contrib.layers.pooling import max_pool2d
+from tpack.tf1.contrib.layers.utils import collect_named_outputs
+from tpack.tf1.contrib.slim.nets import resnet_utils
+from tpack.tf1.contrib.slim.nets.resnet_utils import Block, Head
+
+resnet_arg_scope = resnet_utils.resnet_arg_scope
+
+Built = tuple[tf.Tensor, dict[str, tf.Tensor]]
+
+
+@add_arg_scope
+def bottleneck(
+    inputs: tf.Tensor,
+    depth: int,
+    depth_bottleneck: int,
+    stride: int,
+    rate: int = 1,
+    outputs_collections: Any = None,
+    scope: str | None = None,
+) -> tf.Tensor:
+    """Return the output of a unit of three convolutions and a shortcut.
+
+    Args:
+        inputs: the feature map.
+        depth: the channels of the output.
+        depth_bottleneck: the channels of the first two convolutions.
+        stride: of the second convolution and the shortcut.
+        rate: the dilation of the second convolution.
+        outputs_collections: those of the output.
+        scope: the variable scope.
+    """
+    with tf.variable_scope(scope, "bottleneck_v1", [inputs]) as unit:
+        if depth == inputs.shape[-1]:
+            shortcut = resnet_utils.subsample(inputs, stride, "shortcut")
+        else:
+            shortcut = conv2d(inputs, depth, [1, 1], stride=stride, activation_fn=None, scope="shortcut")
+        residual = conv2d(inputs, depth_bottleneck, [1, 1], stride=1, scope="conv1")
+        residual = resnet_utils.conv2d_same(residual, depth_bottleneck, 3, stride, rate=rate, scope="conv2")
+        residual = conv2d(residual, depth, [1, 1], stride=1, activation_fn=None, scope="conv3")
+        return collect_named_outputs(outputs_collections, unit.name, tf.nn.relu(shortcut + residual))
+
+
+def resnet_v1(
+    inputs: tf.Tensor,
+    blocks: Sequence[Block],
+    num_classes: int | None = None,
+    is_training: bool = True,
+    global_pool: bool = True,
+    output_stride: int | None = None,
+    include_root_block: bool = True,
+    reuse: Any = None,
+    scope: str | None = None,
+) -> Built:
+    """Return the output of a network of blocks, and its end points by name.
+
+    Args:
+        inputs: the images.
+        blocks: the blocks, see `resnet_v1_block`.
+        num_classes: the channels of the logits; None leaves them out.
+        is_training: whether batch normalisation uses the batch.
+        global_pool: average over height and width.
+        output_stride: the stride of all layers together; more is reached by dilation.
+        include_root_block: begin with a convolution and pooling, of stride 4 together.
+        reuse: of the variable scope.
+        scope: its name.
+
+    Raises:
+        ValueError: ``output_stride`` is impossible.
+    """
+
+    def body(net: tf.Tensor) -> tf.Tensor:
+        nonlocal output_stride
+        with arg_scope([batch_norm], is_training=is_training):
+            if include_root_block:
+                if output_stride is not None:
+                    if output_stride % 4:
+                        raise ValueError(f"resnet_v1 got output_stride={output_stride}: expected a multiple of 4")
+                    output_stride //= 4
+                net = resnet_utils.conv2d_same(net, 64, 7, stride=2, scope="conv1")
+                net = max_pool2d(net, [3, 3], stride=2, scope="pool1")
+            return resnet_utils.stack_blocks_dense(net, blocks, output_stride)
+
+    with tf.variable_scope(scope, "resnet_v1", [inputs], reuse=reuse) as opened:
+        return resnet_utils.build(inputs, opened, body, bottleneck, Head(num_classes, global_pool))
+
+
+resnet_v1.default_image_size = 224  # type: ignore[attr-defined]
+
+
+def resnet_v1_block(scope: str, base_depth: int, num_units: int, stride: int) -> Block:
+    """Return a block of bottlenecks, of which the last one has the stride."""
+    return resnet_utils.bottleneck_block(scope, bottleneck, base_depth, num_units, stride)
+
+
+def _build(num_units: Sequence[int], inputs: tf.Tensor, *arguments: Any) -> Built:
+    """Return a network of four blocks, with the arguments of `resnet_v1_50` after the images."""
+    parts = enumerate(zip(num_units, (2, 2, 2, 1), strict=True))
+    blocks = [resnet_v1_block(f"block{index + 1}", 64 << index, units, stride) for index, (units, stride) in parts]
+    num_classes, is_training, global_pool, output_stride, reuse, scope = arguments
+    return resnet_v1(inputs, blocks, num_classes, is_training, global_pool, output_stride, True, reuse, scope)
+
+
+def resnet_v1_50(
+    inputs: tf.Tensor,
+    num_classes: int | None = None,
+    is_training: bool = True,
+    global_pool: bool = True,
+    output_stride: int | None = None,
+    reuse: Any = None,
+    scope: str = "resnet_v1_50",
+) -> Built:
+    """Return the output and end points of the network of 50 layers; for arguments see `resnet_v1`."""
+    return _build((3, 4, 6, 3), inputs, num_classes, is_training, global_pool, output_stride, reuse, scope)
+
+
+def resnet_v1_101(
+    inputs: tf.Tensor,
+    num_classes: int | None = None,
+    is_training: bool = True,
+    global_pool: bool = True,
+    output_stride: int | None = None,
+    reuse: Any = None,
+    scope: str = "resnet_v1_101",
+) -> Built:
+    """Return the output and end points of the network of 101 layers; for arguments see `resnet_v1`."""
+    return _build((3, 4, 23, 3), inputs, num_classes, is_training, global_pool, output_stride, reuse, scope)
+
+
+def resnet_v1_152(
+    inputs: tf.Tensor,
+    num_classes: int | None = None,
+    is_training: bool = True,
+    global_pool: bool = True,
+    output_stride: int | None = None,
+    reuse: Any = None,
+    scope: str = "resnet_v1_152",
+) -> Built:
+    """Return the output and end points of the network of 152 layers; for arguments see `resnet_v1`."""
+    return _build((3, 8, 36, 3), inputs, num_classes, is_training, global_pool, output_stride, reuse, scope)
+
+
+def resnet_v1_200(
+    inputs: tf.Tensor,
+    num_classes: int | None = None,
+    is_training: bool = True,
+    global_pool: bool = True,
+    output_stride: int | None = None,
+    reuse: Any = None,
+    scope: str = "resnet_v1_200",
+) -> Built:
+    """Return the output and end points of the network of 200 layers; for arguments see `resnet_v1`."""
+    return _build((3, 24, 36, 3), inputs, num_classes, is_training, global_pool, output_stride, reuse, scope)
