@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tests.trials import tensorpack_data as data
-from tests.trials.outside_data import Maker, cifar, idx_digits, images, sentences
+from tests.trials.outside_data import Maker, cifar, idx_digits, images, sentences, text
 from tests.trials.outside_recipe import Edit
 
 
@@ -349,9 +349,10 @@ EMBEDDINGS = (
     ),
     Case(
         "SimilarityLearning/visualize",
-        f"{_CENTER} --visualize --load train_log/{_CENTER.split()[-1]}/checkpoint",
+        f"{_CENTER} --visualize --load trained/checkpoint",
+        data=(text("keep.py", "import glob, os\nos.rename(glob.glob('train_log/*')[0], 'trained')\n"),),
         shared=_MNIST,
-        before=(_CENTER,),
+        before=(_CENTER, "keep.py"),
     ),
 )
 

@@ -38,6 +38,17 @@ def test_points_are_images_and_digits(kind, part, compressed, tmp_path, rng):
         assert (image.dtype, image.shape, label) == (np.float32, (28, 28), digit)
 
 
+@pytest.mark.parametrize("kind", [Mnist, FashionMnist])
+def test_all_images_are_as_those_of_the_points(kind, tmp_path, rng):
+    # Scripts of tensorpack, such as those of metric learning, make their points of them.
+    write(tmp_path, "train", picture(rng, (4, 28, 28)), [7, 0, 9, 3])
+    ds = kind("train", shuffle=False, dir=tmp_path)
+    ds.reset_state()
+    assert (ds.images.dtype, ds.images.shape, ds.labels.shape) == (np.float32, (4, 28, 28, 1), (4,))
+    np.testing.assert_array_equal(ds.images[..., 0], [image for image, _ in ds])
+    assert ds.images is ds.images
+
+
 def test_shuffling_is_the_default(tmp_path, rng):
     write(tmp_path, "test", picture(rng, (40, 28, 28)), np.arange(40) % 10)
     ds = Mnist("test", dir=tmp_path)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -50,22 +51,36 @@ class LabelledImages(IndexedDataFlow):
         self.labels = labels
 
     def __len__(self) -> int:
-        return len(self.images)
+        return len(self.labels)
 
     def _read(self, index: int) -> list[Any]:
-        return [self._make_image(self.images[index]), int(self.labels[index])]
-
-    def _make_image(self, stored: np.ndarray) -> np.ndarray:
-        """Return the yielded image for a stored one."""
-        return stored.copy()
+        return [self.images[index].copy(), int(self.labels[index])]
 
 
 class UnitImages(LabelledImages):
-    """Images stored as integers and yielded as float32, from 0 to 1."""
+    """Images stored as integers and yielded as float32, from 0 to 1.
+
+    Attributes:
+        images: all of them as float32, made when it is first used.
+    """
 
     _greatest = 255
+    _more_axes: tuple[int, ...] = ()
+    """Sizes of more axes of `images`, as they are in tensorpack."""
 
-    def _make_image(self, stored: np.ndarray) -> np.ndarray:
+    def __init__(self, images: np.ndarray, labels: np.ndarray, shuffle: bool) -> None:
+        super().__init__(images, labels, shuffle)
+        self._stored = self.__dict__.pop("images")
+
+    @cached_property
+    def images(self) -> np.ndarray:  # type: ignore[override]
+        """Return all images as float32, from 0 to 1."""
+        return self._as_unit(self._stored).reshape(self._stored.shape + self._more_axes)
+
+    def _read(self, index: int) -> list[Any]:
+        return [self._as_unit(self._stored[index]), int(self.labels[index])]
+
+    def _as_unit(self, stored: np.ndarray) -> np.ndarray:
         return stored.astype(np.float32) / np.float32(self._greatest)
 
 

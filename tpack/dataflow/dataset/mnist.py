@@ -33,6 +33,7 @@ class Mnist(UnitImages):
         InputError: A file is missing, or differs from the published one.
     """
 
+    _more_axes = (1,)
     _default_dir = "mnist_data"
     _source = "https://ossci-datasets.s3.amazonaws.com/mnist"
 
