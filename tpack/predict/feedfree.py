@@ -12,6 +12,7 @@ from tpack.predict.base import PredictorBase
 from tpack.predict.config import PredictConfig
 from tpack.predict.offline import check_config, create_predict_session
 from tpack.step.hooked_session import HookedSession
+from tpack.step.queue_runners import QueueRunnerThreads
 from tpack.tower.context import PredictTowerContext
 from tpack.types import Trainer
 from tpack.utils.validation import check_arguments
@@ -65,7 +66,8 @@ class FeedfreePredictor(PredictorBase):
                 # An input uses only the graph and sessions of a trainer.
                 callback.setup_graph(cast(Trainer, self))
             self.sess = create_predict_session(config, compiler)
-        self.hooked_sess = HookedSession(self.sess, self._callbacks)
+        self._queue_runners = QueueRunnerThreads(self.sess)
+        self.hooked_sess = HookedSession(self.sess, [*self._callbacks, *self._queue_runners.callbacks()])
         self._is_closed = False
         self._start()
 
@@ -83,6 +85,7 @@ class FeedfreePredictor(PredictorBase):
         with self.graph.as_default(), self.sess.as_default(), ExitStack() as stack:
             # Run in reverse, each even if another fails.
             stack.callback(self.hooked_sess.close)
+            stack.callback(self._queue_runners.end)
             for callback in reversed(self._callbacks):
                 stack.callback(callback.after_train)
 

@@ -24,6 +24,7 @@ from tpack.input_source.base import InputSource
 from tpack.step.fetch_plan import CompiledCopy
 from tpack.step.hooked_session import HookedSession
 from tpack.step.op_traceback import data_taken_by
+from tpack.step.queue_runners import QueueRunnerThreads
 from tpack.step.step_seeds import let_seeds_follow_steps
 from tpack.tfutils.determinism import initialize_variables, order_sums
 from tpack.tfutils.graph_lookup import get_global_step_value
@@ -297,8 +298,12 @@ class Trainer(metaclass=InOwnGraph):
     def initialize_hooks(self) -> None:
         """Make ``hooked_sess`` from the session and the callbacks."""
         callbacks = [cb for cb in self._callbacks if cb.implements("failure") or cb in self._callbacks.step_callbacks]
+        self._queue_runners = QueueRunnerThreads(self.sess)
         self.hooked_sess = HookedSession(
-            self.sess, callbacks, executor=self._fixed_executor(), compiled=self._compiled_step
+            self.sess,
+            [*callbacks, *self._queue_runners.callbacks()],
+            executor=self._fixed_executor(),
+            compiled=self._compiled_step,
         )
 
     def main_loop(
@@ -462,6 +467,7 @@ class Trainer(metaclass=InOwnGraph):
             # Mostly a consequence of the error that ends training, which is raised.
             logger.error(f"Callbacks could not finish after the error that ended training: {error}")
         finally:
+            self._queue_runners.end()
             self.hooked_sess.close()
 
     def _fixed_executor(self) -> str:
