@@ -345,16 +345,13 @@ TrainingMonitor: Any
 TransformAugmentorBase: Any
 Triggerable: Any
 TryResumeTraining: Any
-callbacks: Any
 center_loss: Any
 class_balanced_cross_entropy: Any
-compat: Any
 contrastive_loss: Any
 convert_to_tflayer_args: Any
 cosine_loss: Any
 create_dummy_class: Any
 create_dummy_func: Any
-dataflow: Any
 dftools: Any
 dump_chkpt_vars: Any
 dump_dataflow_to_lmdb: Any
@@ -367,25 +364,17 @@ get_op_tensor_name: Any
 get_tf_version: Any
 get_tf_version_number: Any
 get_tqdm_kwargs: Any
-graph_builder: Any
 huber_loss: Any
-input_source: Any
 libinfo: Any
 load_caffe: Any
-models: Any
 parse_args: Any
-predict: Any
 rename_get_variable: Any
 serve_data: Any
 shapeless_placeholder: Any
 siamese_cosine_loss: Any
 soft_triplet_loss: Any
 symbolic_functions: Any
-tfutils: Any
-tower: Any
-train: Any
 triplet_loss: Any
-utils: Any
 
 # What a star gives.
 __all__ = [

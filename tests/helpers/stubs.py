@@ -45,7 +45,7 @@ def _text(package: str, table: dict[str, tuple[str, ...]]) -> str:
     # ``tpack.callbacks`` is there after ``import tpack``.
     lines += _imports("", package, sorted(module for module in table if "." not in module))
     lines += ["from typing import Any", "from tpack.version import __version__ as __version__"]
-    older = sorted({*FOR_STAR, *(name for names in NAMES.values() for name in names)})
+    older = sorted({*FOR_STAR, *(name for names in NAMES.values() for name in names)} - {*table})
     lines += ["", "# tensorpack's older names.", *(f"{name}: Any" for name in older)]
     return "\n".join([*lines, "", "# What a star gives.", f"__all__ = {sorted(tpack.__all__)}", ""])
 

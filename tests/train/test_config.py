@@ -115,3 +115,11 @@ def test_examples_are_those_of_all_workers():
     made.num_workers = 2
     made.fit_to_towers(2)
     assert made.dataflow.batch_size == 2
+
+
+def test_whole_floats_are_numbers_of_epochs_and_steps():
+    made = config(steps_per_epoch=500.0, starting_epoch=2.0, max_epoch=8.0 * 9 // 5)
+    assert (made.steps_per_epoch, made.starting_epoch, made.max_epoch) == (500, 2, 14)
+    assert type(made.max_epoch) is int
+    with pytest.raises(ConfigError, match=r"TrainConfig got max_epoch=2\.5: expected an integer"):
+        config(max_epoch=2.5)

@@ -29,7 +29,7 @@ def test_an_epoch_is_finished_after_its_steps():
     ("arguments", "message"),
     [
         ((0, 1, 1), "steps_per_epoch=0: expected an integer of at least 1"),
-        ((1.0, 1, 1), "steps_per_epoch=1.0: expected an integer of at least 1"),
+        ((1.5, 1, 1), "steps_per_epoch=1.5: expected an integer of at least 1"),
         ((1, 0, 1), "starting_epoch=0: expected an integer of at least 1"),
         ((1, 1, -1), "max_epoch=-1: expected an integer of at least 0"),
         ((1, 1, True), "max_epoch=True: expected an integer"),

@@ -40,7 +40,7 @@ class QueueRunnerThreads:
 
     def bound(self, hook: str) -> Callable[..., Any]:
         """Return the method of this name."""
-        return getattr(self, hook)  # type: ignore[no-any-return]
+        return getattr(self, hook)
 
     def failure(self) -> BaseException | None:
         """Return the error that ended a thread, if any."""

@@ -76,11 +76,19 @@ class TrainLoop:
 def check_numbers(
     owner: object, steps_per_epoch: object, starting_epoch: object, max_epoch: object
 ) -> tuple[int, int, int]:
-    """Return the length of a training; raise a `ConfigError` unless the numbers are integers of at least 1, 1 and 0."""
+    """Return the length of a training; raise a `ConfigError` unless the numbers are integers of at least 1, 1 and 0.
+
+    Floats that are whole, such as 8.0 * 180000 // 500, are integers here: scripts compute the length.
+    """
+
+    def check(name: str, value: object, minimum: int) -> int:
+        is_whole = isinstance(value, float) and value.is_integer()
+        return check_count(owner, name, int(value) if is_whole else value, minimum=minimum)  # type: ignore[call-overload]
+
     return (
-        check_count(owner, "steps_per_epoch", steps_per_epoch),
-        check_count(owner, "starting_epoch", starting_epoch),
-        check_count(owner, "max_epoch", max_epoch, minimum=0),
+        check("steps_per_epoch", steps_per_epoch, 1),
+        check("starting_epoch", starting_epoch, 1),
+        check("max_epoch", max_epoch, 0),
     )
 
 
