@@ -71,6 +71,12 @@ def test_what_makes_no_grid_is_refused(images, options, message):
         stack_patches(images, 1, 2, **options)
 
 
+def test_grey_images_stand_on_a_coloured_background():
+    grid = stack_patches([flat(7)], 1, 2, border=0, bgcolor=(1, 2, 3))
+    assert grid.shape == (2, 6, 3)
+    assert grid[0, ::3].tolist() == [[7, 7, 7], [1, 2, 3]]
+
+
 def test_a_window_shows_the_grid_and_reports_clicks_on_images(monkeypatch):
     shown, clicked = [], []
     monkeypatch.setattr(viz, "interactive_imshow", lambda *arguments: shown.append(arguments))

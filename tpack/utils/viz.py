@@ -177,7 +177,8 @@ def stack_patches(
     height, width, gap = _cell(patches, border)
     if not pad and any(patch.shape[:2] != (height, width) for patch in patches):
         raise ConfigError("the images are of different sizes: expected one size, or pad=True")
-    channels = patches[0].shape[2]
+    # Grey images may stand on a coloured background.
+    channels = max(patches[0].shape[2], np.size(bgcolor))
     canvas = np.empty((nr_row * (height + gap) - gap, nr_col * (width + gap) - gap, channels), np.uint8)
     canvas[:] = bgcolor
     for index, patch in enumerate(patches):

@@ -4,7 +4,7 @@ import pdb  # noqa: T100
 
 import pytest
 
-from tpack.callbacks.monitors.comet import CometMonitor
+from tpack.callbacks.monitors.experiment_tracker import CometMonitor
 from tpack.errors import ConfigError
 from tpack.legacy.code.callbacks import CometMLMonitor, InjectShell
 

@@ -147,7 +147,9 @@ def home_of_lost_module(name: str) -> str | None:
 def has_contrib(module: str) -> bool:
     """Tell whether `tpack.tf1` has a package, by its path after ``tf.``, such as ``contrib.slim``."""
     path = _TPACK.joinpath("tf1", *module.split("."))
-    return path.with_suffix(".py").is_file() or path.joinpath("__init__.py").is_file()
+    is_file = path.with_suffix(".py").is_file() or path.joinpath("__init__.py").is_file()
+    # Some consist of a line in a table alone.
+    return is_file or f'"{module}": (' in _source("name_table")
 
 
 def module_of(module: str, name: str) -> str:
@@ -189,5 +191,5 @@ def _table() -> Callable[[str], str | None]:
 @cache
 def _source(package: str) -> str:
     path = _TPACK.joinpath("tf1", *package.split("."))
-    file = path.with_suffix(".py")
-    return (file if file.is_file() else path / "__init__.py").read_text(encoding="utf-8")
+    files = [file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()]
+    return files[0].read_text(encoding="utf-8") if files else _source("name_table")

@@ -5,7 +5,7 @@ import pdb  # noqa: T100 (it is what the callback is for)
 from typing import Any, NoReturn
 
 from tpack.callbacks.base import Callback
-from tpack.callbacks.monitors.comet import CometMonitor
+from tpack.callbacks.monitors.experiment_tracker import CometMonitor
 from tpack.errors import ConfigError, DependencyError
 from tpack.legacy.table import say
 from tpack.utils import logger
