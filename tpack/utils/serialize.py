@@ -16,16 +16,18 @@ import msgpack
 import numpy as np
 
 from tpack.errors import DataPointError, InputError
-from tpack.utils.formats import tensorpack_points
-from tpack.utils.formats.pickled_arrays import is_pickle
-from tpack.utils.formats.tensorpack_points import check_sizes
+from tpack.utils.lazy import LazyModule
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 __all__ = ["dumps", "loads", "seal", "seal_json", "unseal", "unseal_json"]
 
+# Loaded for results of tensorpack's serializer.
+_tensorpack_points = LazyModule("tpack.utils.formats.tensorpack_points")
+
 _ARRAY, _SCALAR = 1, 2
+_PICKLE = 0x80
 # msgpack's timestamps, which `dumps` does not make, become numbers.
 _TIMESTAMP_AS_FLOAT = 1
 _HEADER_SIZE_BYTES = 2
@@ -61,9 +63,10 @@ def loads(buf: "Buffer") -> Any:
     Raises:
         InputError: The bytes are not from ``dumps``, or incomplete.
     """
-    # No msgpack begins as a pickle does.
-    if is_pickle(memoryview(buf)):
-        return tensorpack_points.loads(buf)
+    content = memoryview(buf).cast("B")
+    # In msgpack this byte alone is an empty map.
+    if content.nbytes > 1 and content[0] == _PICKLE:
+        return _tensorpack_points.loads(buf)
     hooks = {"object_hook": _decode_map, "ext_hook": _decode}
     try:
         check_sizes(buf)
@@ -123,6 +126,17 @@ def _json_checksum(content: object) -> int:
     return zlib.crc32(json.dumps(content, sort_keys=True).encode())
 
 
+def check_sizes(buf: "Buffer") -> None:
+    """Let msgpack raise for bytes that claim more elements than follow, since unpacking allocates the claimed sizes.
+
+    Args:
+        buf: bytes in msgpack, or an object with the buffer interface.
+    """
+    unpacker = msgpack.Unpacker(max_buffer_size=max(1, memoryview(buf).nbytes))
+    unpacker.feed(buf)
+    unpacker.skip()
+
+
 def _encode(obj: object) -> msgpack.ExtType:
     """Encode an object unknown to msgpack."""
     if not isinstance(obj, (np.ndarray, np.generic)):
@@ -147,7 +161,7 @@ def _encode(obj: object) -> msgpack.ExtType:
 def _decode_map(entries: dict[Any, Any]) -> Any:
     """Return a map, or the array, scalar or complex number that it is in tensorpack's format."""
     is_theirs = b"data" in entries and (b"nd" in entries or b"complex" in entries)
-    return tensorpack_points.decode(entries) if is_theirs else entries
+    return _tensorpack_points.decode(entries) if is_theirs else entries
 
 
 def _decode(code: int, data: bytes) -> np.ndarray | np.generic:

@@ -12,6 +12,7 @@ import msgpack
 import numpy as np
 
 from tpack.errors import InputError
+from tpack.utils import serialize
 from tpack.utils.formats import pickled_arrays
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def loads(buf: "Buffer") -> Any:
     try:
         if pickled_arrays.is_pickle(content):
             return pickled_arrays.loads(content.tobytes())
-        check_sizes(buf)
+        serialize.check_sizes(buf)
         return msgpack.unpackb(buf, object_hook=decode, ext_hook=_refuse, raw=False, strict_map_key=False, timestamp=1)
     except InputError:
         raise
@@ -40,17 +41,6 @@ def loads(buf: "Buffer") -> Any:
             f"{content.nbytes} bytes are damaged, or neither msgpack nor a pickle of arrays, numbers and text (early "
             f"versions of tensorpack wrote pyarrow): {type(error).__name__}: {error}"
         ) from error
-
-
-def check_sizes(buf: "Buffer") -> None:
-    """Let msgpack raise for bytes that claim more elements than follow, since unpacking allocates the claimed sizes.
-
-    Args:
-        buf: bytes in msgpack, or an object with the buffer interface.
-    """
-    unpacker = msgpack.Unpacker(max_buffer_size=max(1, memoryview(buf).nbytes))
-    unpacker.feed(buf)
-    unpacker.skip()
 
 
 def _refuse(code: int, data: bytes) -> NoReturn:
