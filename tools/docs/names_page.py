@@ -6,14 +6,12 @@ import re
 from typing import Any
 
 from tests.helpers.source import modules_under
-from tpack.public_names import GROUPS
+from tpack.public_names import FOR_STAR, GROUPS
 
 HEAD = """# The public names
 
-All names of `tpack` by purpose, then what each package adds. `from tpack import *` gives them, except modules other
-than `dataset`, `imgaug` and `logger`: import those by name, as in `from tpack import summary`. Scripts of tensorpack
-that run by `tpack.install_as_tensorpack()` get all modules by a star, too. The names of `tpack.tf1` have
-[a page of their own](tf1_names.md).
+All names of `tpack` by purpose, then what each package adds. `from tpack import *` gives them, and packages, as that of
+tensorpack did. The names of `tpack.tf1` have [a page of their own](tf1_names.md).
 """
 
 
@@ -25,6 +23,10 @@ def page() -> str:
         rows = [(name, f"tpack.{package}") for package, names in packages.items() for name in names.split()]
         shown |= {id(getattr(importlib.import_module(package), name)) for name, package in rows}
         parts.append(_table(title, sorted(rows)))
+    modules = [
+        (name, "tpack") for name in FOR_STAR if inspect.ismodule(getattr(importlib.import_module("tpack"), name))
+    ]
+    parts.append(_table("Packages and older modules that a star gives", modules))
     packages = [module.name for module in modules_under("tpack") if module.is_package and module.name != "tpack"]
     for package in [name for name in packages if not f"{name}.".startswith("tpack.tf1.")]:
         module = importlib.import_module(package)

@@ -20,6 +20,9 @@ class InjectShell(Callback):
     Args:
         file: the path of the file.
         shell: ``"ipython"`` or ``"pdb"``.
+
+    Raises:
+        ConfigError: ``shell`` is another value.
     """
 
     def __init__(self, file: str = "INJECT_SHELL.tmp", shell: str = "ipython") -> None:
