@@ -29,7 +29,7 @@ SOURCES = {
 }
 
 
-def train(source):
+def train(source, log_dir):
     with tf.Graph().as_default():
         validation = InferenceRunner(QueueInput(DataFromList(points())), ScalarStats("cost"))
         config = TrainConfig(
@@ -38,6 +38,7 @@ def train(source):
             callbacks=[ModelSaver(), validation],
             steps_per_epoch=2,
             max_epoch=1,
+            log_dir=log_dir,
         )
         launch_train_with_config(config, SimpleTrainer())
 
@@ -61,7 +62,7 @@ def no_collection():
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_no_descriptor_stays_after_a_training(log_dir, no_collection, source):
-    train(QueueInput)
+    train(QueueInput, log_dir)
     before = descriptors()
-    train(SOURCES[source])
+    train(SOURCES[source], log_dir)
     assert descriptors() == before

@@ -64,7 +64,8 @@ class TrainConfig:
             is a tower's batch.
         log_dir: the directory or URL (``s3://bucket/run``) for log, statistics and checkpoints, set by
             `tpack.utils.logger.set_logger_dir`. An `AutoResumeTrainConfig` keeps the files of an earlier run, others
-            move them aside.
+            move them aside. None means the present directory, or, where a training of this process has it, a new one
+            with the time in its name.
         seed: the seed of all random numbers, from the start of training on; see `seed_everything`. None sets none.
 
     Raises:
@@ -144,8 +145,22 @@ class TrainConfig:
             raise ConfigError(
                 f"TrainConfig got starting_epoch={starting_epoch}: expected at most max_epoch={max_epoch}"
             )
-        if log_dir is not None:
-            logger.set_logger_dir(log_dir, action=self._log_dir_action)
+        self._log_dir, self._local_log_dir = log_dir, ""
+        self._set_log_dir(self._log_dir_action)
+
+    def enter_log_dir(self) -> None:
+        """Set the directory of the run again where another config or training has it."""
+        if self._log_dir is None:
+            logger.leave_trained_dir()
+        elif logger.has_trained_in(self._local_log_dir):
+            self._set_log_dir(self._log_dir_action)
+        elif logger.get_logger_dir() != self._local_log_dir:
+            self._set_log_dir("k")
+
+    def _set_log_dir(self, action: str | None) -> None:
+        if self._log_dir is not None:
+            logger.set_logger_dir(self._log_dir, action=action)
+            self._local_log_dir = logger.get_logger_dir() or ""
 
     def share_arrays(self, peers: Peers) -> bool:
         """Share arrays that all of several workers were given as ``dataflow``; return whether each takes its share."""

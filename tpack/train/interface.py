@@ -68,6 +68,8 @@ def launch_train_with_config(
     if trainer.serves:
         trainer.join()
         return
+    if not fast_dev_run:
+        config.enter_log_dir()
     plan = plan_run(config, model, trainer, options)
     plan.set_options(trainer)
     if config.seed is not None:

@@ -228,8 +228,8 @@ class Trainer(metaclass=InOwnGraph):
         self.monitors = Monitors([monitor for monitor in monitors if self.is_chief or not monitor.chief_only])
         self.register_callback(self.monitors)
         checks = [CheckCost(self.costs, in_each_step=self.is_compiled)] if self.checks_cost else []
-        directory = logger.get_logger_dir()
         status: list[Callback] = []
+        directory = None if self.run_facts is None else logger.begin_training()
         if directory is not None and self.run_facts is not None and self.is_chief:
             status = [RunFile(directory, self.run_facts)]
         self._callbacks = Callbacks([self._step_counter, *checks, *self._registered, *status, EpochEnd(self.loop)])

@@ -142,7 +142,9 @@ def set_logger_dir(dirname: str | os.PathLike[str], action: str | None = None) -
     name, a parameter server or an evaluator with ``-ps0`` or ``-evaluator0``.
 
     Called again, it moves the log to the new directory. Called with the present directory and no action, it changes
-    nothing, unless a training in it has ended: then another one begins, as in another process.
+    nothing, unless a training of this process has it: then another one begins, as in another process.
+
+    A training that follows another one, without a call in between, gets another directory, with the time in its name.
 
     A directory that another process trains in is neither moved nor deleted. What writes checkpoints or statistics into
     the directory claims it for this process until training ends.
@@ -167,7 +169,7 @@ def set_logger_dir(dirname: str | os.PathLike[str], action: str | None = None) -
         return
     path = os.path.abspath(check_local_path("set_logger_dir", "dirname", dirname)) + _launch_env.log_suffix(os.environ)
     with _LOCK:
-        if action is None and path == _directory.path and os.path.isdir(path) and not _claims.was_claimed(path):
+        if action is None and path == _directory.path and os.path.isdir(path) and not has_trained_in(path):
             return
         try:
             path, aside = _prepare(path, action)
@@ -179,6 +181,37 @@ def set_logger_dir(dirname: str | os.PathLike[str], action: str | None = None) -
     info("Log directory %s; command: %s", path, shlex.join([sys.executable, *sys.argv]))
 
 
+def has_trained_in(path: str) -> bool:
+    """Tell whether a training of this process has, or had, a directory since `set_logger_dir` gave it out."""
+    return path in _directory.trained or bool(_claims.was_claimed(path))
+
+
+def leave_trained_dir() -> None:
+    """Change to a directory with the time in its name if a training of this process has the present one."""
+    with _LOCK:
+        path, remote = _directory.path, _directory.remote
+        if path is None or not has_trained_in(path):
+            return
+        former = path if remote is None else remote.url
+        named = _directory.named or former
+        if remote is None:
+            path = _timestamped(named)
+            os.makedirs(path)
+            _move_log(path, LogFileHandler(os.path.join(path, LOG_FILE), encoding="utf-8"))
+        else:
+            _set_remote_dir(named, "n")
+        _directory.named = named
+    info("Another training of this process has %s: the log directory is %s.", former, _directory.path)
+
+
+def begin_training() -> str | None:
+    """Return the directory of a training that begins, which has it from now on; None if none was set."""
+    leave_trained_dir()
+    if _directory.path is not None:
+        _directory.trained.add(_directory.path)
+    return _directory.path
+
+
 def take_back_dir() -> None:
     """Let the directory of the run be as if ``action="k"`` had been given, where no action was.
 
@@ -187,6 +220,8 @@ def take_back_dir() -> None:
     """
     with _LOCK:
         path, aside = _directory.path, _directory.aside
+        if path is not None:
+            _forget_training(path)
         if path is None or aside is None:
             return
         close_logger_dir()
@@ -219,7 +254,7 @@ def _set_remote_dir(url: str, action: str | None) -> None:
     with _LOCK:
         former = _directory.remote
         if former is not None and former.url == url:
-            if action is None and not former.has_trained:
+            if action is None and not (former.has_trained or has_trained_in(former.path)):
                 return
             close_logger_dir()
         remote = _remote.open_directory(url, _ACTIONS[action])
@@ -233,7 +268,13 @@ def _move_log(path: str, handler: logging.Handler, remote: Any = None) -> None:
     close_logger_dir()
     handler.setFormatter(LineFormatter())
     _logger().addHandler(handler)
-    _directory.path, _directory.handler, _directory.remote = path, handler, remote
+    _directory.path, _directory.handler, _directory.remote, _directory.named = path, handler, remote, None
+    _forget_training(path)
+
+
+def _forget_training(path: str) -> None:
+    """Forget that a training of this process had a directory."""
+    _directory.trained.discard(path)
     _claims.forget_claims(path)
 
 
@@ -283,6 +324,12 @@ class _Directory:
     remote: Any = None
     # Where its former content is, which was moved aside although nobody had asked for it.
     aside: str | None = None
+    # The name that was given, where `leave_trained_dir` chose another one.
+    named: str | None = None
+
+    def __init__(self) -> None:
+        # Those that a training of this process has or had.
+        self.trained: set[str] = set()
 
 
 _directory = _Directory()
