@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tests.helpers.log_lines import captured_log
 from tests.helpers.toy_training import Line, Recorder, line_input
 from tpack.callbacks.saver import ModelSaver
 from tpack.errors import CheckpointError, ConfigError, TowerError
@@ -34,6 +35,27 @@ def test_outputs_are_those_of_session_run(rng):
         for result, value in zip(predictor(x, y), expected, strict=True):
             np.testing.assert_array_equal(result, value)
         np.testing.assert_allclose(expected[0], 3 * x - 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("session_init", [None, SmartInit(None)])
+def test_weights_that_nothing_restores_are_a_warning(session_init):
+    with captured_log() as lines:
+        predictor = OfflinePredictor(line_config(session_init=session_init))
+    predictor.sess.close()
+    (line,) = [line for line in lines if "session_init" in line]
+    assert line == (
+        "PredictConfig got no session_init: 2 trainable variable(s) have initial values, mostly random ones (w, b); "
+        "use session_init=SmartInit(path of a checkpoint)"
+    )
+
+
+def test_restored_weights_a_users_session_and_a_model_without_any_are_no_warning(session8):
+    with captured_log() as lines:
+        OfflinePredictor(line_config(session_init=DictRestore(WEIGHTS))).sess.close()
+        OfflinePredictor(line_config(create_graph=False, session_creator=ReuseSessionCreator(session8)))
+        double = TowerFunc(lambda x: tf.multiply(x, 2, "double"), [tf.TensorSpec([], tf.float32, "x")])
+        OfflinePredictor(line_config(model=None, tower_func=double, output_names=["double"])).sess.close()
+    assert not [line for line in lines if "session_init" in line]
 
 
 def test_the_model_is_built_for_prediction_and_its_towers_are_not_kept():

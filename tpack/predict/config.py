@@ -29,7 +29,8 @@ class PredictConfig:
         input_names: names of inputs, or of any other tensors to feed; None means all inputs of the signature.
         output_names: names of the tensors to fetch.
         session_creator: creates the session; None means a `NewSessionCreator`.
-        session_init: sets the variables; None leaves them to their initialisers.
+        session_init: sets the variables, such as ``SmartInit(path)``; None leaves them to their initialisers, with a
+            warning.
         return_input: return ``(data_point, outputs)`` in place of the outputs alone.
         create_graph: build in a new graph for each predictor; otherwise in the default graph at that time.
         precision: the dtype of computation, as for `SingleCostTrainer`; the weights stay in float32.

@@ -6,8 +6,9 @@ import tensorflow.compat.v1 as tf
 
 from tpack.compat import fix_summation_order
 from tpack.tfutils.sesscreate import ReuseSessionCreator, SessionCreator, makes_new_sessions
-from tpack.tfutils.sessinit import SessionInit
+from tpack.tfutils.sessinit import JustCurrentSession, SessionInit
 from tpack.tower.devices import check_session_devices
+from tpack.utils import logger
 
 
 def order_sums(graph: tf.Graph, session_creator: SessionCreator) -> None:
@@ -46,10 +47,19 @@ def initialize_variables(session: tf.Session, *, except_for: Sequence[tf.Variabl
 def create_initialized_session(session_creator: SessionCreator, session_init: SessionInit) -> tf.Session:
     """Return a session on the current default graph, made by the creator, whose variables all have values.
 
+    Without a ``session_init`` that restores them, the values are those of the initialisers, which is a warning.
+
     Raises:
         DeviceError: The session lacks a device of the graph. A session that was made here is closed on errors.
         CheckpointError: The checkpoint is missing, damaged or of other shapes.
     """
+    untrained = [variable.op.name for variable in tf.trainable_variables()]
+    if untrained and type(session_init) is JustCurrentSession and makes_new_sessions(session_creator):
+        names = ", ".join(untrained[:3]) + (", ..." if len(untrained) > 3 else "")
+        logger.warning(
+            f"PredictConfig got no session_init: {len(untrained)} trainable variable(s) have initial values, mostly "
+            f"random ones ({names}); use session_init=SmartInit(path of a checkpoint)"
+        )
     session = session_creator.create_session()
     try:
         # A creator of the user's own need not know which devices the graph asks for.
