@@ -127,6 +127,7 @@ def test_what_a_killed_save_left_is_removed_and_nothing_else(session, tmp_path):
         "model-2.index.tempstate99",
         f"model-3.{data}",
         f"checkpoint.tmp{'0a' * 16}",
+        ".checkpoint.0a1b2c3d.tmp",
         f"graph-1122-003300.meta.tmp{'0a' * 16}",
         "model-4_temp",
     ]

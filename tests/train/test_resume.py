@@ -59,6 +59,15 @@ def test_a_finished_epoch_is_followed_by_the_next(log_dir):
     assert second.weights["w"] > first.weights["w"]
 
 
+def test_run_after_a_killed_one_removes_its_temporary_files(log_dir):
+    resume(max_epoch=1)
+    left = [f".{name}.0a1b2c3d.tmp" for name in ("run.json", "stats.json", "checkpoint", "model-5.train_state.json")]
+    for name in left:
+        (log_dir / name).touch()
+    resume(max_epoch=2)
+    assert not [path.name for path in log_dir.iterdir() if path.name.endswith(".tmp")]
+
+
 def test_it_goes_on_where_the_directory_was_set_without_an_action(tmp_path):
     for action, epochs, start in ((None, 1, 1), (None, 2, 2), ("b", 1, 1)):
         logger.close_logger_dir()

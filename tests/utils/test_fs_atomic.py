@@ -6,7 +6,7 @@ import stat
 import pytest
 
 from tpack.errors import ConfigError
-from tpack.utils.fs import atomic_path, atomic_write, leftover_of
+from tpack.utils.fs import atomic_path, atomic_write, leftover_of, remove_leftovers
 
 
 @pytest.mark.parametrize(("mode", "content"), [("w", "grün\n"), ("wb", b"\0\1")])
@@ -149,6 +149,21 @@ def test_what_a_killed_process_left_tells_whose_it_is(tmp_path):
         assert leftover_of(os.path.basename(temporary)) == "a.b-1.json"
         open(temporary, "w").close()
     assert [leftover_of(name) for name in ("a.tmp", ".a.tmp", "a.0a1b2c3d.tmp", ".a.0a1b2c3d.tmpx")] == [None] * 4
+
+
+def test_leftovers_of_a_file_and_old_ones_are_removed(tmp_path):
+    (tmp_path / "apart").mkdir()
+    (tmp_path / "apart" / "kept").touch()
+    (tmp_path / ".link.0a1b2c3d.tmp").symlink_to(tmp_path / "apart")
+    (tmp_path / ".old-directory.0a1b2c3d.tmp").mkdir()
+    (tmp_path / ".old-directory.0a1b2c3d.tmp" / "file").touch()
+    for name in (".a.0a1b2c3d.tmp", ".young.0a1b2c3d.tmp", ".old.0a1b2c3d.tmp", "old.tmp"):
+        (tmp_path / name).touch()
+    for path in (".link.0a1b2c3d.tmp", ".old-directory.0a1b2c3d.tmp", ".old.0a1b2c3d.tmp", "old.tmp"):
+        os.utime(tmp_path / path, (1, 1), follow_symlinks=False)
+    remove_leftovers(tmp_path / "a")
+    assert sorted(os.listdir(tmp_path)) == [".young.0a1b2c3d.tmp", "apart", "old.tmp"]
+    assert os.listdir(tmp_path / "apart") == ["kept"]
 
 
 def test_remote_path_is_refused_and_a_file_url_is_its_path(tmp_path, monkeypatch):

@@ -23,7 +23,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import CheckpointError, ConfigError, DependencyError, InputError, RemoteError
 from tpack.tfutils.checkpoints.best import BEST_SUFFIX, best_prefix
 from tpack.utils import logger
-from tpack.utils.fs import atomic_write, why_not_written
+from tpack.utils.fs import atomic_write, leftover_of, why_not_written
 from tpack.utils.lazy import LazyModule
 from tpack.utils.validation import is_remote
 
@@ -304,7 +304,7 @@ def remove_leftovers(directory: str, name: str) -> list[str]:
     removed = []
     for found in sorted(names):
         path, part = os.path.join(directory, found), data.fullmatch(found)
-        if files.fullmatch(found) or (part and f"{part[1]}.index" not in names):
+        if files.fullmatch(found) or leftover_of(found) == "checkpoint" or (part and f"{part[1]}.index" not in names):
             os.remove(path)
         elif shards.fullmatch(found):
             shutil.rmtree(path)

@@ -5,9 +5,10 @@ import os
 import re
 import secrets
 import shutil
+import time
 import urllib.parse
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, Any
 
 from tpack.errors import ConfigError, InputError
@@ -17,6 +18,7 @@ from tpack.utils.validation import check_local_path, mismatch
 __all__ = ["atomic_path", "atomic_write", "download", "get_dataset_path", "mkdir_p", "normpath", "recursive_walk"]
 
 _DOWNLOAD_TIMEOUT_SECS = 60.0
+_OLD_SECS = 86_400.0
 _TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{8}\.tmp")
 
 
@@ -88,22 +90,32 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[str]:
         os.replace(temporary, path)
         _bring_to_disk(directory)
     finally:
-        if os.path.isdir(temporary):
-            shutil.rmtree(temporary, ignore_errors=True)
-        elif os.path.exists(temporary):
-            os.unlink(temporary)
+        if os.path.lexists(temporary):
+            _remove(temporary)
 
 
 def remove_leftovers(path: str) -> None:
-    """Remove temporary files of killed processes; for the only writer of a file.
+    """Remove temporary files of killed processes: those of a file, and all in its directory that are a day old.
 
     Args:
-        path: the file; its directory must exist.
+        path: the file, whose only writer calls this.
     """
     directory, name = os.path.split(os.path.abspath(path))
     for found in os.listdir(directory):
-        if leftover_of(found) == name:
-            os.remove(os.path.join(directory, found))
+        written = leftover_of(found)
+        if written is None:
+            continue
+        with suppress(FileNotFoundError):
+            temporary = os.path.join(directory, found)
+            if written == name or os.lstat(temporary).st_mtime < time.time() - _OLD_SECS:
+                _remove(temporary)
+
+
+def _remove(temporary: str) -> None:
+    if os.path.isdir(temporary) and not os.path.islink(temporary):
+        shutil.rmtree(temporary, ignore_errors=True)
+    else:
+        os.unlink(temporary)
 
 
 def why_not_written(path: str, error: OSError) -> str:

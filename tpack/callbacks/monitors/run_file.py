@@ -6,6 +6,7 @@ a step looks at the clock, and a file that takes long to write is written less o
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import shlex
@@ -22,7 +23,7 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback, WithSteps
 from tpack.callbacks.monitors.run_status import FILENAME, NO_END, write_run
 from tpack.utils import logger
-from tpack.utils.fs import why_not_written
+from tpack.utils.fs import remove_leftovers, why_not_written
 from tpack.version import __version__
 
 WRITE_SECS = 2.0
@@ -70,6 +71,8 @@ class RunFile(Callback):
             },
             "config": {"trainer": type(self.trainer).__name__, **self._config},
         }
+        with contextlib.suppress(OSError):
+            remove_leftovers(os.path.join(self._directory, FILENAME))
         self._write()
 
     def _before_epoch(self) -> None:
