@@ -177,3 +177,18 @@ def test_checkpoint_that_cannot_be_written_names_the_path(session, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(CheckpointError, match=f"cannot write checkpoint {tmp_path}/file/model: "):
         save_checkpoint(tf.train.Saver(), session, str(tmp_path / "file" / "model"))
+
+
+def test_checkpoint_of_another_directory_that_the_file_names_is_not_deleted(session, tmp_path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "own").mkdir()
+    theirs = CheckpointSeries(tf.train.Saver(), str(tmp_path / "other"), "model").save(session, 1)
+    CheckpointSeries(tf.train.Saver(), str(tmp_path / "own"), "model").save(session, 2)
+    names = [theirs, "../other/model-1", "model-2"]
+    lines = [f'model_checkpoint_path: "{names[-1]}"', *(f'all_model_checkpoint_paths: "{name}"' for name in names)]
+    (tmp_path / "own" / "checkpoint").write_text("\n".join(lines))
+    before = sorted(os.listdir(tmp_path / "other"))
+    series = CheckpointSeries(tf.train.Saver(max_to_keep=1), str(tmp_path / "own"), "model")
+    series.save(session, 3)
+    assert sorted(os.listdir(tmp_path / "other")) == before
+    assert steps_in(tmp_path / "own") == [3]

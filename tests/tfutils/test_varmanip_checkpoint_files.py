@@ -75,6 +75,14 @@ def test_missing_files_are_checkpoint_errors(tmp_path: Any) -> None:
             load_checkpoint_vars(tmp_path / name)
 
 
+def test_arrays_of_a_url_are_read_up_to_a_limit(tmp_path: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("TPACK_REMOTE_CACHE", str(tmp_path / "cache"))
+    np.savez_compressed(tmp_path / "file.npz", w=np.zeros(1 << 20, np.uint8))
+    assert load_checkpoint_vars(f"local://{tmp_path}/file.npz")["w"].shape == (1 << 20,)
+    with pytest.raises(CheckpointError, match="has 1048704 bytes: expected at most 2000; use max_bytes=1048704"):
+        load_checkpoint_vars(tmp_path / "file.npz", max_bytes=2000)
+
+
 def test_checkpoints_are_written_wherever_tensorflow_writes(tmp_path: Any) -> None:
     for path in ("ram://written/model", f"file://{tmp_path}/model"):
         save_checkpoint_vars({"W": np.arange(3)}, path)

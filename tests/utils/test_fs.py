@@ -2,7 +2,10 @@
 
 import os
 
-from tpack.utils.fs import get_dataset_path, mkdir_p, normpath, recursive_walk
+import pytest
+
+from tpack.errors import InputError
+from tpack.utils.fs import check_inner_name, get_dataset_path, mkdir_p, normpath, recursive_walk
 
 
 def test_mkdir_p_makes_parents_and_may_be_repeated(tmp_path):
@@ -37,3 +40,17 @@ def test_walk_yields_files_in_order(tmp_path):
 def test_paths_lose_needless_parts_and_urls_stay():
     assert normpath("a//b/./c/../d/") == "a/b/d"
     assert normpath("gs://bucket//a/") == "gs://bucket//a/"
+
+
+OUTSIDE = ["../x", "a/../../x", "..", "/etc/x", "a//b", "a/", "", ".", "a/.", "C:/x", "c:x", "..\\x", "a\\b", "a\0b"]
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_name_that_leads_out_of_a_directory_is_refused(name):
+    with pytest.raises(InputError, match="the store got name=.*: expected a relative name below it"):
+        check_inner_name("the store", name)
+
+
+@pytest.mark.parametrize("name", ["x", "a/b.c", "./a/b", "..a/b..", "mnist:b", "model-8.index", "é/漢"])
+def test_name_below_a_directory_is_returned(name):
+    assert check_inner_name("the store", name) == name

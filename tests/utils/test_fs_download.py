@@ -95,3 +95,8 @@ def test_files_of_this_machine_can_be_downloaded(tmp_path):
 def test_other_urls_are_refused(tmp_path, url, message):
     with pytest.raises(ConfigError, match=message):
         download(url, tmp_path)
+
+
+def test_name_in_a_url_that_leads_elsewhere_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"http://a/b/\.\. got name='\.\.': expected a relative name below it"):
+        download("http://a/b/..", tmp_path)

@@ -384,7 +384,9 @@ def _former_checkpoints(directory: str, name: str, most: int) -> list[tuple[str,
     """
     state = _checkpoint_state(directory)
     if state is not None:
-        paths = [path for path in state.all_model_checkpoint_paths if os.path.exists(f"{path}.index")]
+        # The file may name those of another directory, which are not this series's to delete.
+        paths = [os.path.join(directory, os.path.basename(path)) for path in state.all_model_checkpoint_paths]
+        paths = [path for path in dict.fromkeys(paths) if os.path.exists(f"{path}.index")]
     elif os.path.exists(os.path.join(directory, "checkpoint")):
         steps = re.compile(rf"({re.escape(name)}-\d+)\.index")
         found = [match[1] for entry in os.listdir(directory) if (match := steps.fullmatch(entry))]

@@ -288,14 +288,15 @@ class DictRestore(NamedValuesInit):
         return self._values[name]
 
 
-def load_npz(path: str) -> dict[str, np.ndarray]:
+def load_npz(path: str, max_bytes: int | None = None) -> dict[str, np.ndarray]:
     """Return the arrays in an ``.npz`` file by name; it is never unpickled.
 
     Raises:
-        CheckpointError: The file is missing, damaged, not an ``.npz`` file, or holds Python objects.
+        CheckpointError: As `read_npz` raises an InputError.
     """
+    limit = {} if max_bytes is None else {"max_bytes": max_bytes}
     try:
-        values: dict[str, np.ndarray] = _npz.read_npz(path)
+        values: dict[str, np.ndarray] = _npz.read_npz(path, **limit)
     except InputError as error:
         raise CheckpointError(str(error)) from error
     return values

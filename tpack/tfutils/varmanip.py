@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from numpy.typing import ArrayLike
 
 from tpack.errors import CheckpointError, ConfigError
-from tpack.tfutils.checkpoint import CheckpointReader, reason_of, resolve_checkpoint
+from tpack.tfutils.checkpoint import CheckpointReader, fetched, reason_of, resolve_checkpoint
 from tpack.tfutils.sessinit import load_npz
 from tpack.tfutils.variable_values import assign_values, fit_values
 from tpack.tower.names import near_names
@@ -74,15 +74,19 @@ class SessionUpdate:
         return self._variables[name]
 
 
-def load_checkpoint_vars(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+def load_checkpoint_vars(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> dict[str, np.ndarray]:
     """Return all values in a checkpoint (see ``resolve_checkpoint``) or an ``.npz`` file, by name without ``:0``.
 
+    Args:
+        path: the checkpoint or file, on this machine or a URL.
+        max_bytes: the limit of the decompressed arrays of an ``.npz`` file; None means 4 GiB, or the file's size.
+
     Raises:
-        CheckpointError: The file is missing or damaged.
+        CheckpointError: The file is missing, damaged or too large.
     """
     path = os.path.expanduser(os.fspath(path))
     if path.endswith(".npz"):
-        return {name.removesuffix(":0"): value for name, value in load_npz(path).items()}
+        return {name.removesuffix(":0"): value for name, value in load_npz(fetched(path), max_bytes).items()}
     reader = CheckpointReader(resolve_checkpoint(path))
     # A scalar string, such as the object graph in checkpoints of TensorFlow 2, is read as bytes and not as an array.
     return {name: np.asarray(reader.read(name)) for name in sorted(reader.shapes)}

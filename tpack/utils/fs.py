@@ -18,6 +18,7 @@ from tpack.utils.validation import check_local_path, mismatch
 __all__ = ["atomic_path", "atomic_write", "download", "get_dataset_path", "mkdir_p", "normpath", "recursive_walk"]
 
 _DOWNLOAD_TIMEOUT_SECS = 60.0
+_DRIVE = re.compile("[A-Za-z]:")
 _OLD_SECS = 86_400.0
 _TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{8}\.tmp")
 
@@ -94,6 +95,30 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[str]:
             _remove(temporary)
 
 
+def check_inner_name(owner: str, name: str) -> str:
+    """Return a relative name that comes from outside, such as that of an object or of an archive's member.
+
+    Args:
+        owner: the origin, for the error.
+        name: the name, with ``/`` between its parts.
+
+    Raises:
+        InputError: A file of this name below a directory could be outside of it, on any system.
+    """
+    parts = name.split("/")
+    leads_elsewhere = ".." in parts or _DRIVE.match(name) or "\\" in name or "\0" in name
+    if leads_elsewhere or "" in parts or parts[-1] == ".":
+        expected = "a relative name below it, without '..', empty parts, drives, backslashes and NUL"
+        raise InputError(mismatch(owner, "name", name, expected))
+    return name
+
+
+def check_size(owner: str, size_bytes: int, max_bytes: int) -> None:
+    """Refuse content that would be read whole; raise an InputError that names the argument ``max_bytes``."""
+    if size_bytes > max_bytes:
+        raise InputError(f"{owner} has {size_bytes} bytes: expected at most {max_bytes}; use max_bytes={size_bytes}")
+
+
 def remove_leftovers(path: str) -> None:
     """Remove temporary files of killed processes: those of a file, and all in its directory that are a day old.
 
@@ -160,12 +185,14 @@ def download(url: str, dir: str | os.PathLike[str], filename: str | None = None,
     Raises:
         ConfigError: The URL is of another kind, or has no file name, or the directory is not on this machine.
         InputError: The file cannot be downloaded, is incomplete, or of another size; then nothing is left behind. Or a
-            file of another size exists, which is kept.
+            file of another size exists, which is kept. Or the name in the URL is that of no file, such as ``..``.
     """
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in ("http", "https", "ftp", "file"):
         raise ConfigError(mismatch("download", "url", url, "a URL with http, https, ftp or file"))
     name = filename or os.path.basename(urllib.parse.unquote(parts.path))
+    if filename is None and name:
+        check_inner_name(url, name)
     if not name:
         raise ConfigError(mismatch("download", "url", url, "a file name at its end", "filename"))
     dir = check_local_path("download", "dir", dir)

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 import tarfile
 from pathlib import Path
 
@@ -205,3 +206,63 @@ def test_arguments_that_cannot_be_are_refused(shards):
     for components in ("jpg", []):
         with pytest.raises(ConfigError, match=r"TarData got components( with 0 entries|=.*): expected "):
             TarData(shards, components)
+
+
+def write_member(path, name, data=b"1", mode="w", **attributes):
+    with tarfile.open(path, mode) as tar:
+        member = tarfile.TarInfo(name)
+        member.size = len(data)
+        for attribute, value in attributes.items():
+            setattr(member, attribute, value)
+        tar.addfile(member, io.BytesIO(data))
+
+
+def read_all(path, **options):
+    flow = TarData(path, **options)
+    flow.reset_state()
+    return list(flow)
+
+
+@pytest.mark.parametrize("name", ["../x.cls", "/x.cls", "a/../../x.cls", "C:/x.cls", "a\\x.cls"])
+def test_name_that_leads_out_of_a_directory_is_refused(tmp_path, name):
+    path = str(tmp_path / "a.tar")
+    write_member(path, name)
+    with pytest.raises(InputError, match=r"a\.tar got name="):
+        read_all(path)
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE])
+def test_link_is_refused(tmp_path, kind):
+    path = str(tmp_path / "a.tar")
+    write_member(path, "x.cls", b"", type=kind, linkname="/etc/passwd")
+    with pytest.raises(InputError, match=r"a\.tar has the link 'x\.cls' to '/etc/passwd': expected files"):
+        read_all(path)
+
+
+def test_names_as_tar_writes_them_for_a_directory_are_read(tmp_path):
+    path = str(tmp_path / "a.tar")
+    with tarfile.open(path, "w") as tar:
+        directory = tarfile.TarInfo("./")
+        directory.type = tarfile.DIRTYPE
+        tar.addfile(directory)
+        member = tarfile.TarInfo("./x.cls")
+        member.size = 1
+        tar.addfile(member, io.BytesIO(b"7"))
+    assert read_all(path, components=["cls"]) == [[7]]
+
+
+def test_member_that_is_too_large_is_refused_unless_the_limit_is_raised(tmp_path):
+    path = str(tmp_path / "a.tar.gz")
+    write_member(path, "x.bin", bytes(1 << 20), "w:gz")
+    assert os.path.getsize(path) < 1 << 12
+    message = "'x.bin' in .* has 1048576 bytes: expected at most 1000; use max_bytes=1048576"
+    with pytest.raises(InputError, match=message):
+        read_all(path, max_bytes=1000)
+    assert [len(data) for (data,) in read_all(path, components=["bin"], max_bytes=1 << 20)] == [1 << 20]
+
+
+def test_long_name_that_is_too_long_is_refused(tmp_path):
+    path = str(tmp_path / "a.tar.gz")
+    write_member(path, "x" * (1 << 21), mode="w:gz")
+    with pytest.raises(InputError, match="a header has 2097.* bytes: expected at most 1048576"):
+        read_all(path)

@@ -106,10 +106,15 @@ def test_cut_and_damaged_files_are_told(shards):
         list(TFRecordData(shards, num_thread=2))
 
 
-@pytest.mark.parametrize("text", ["", "0 x\n", "0 10\n10\n", "5 5\n", "0 -1\n"])
+# Four sizes that 64 bits count as none.
+WRAPPED = "".join(f"{(number << 62) - (1 << 64 if number > 1 else 0)} {1 << 62}\n" for number in range(4)) + "0 SIZE\n"
+
+
+@pytest.mark.parametrize("text", ["", "0 x\n", "0 10\n10\n", "5 5\n", "0 -1\n", WRAPPED])
 def test_a_wrong_index_is_refused(shards, text):
-    with open(f"{shard_names(None, shards)[0]}.index", "w") as file:
-        file.write(text)
+    path = shard_names(None, shards)[0]
+    with open(f"{path}.index", "w") as file:
+        file.write(text.replace("SIZE", str(os.path.getsize(path))))
     with pytest.raises(InputError, match="0-of-3.tfrecord.index does not fit its file"):
         TFRecordData(shards)
 

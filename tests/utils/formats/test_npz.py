@@ -79,3 +79,39 @@ def test_comment_at_the_end_is_refused(tmp_path):
         archive.comment = b"a comment"
     with pytest.raises(InputError, match="does not end as archives end that have no comment"):
         read_npz(tmp_path / "file.npz")
+
+
+@pytest.mark.parametrize("name", ["../w", "/w", "a/../w", "C:/w", "a\\w"])
+def test_name_that_leads_out_of_a_directory_is_refused(tmp_path, name):
+    np.savez(tmp_path / "file.npz", **{name: np.zeros(1)})
+    with pytest.raises(InputError, match=r"file\.npz got name="):
+        read_npz(tmp_path / "file.npz")
+
+
+def test_names_of_variables_are_read(tmp_path):
+    arrays = {name: np.zeros(1) for name in ("w:0", "a/b:0", "a//b", "scope/./w")}
+    np.savez(tmp_path / "file.npz", **arrays)
+    assert read_npz(tmp_path / "file.npz").keys() == arrays.keys()
+
+
+def test_arrays_that_are_too_large_are_refused_unless_the_limit_is_raised(tmp_path):
+    path, zeros = tmp_path / "file.npz", np.zeros(1 << 20, np.uint8)
+    np.savez_compressed(path, a=zeros, b=zeros)
+    message = r"file\.npz has 2097408 bytes: expected at most 2097407; use max_bytes=2097408"
+    with pytest.raises(InputError, match=message):
+        read_npz(path, max_bytes=2097407)
+    assert read_npz(path, max_bytes=2097408)["b"].size == zeros.size
+    # Without compression a file has what it is large.
+    np.savez(path, a=zeros)
+    assert read_npz(path, max_bytes=1)["a"].size == zeros.size
+
+
+def test_members_that_overlap_count_as_often_as_they_are_there(tmp_path):
+    path, zeros = tmp_path / "file.npz", np.zeros(1 << 20, np.uint8)
+    np.savez(path, a=zeros, b=zeros)
+    content = path.read_bytes()
+    place = content.index(b"PK\x01\x02", content.index(b"PK\x01\x02") + 1)
+    # The second member begins where the first does.
+    path.write_bytes(content[: place + 42] + bytes(4) + content[place + 46 :])
+    with pytest.raises(InputError):
+        read_npz(path)

@@ -146,3 +146,19 @@ def test_a_copy_elsewhere_is_read(tmp_path):
     for end in ("index", "data-00000-of-00001"):
         shutil.copy(f"{prefix}.{end}", tmp_path / f"other.{end}")
     np.testing.assert_array_equal(read_bundle(str(tmp_path / "other"))["w"], FEW["w"])
+
+
+def test_number_of_files_costs_nothing(tmp_path, monkeypatch):
+    prefix = save_checkpoint(tmp_path, FEW)
+    header = b"\x08" + b"\xff" * 8 + b"\x01\x1a\x02\x08\x01"
+    monkeypatch.setattr(tensor_bundle, "read_table", entries_of(b"\x08\x01\x12\x00\x28\x04", header=header))
+    with pytest.raises(CheckpointError, match="its file model-1.data-00000-of-144115188075855871 cannot be read"):
+        read_bundle(prefix)
+
+
+def test_values_that_overlap_are_refused(tmp_path, monkeypatch):
+    prefix = save_checkpoint(tmp_path, FEW)
+    table = [(b"", b"\x08\x01\x1a\x02\x08\x01"), *((key, b"\x08\x01\x12\x00\x28\x04") for key in (b"a", b"b"))]
+    monkeypatch.setattr(tensor_bundle, "read_table", lambda data: iter(table))
+    with pytest.raises(CheckpointError, match="the data of a and b overlap"):
+        read_bundle(prefix)

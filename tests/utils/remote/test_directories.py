@@ -1,8 +1,9 @@
 import os
+from pathlib import Path
 
 import pytest
 
-from tests.helpers.faulty_storage import faulty_storage, unreachable
+from tests.helpers.faulty_storage import FaultyStorage, faulty_storage, unreachable
 from tpack.errors import ConfigError, RemoteError
 from tpack.utils.dir_lock import DirectoryClaim
 from tpack.utils.remote import directories
@@ -155,3 +156,31 @@ def test_what_cannot_be_sent_at_the_end_of_the_process_is_said_and_stays(storage
     assert names_in(directory.path) == {"late"}
     with DirectoryClaim(directory.path):
         pass
+
+
+@pytest.mark.parametrize("name", ["../../x", "a/../../x", "a//b", "C:/x"])
+def test_object_whose_name_leads_elsewhere_is_refused_and_nothing_is_written(tmp_path, name):
+    fill(URL, "stats.json", name)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(RemoteError, match="faulty://bucket/run got name=.*: expected a relative name below it"):
+        open_directory(URL)
+    assert [path for path in sorted(tmp_path.rglob("*")) if path not in before and path.is_file()] == []
+
+
+@pytest.mark.parametrize("path", ["/bucket/run/../../x", "/bucket/other/x"])
+def test_listing_that_leads_elsewhere_is_refused_where_a_checkpoint_is_read(tmp_path, monkeypatch, path):
+    fill(URL, INDEX)
+    listing = {path: {"size": None}, f"/bucket/run/{INDEX}": {"size": None}}
+    monkeypatch.setattr(FaultyStorage, "find", lambda *_, **options: listing)
+    with pytest.raises(RemoteError, match=r"faulty://bucket/run (got name='../../x'|has the object /bucket/other/x)"):
+        local_path(URL)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_objects_whose_sizes_the_storage_does_not_tell_are_fetched(monkeypatch):
+    fill(URL, INDEX, DATA)
+    listing = {f"/bucket/run/{name}": {"size": None} for name in (INDEX, DATA)}
+    monkeypatch.setattr(FaultyStorage, "find", lambda *_, **options: listing)
+    path = local_path(URL)
+    fetch_checkpoint(os.path.join(path, "model-8"))
+    assert [Path(path, name).read_text() for name in (INDEX, DATA)] == [INDEX, DATA]

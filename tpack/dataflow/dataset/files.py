@@ -11,6 +11,8 @@ from tpack.utils.fs import get_dataset_path
 from tpack.utils.lazy import import_optional
 from tpack.utils.validation import shown
 
+_MOST_BYTES = 1 << 30
+
 
 def data_dir(given: str | os.PathLike[str] | None, default_name: str) -> str:
     """Return the directory of a data set: the given one, or that of a name in `tpack.utils.fs.get_dataset_path`."""
@@ -46,9 +48,11 @@ def read_bytes(path: str, size: int | None = None) -> bytes:
     """
     try:
         with gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb") as file:
-            content = file.read() if size is None else file.read(size + 1)
+            content = file.read((_MOST_BYTES if size is None else size) + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path} cannot be read: {error}") from error
+    if size is None and len(content) > _MOST_BYTES:
+        raise InputError(f"{path} has more than {_MOST_BYTES} bytes: expected a file of the data set")
     if size is not None and len(content) != size:
         found = f"more than {size}" if len(content) > size else f"{len(content)}"
         raise InputError(f"{path} has {found} bytes: expected {size}; it is damaged or another file")

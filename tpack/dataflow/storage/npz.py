@@ -8,7 +8,7 @@ from tpack.dataflow.base import DataFlow
 from tpack.dataflow.sources import IndexedDataFlow
 from tpack.errors import InputError
 from tpack.utils import logger, serialize
-from tpack.utils.formats.npz import read_npz
+from tpack.utils.formats.npz import MAX_BYTES, read_npz
 from tpack.utils.fs import atomic_write
 from tpack.utils.progress import get_tqdm
 from tpack.utils.validation import check_local_path
@@ -37,14 +37,19 @@ class NumpySerializer:
         logger.info("Wrote %d data points to %s", len(points), os.fspath(path))
 
     @staticmethod
-    def load(path: str | os.PathLike[str], shuffle: bool = True) -> DataFlow:
+    def load(path: str | os.PathLike[str], shuffle: bool = True, *, max_bytes: int = MAX_BYTES) -> DataFlow:
         """Return a flow of the data points in a file, which are made in each pass.
 
+        Args:
+            path: the file.
+            shuffle: whether each pass has a new order.
+            max_bytes: the limit of its decompressed content.
+
         Raises:
-            InputError: The file is missing, damaged, or of another kind.
+            InputError: The file is missing, damaged, too large, or of another kind.
         """
         path = check_local_path(NumpySerializer(), "path", path)
-        arrays = read_npz(path)
+        arrays = read_npz(path, max_bytes=max_bytes)
         if arrays.keys() != {"buffer", "ends"}:
             raise InputError(f"{path} has the arrays {sorted(arrays)}: expected a file of NumpySerializer")
         return _SerializedPoints(path, arrays["buffer"], arrays["ends"], shuffle)

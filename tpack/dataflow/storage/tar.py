@@ -27,12 +27,17 @@ from tpack.dataflow.sources import DataFromList
 from tpack.dataflow.storage.shards import Paths, shard_names, written_shards
 from tpack.errors import ConfigError, DataPointError, InputError
 from tpack.utils import logger
+from tpack.utils.fs import check_inner_name, check_size
 from tpack.utils.progress import get_tqdm
-from tpack.utils.validation import check_arguments, check_instances, shown
+from tpack.utils.validation import check_arguments, check_count, check_instances, shown
 
 KEY = "__key__"
 _IMAGES = ("jpg", "jpeg", "png", "bmp", "ppm", "webp")
 _BLOCK = 512
+MAX_BYTES = 1 << 30
+# Headers that Python reads whole: long names, and attributes.
+_HEADERS = (b"L", b"K", b"x", b"g", b"X")
+_MAX_HEADER_BYTES = 1 << 20
 
 
 @check_arguments
@@ -50,13 +55,14 @@ class TarData(ProxyDataFlow):
             of each: then points are lists. By default they are dicts of all files, with the name of the point as
             ``__key__``.
         shuffle: whether the files have a new order on each pass; not for a flow of names, which has its own.
+        max_bytes: the limit of a file in a tar file, which is read whole, decompressed.
         decoders: functions that make a component of bytes, by the extension after the last dot; besides those above, or
             in their place.
 
     Raises:
         ConfigError: The path is invalid.
-        InputError: There is no such file. Iterating raises it for a file that was cut off or is damaged, and for a
-            component that cannot be decoded.
+        InputError: There is no such file. Iterating raises it for a file that was cut off or is damaged, has a link, a
+            name that leads out of a directory or a member above the limit, and for a component that cannot be decoded.
         DataPointError: Iterating finds a point without one of the components.
 
     Example:
@@ -70,6 +76,7 @@ class TarData(ProxyDataFlow):
         *,
         shuffle: bool = False,
         decoders: Mapping[str, Callable[[bytes], Any]] | None = None,
+        max_bytes: int = MAX_BYTES,
     ) -> None:
         if isinstance(path, DataFlow) and shuffle:
             raise ConfigError("TarData got shuffle=True and a flow of names: shuffle in that flow")
@@ -81,7 +88,9 @@ class TarData(ProxyDataFlow):
         else:
             names = DataFromList([[name] for name in shard_names(self, path)], shuffle)
         chosen = None if components is None else [name.split(";") for name in components]
-        super().__init__(FlatMapData(names, partial(_read_points, components=chosen, decoders=dict(decoders or {}))))
+        check_count(self, "max_bytes", max_bytes)
+        read = partial(_read_points, components=chosen, decoders=dict(decoders or {}), max_bytes=max_bytes)
+        super().__init__(FlatMapData(names, read))
 
 
 class TarSerializer:
@@ -119,11 +128,14 @@ class TarSerializer:
 
 
 def _read_points(
-    point: Any, components: Sequence[Sequence[str]] | None, decoders: Mapping[str, Callable[[bytes], Any]]
+    point: Any,
+    components: Sequence[Sequence[str]] | None,
+    decoders: Mapping[str, Callable[[bytes], Any]],
+    max_bytes: int = MAX_BYTES,
 ) -> Iterator[Any]:
     """Yield the data points of a file, whose name is the first component of a point."""
     path = os.fspath(point[0] if isinstance(point, (list, tuple)) else point)
-    for key, files in _grouped(path):
+    for key, files in _grouped(path, max_bytes):
         found = {extension: _decoded(path, key, extension, data, decoders) for extension, data in files.items()}
         yield {KEY: key, **found} if components is None else _chosen(path, key, found, components)
 
@@ -139,11 +151,11 @@ def _chosen(path: str, key: str, found: Mapping[str, Any], components: Sequence[
     return chosen
 
 
-def _grouped(path: str) -> Iterator[tuple[str, dict[str, bytes]]]:
+def _grouped(path: str, max_bytes: int) -> Iterator[tuple[str, dict[str, bytes]]]:
     """Yield the name and the undecoded components, by extension, of each point in a file."""
     key: str | None = None
     files: dict[str, bytes] = {}
-    for name, data in _members(path):
+    for name, data in _members(path, max_bytes):
         directory, _, base = name.rpartition("/")
         stem, dot, extension = base.partition(".")
         if not dot or stem.startswith("__"):
@@ -160,15 +172,19 @@ def _grouped(path: str) -> Iterator[tuple[str, dict[str, bytes]]]:
         yield str(key), files
 
 
-def _members(path: str) -> Iterator[tuple[str, bytes]]:
+def _members(path: str, max_bytes: int) -> Iterator[tuple[str, bytes]]:
     """Yield the names and contents of the files in a tar file."""
     last = "its beginning"
     try:
-        with open(path, "rb") as file, tarfile.open(fileobj=file, mode="r:*") as tar:
+        with open(path, "rb") as file, tarfile.open(fileobj=file, mode="r:*", tarinfo=_Member) as tar:
             while (member := tar.next()) is not None:
                 # The list of members would grow without end.
                 tar.members = []  # type: ignore[attr-defined]
+                if member.islnk() or member.issym():
+                    raise InputError(f"{path} has the link {member.name!r} to {member.linkname!r}: expected files")
                 if member.isfile():
+                    check_inner_name(path, member.name)
+                    check_size(f"{member.name!r} in {path}", member.size, max_bytes)
                     content = tar.extractfile(member)
                     data = b"" if content is None else content.read()
                     if len(data) < member.size:
@@ -183,6 +199,16 @@ def _members(path: str) -> Iterator[tuple[str, bytes]]:
                 raise InputError(f"the tar file {path} {how} after {last}: its end mark is missing")
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise InputError(f"the tar file {path} is damaged or was cut off after {last}: {error}") from error
+
+
+class _Member(tarfile.TarInfo):
+    """Header of a member; headers that hold long names or attributes, read whole, have a limit."""
+
+    def _proc_member(self, tarfile: tarfile.TarFile) -> tarfile.TarInfo:
+        if self.size > _MAX_HEADER_BYTES and self.type in _HEADERS:
+            raise InputError(f"a header has {self.size} bytes: expected at most {_MAX_HEADER_BYTES}")
+        # Python's own method for subclasses to replace.
+        return super()._proc_member(tarfile)  # type: ignore[misc]
 
 
 def _decoded(path: str, key: str, extension: str, data: bytes, decoders: Mapping[str, Callable[[bytes], Any]]) -> Any:
@@ -221,6 +247,10 @@ def _add_point(tar: tarfile.TarFile, point: Any, number: int) -> None:
     key = str(point.get(KEY, f"{number:09d}"))
     if not key or "." in key.rpartition("/")[2]:
         raise DataPointError(f"data point {number} has the {KEY} {key!r}: expected a name without a dot")
+    try:
+        check_inner_name(f"data point {number}", key)
+    except InputError as error:
+        raise DataPointError(str(error)) from error
     for extension, value in point.items():
         if extension == KEY:
             continue

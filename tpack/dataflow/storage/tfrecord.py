@@ -262,7 +262,9 @@ def _read_index(path: str, size_bytes: int) -> np.ndarray:
         with open(path + _INDEX, encoding="ascii") as file:
             numbers = np.array(file.read().split(), np.int64)
         offsets, sizes = numbers.reshape(-1, 2).T
-        fits = np.array_equal(np.append(offsets, size_bytes), np.append(0, offsets + sizes)) and (sizes > 0).all()
+        fits = np.array_equal(np.append(offsets, size_bytes), np.append(0, offsets + sizes))
+        # Sums of 64 bits begin again at the lowest number.
+        fits = fits and bool((sizes > 0).all() and (offsets >= 0).all())
     except ValueError:
         fits = False
     if not fits:

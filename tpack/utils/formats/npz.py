@@ -6,28 +6,37 @@ arrays without an error. So the directory is compared with the end of the file, 
 
 import io
 import os
+import re
 import struct
 import zipfile
 
 import numpy as np
 
 from tpack.errors import InputError
+from tpack.utils.fs import check_inner_name, check_size
 
 _END = struct.Struct("<4s6xH4xI2x")
 _ONE_ARRAY = b"\x93NUMPY"
 _END_SIGNATURE = b"PK\x05\x06"
+_OF_OUTPUT = re.compile(r":\d+(?=(\.npy)?$)")
 # Placeholders of larger numbers, which are elsewhere.
 _ELSEWHERE = (0xFFFF, 0xFFFFFFFF)
 
 
-def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+MAX_BYTES = 1 << 32
+"""The default limit of decompressed arrays in a file."""
+
+
+def read_npz(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> dict[str, np.ndarray]:
     """Return the arrays in a file by name.
 
     Args:
         path: the file.
+        max_bytes: the limit of all arrays, decompressed, where they are larger than the file.
 
     Raises:
-        InputError: It is missing, damaged or another kind of file, or holds Python objects.
+        InputError: It is missing, damaged or another kind of file, exceeds the limit, or holds Python objects or a
+            name that leads out of a directory.
     """
     path = os.fspath(path)
     try:
@@ -35,21 +44,29 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
             if file.read(len(_ONE_ARRAY)) == _ONE_ARRAY:
                 raise ValueError("it holds one array without a name, and numpy.savez writes arrays with names")
         with zipfile.ZipFile(path) as archive:
-            _check_directory(path, archive)
+            _check_directory(path, archive, max_bytes)
             return {info.filename.removesuffix(".npy"): _read_array(archive, info) for info in archive.infolist()}
+    except InputError:
+        raise
     except Exception as error:
         # Damaged archives raise many kinds of errors.
         raise InputError(f"cannot read arrays from {path}: {type(error).__name__}: {error}") from error
 
 
-def _check_directory(path: str, archive: zipfile.ZipFile) -> None:
-    """Refuse an archive whose end disagrees with its directory's size or place."""
+def _check_directory(path: str, archive: zipfile.ZipFile, max_bytes: int) -> None:
+    """Refuse an archive with a bad name, too large content, or an end that disagrees with its directory."""
+    members = archive.infolist()
+    for info in members:
+        # Names of variables may have a number of an output, and empty parts.
+        check_inner_name(path, _OF_OUTPUT.sub("", re.sub("(?<=.)/+", "/", info.filename)))
+    # Members that overlap may be larger than the file without compression.
+    check_size(path, sum(info.file_size for info in members), max(max_bytes, os.path.getsize(path)))
     with open(path, "rb") as file:
         file.seek(-_END.size, os.SEEK_END)
         signature, count, start = _END.unpack(file.read())
     if signature != _END_SIGNATURE:
         raise ValueError("it does not end as archives end that have no comment, which numpy does not write")
-    found = len(archive.infolist()), archive.start_dir
+    found = len(members), archive.start_dir
     if any(said not in (is_so, *_ELSEWHERE) for said, is_so in zip((count, start), found, strict=True)):
         raise ValueError(f"the directory has {found[0]} files at byte {found[1]}: expected {count} at byte {start}")
 

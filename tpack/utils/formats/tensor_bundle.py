@@ -6,6 +6,7 @@ TensorFlow 4.9 s, nearly all for its import. Other dtypes, and damaged files, ar
 """
 
 import importlib
+import itertools
 import math
 import os
 from collections.abc import Iterator
@@ -76,10 +77,12 @@ def read_bundle(prefix: str) -> dict[str, np.ndarray]:
     except InputError as error:
         raise _damaged(prefix, "index", error) from error
     values: dict[str, np.ndarray] = {}
-    for number in range(num_files):
+    for number in sorted({entry.file for entry in entries}):
         of_file = sorted((entry for entry in entries if entry.file == number), key=lambda entry: entry.offset)
-        if of_file:
-            values.update(_read_file(prefix, f"{prefix}.data-{number:05d}-of-{num_files:05d}", of_file))
+        for entry, following in itertools.pairwise(of_file):
+            if entry.offset + entry.size_bytes > following.offset:
+                raise _damaged(prefix, "index", f"the data of {entry.name} and {following.name} overlap")
+        values.update(_read_file(prefix, f"{prefix}.data-{number:05d}-of-{num_files:05d}", of_file))
     return {entry.name: values[entry.name] for entry in entries}
 
 

@@ -13,7 +13,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from tpack.errors import ConfigError, DependencyError, RemoteError
+from tpack.errors import ConfigError, DependencyError, InputError, RemoteError
+from tpack.utils.fs import check_inner_name
 from tpack.utils.lazy import import_optional
 from tpack.utils.validation import check_path, shown
 
@@ -26,6 +27,7 @@ BYTES_PER_SEC = 500_000
 """An operation may take so long, and as much more as its bytes take at this rate."""
 # Directories are no more than parts of names there, and making one may make a bucket.
 _OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "oci"})
+_HTTP = frozenset({"http", "https"})
 # What trying again does not mend.
 _FINAL = (PermissionError, IsADirectoryError, NotImplementedError)
 
@@ -51,7 +53,11 @@ class Store:
         self._hanging: threading.Thread | None = None
 
     def sizes(self, max_depth: int | None = None) -> dict[str, int]:
-        """Return the size of each object below the URL by its relative name; raise RemoteError if not listed."""
+        """Return the size of each object below the URL by its relative name, -1 where the storage does not tell it.
+
+        Raises:
+            RemoteError: They cannot be listed, or a name leads elsewhere.
+        """
         return self._tried("list", "", lambda: self._list(max_depth))
 
     def put_file(self, path: str, name: str) -> None:
@@ -69,14 +75,14 @@ class Store:
         self._put(name, len(content), lambda there: self._fs.pipe_file(there, content))
 
     def read_bytes(self, name: str) -> bytes | None:
-        """Return the content of a small object, or None without one; raise RemoteError if it cannot be read."""
+        """Return the first 64 KiB of an object, or None without one; raise RemoteError if it cannot be read."""
         try:
-            return self._tried("read", name, lambda: bytes(self._fs.cat_file(self._at(name))))
+            return self._tried("read", name, lambda: bytes(self._fs.cat_file(self._at(name), start=0, end=1 << 16)))
         except FileNotFoundError:
             return None
 
     def get(self, name: str, path: str, size: int) -> None:
-        """Fetch an object of a size into a whole file of this machine, with its directories.
+        """Fetch an object of a size, if known, into a whole file of this machine, with its directories.
 
         Raises:
             RemoteError: It cannot be fetched, or another number of bytes comes.
@@ -86,7 +92,7 @@ class Store:
 
         def fetch() -> None:
             self._fs.get_file(self._at(name), aside)
-            if os.stat(aside).st_size != size:
+            if size not in (-1, os.stat(aside).st_size):
                 raise OSError(f"{os.stat(aside).st_size:,} of {size:,} bytes came")
 
         try:
@@ -141,8 +147,20 @@ class Store:
             found = self._fs.find(self._root, maxdepth=max_depth, detail=True)
         except FileNotFoundError:
             return {}
-        start = len(self._root) + 1
-        return {path[start:]: int(info["size"] or 0) for path, info in found.items() if len(path) > start}
+        sizes = {}
+        for path, info in found.items():
+            name = path.removeprefix(f"{self._root}/")
+            if path == self._root or (_HTTP.intersection(_protocols(self._fs)) and "?" in name):
+                # The object itself, or a link that sorts the index of a web server.
+                continue
+            if name == path:
+                raise RemoteError(f"{self.url} has the object {path}: expected one below {self._root}")
+            try:
+                size = info.get("size")
+                sizes[check_inner_name(self.url, name)] = -1 if size is None else int(size)
+            except InputError as error:
+                raise RemoteError(str(error)) from error
+        return sizes
 
     def _at(self, name: str) -> str:
         return f"{self._root}/{name}"
@@ -157,7 +175,7 @@ class Store:
         while True:
             try:
                 return self._limited(operation, limit_secs)
-            except FileNotFoundError:
+            except (FileNotFoundError, RemoteError):
                 raise
             except Exception as error:
                 wait_secs = None if isinstance(error, _FINAL) else next(waits, None)
