@@ -7,6 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.callbacks.test_saver import checkpoints, state_files, train
+from tests.helpers import preloaded
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
 from tpack.callbacks.base import Callback
@@ -153,3 +154,60 @@ def test_state_that_cannot_be_packed_is_an_error_right_away(log_dir):
         with pytest.raises(CheckpointError, match="cannot write the training state of checkpoint .*/model-2: Object"):
             trainer.train([Odd(), ModelSaver(asynchronous=True)])
     assert not [name for name in os.listdir(log_dir) if name.startswith("model-")]
+
+
+SCRIPT = """
+import hashlib, sys
+import numpy as np
+import tensorflow.compat.v1 as tf
+from tpack.callbacks.base import Callback
+from tpack.callbacks.saver import ModelSaver
+from tpack.callbacks.trigger import PeriodicTrigger
+from tpack.graph_builder.model_desc import ModelDesc
+from tpack.train.config import TrainConfig
+from tpack.train.interface import launch_train_with_config
+from tpack.train.trainers import SyncMultiGPUTrainerReplicated
+
+
+class Wide(ModelDesc):
+    def inputs(self):
+        return [tf.TensorSpec([None, 784], tf.float32, "x")]
+
+    def build_graph(self, x):
+        for name, size in (("a", 4096), ("b", 1024)):
+            w = tf.get_variable(name, [x.shape[1], size], initializer=tf.glorot_uniform_initializer(seed=1))
+            x = tf.nn.relu(tf.matmul(x, w))
+        return tf.reduce_mean(tf.square(x - 1))
+
+    def optimizer(self):
+        return tf.train.MomentumOptimizer(0.1, 0.9)
+
+
+class Digest(Callback):
+    def _trigger_epoch(self):
+        values = self.trainer.sess.run(tf.trainable_variables())
+        print("digest", hashlib.sha256(b"".join(value.tobytes() for value in values)).hexdigest())
+
+
+saver = [PeriodicTrigger(ModelSaver(asynchronous=sys.argv[1] == "asynchronous", checkpoint_dir=sys.argv[2]), 1)]
+config = TrainConfig(
+    model=Wide(), dataflow=(np.random.default_rng(1).random((256, 784), np.float32),), batch_size=64, max_epoch=1,
+    callbacks=[*(saver if sys.argv[1] != "none" else []), Digest()], monitors=[], seed=1,
+)
+launch_train_with_config(config, SyncMultiGPUTrainerReplicated(2))
+"""
+
+
+def test_weights_are_to_the_bit_those_without_saving(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    # The number of threads follows from that of towers, in a process without another session.
+    env = {name: value for name, value in os.environ.items() if name != "TF_NUM_INTRAOP_THREADS"}
+    digests = []
+    for how in ("none", "synchronous", "asynchronous"):
+        done = preloaded.run(
+            tmp_path / "script.py", [how, tmp_path / how], env={**env, "PYTHONPATH": str(preloaded.ROOT)}
+        )
+        assert done.returncode == 0, done.stderr
+        digests += [line for line in done.stdout.splitlines() if line.startswith("digest ")]
+    assert len(digests) == 3
+    assert len(set(digests)) == 1

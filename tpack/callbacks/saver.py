@@ -107,13 +107,15 @@ class ModelSaver(Callback):
             self._saver = make_saver(self, self._collections, **self._options)
         tf.add_to_collection(tf.GraphKeys.SAVERS, self._saver)
         self._series = CheckpointSeries(self._saver, self._claim.directory, "model")
-        if self._asynchronous:
-            self._copy = SavedCopy(self._saver, self.graph)
 
     def _before_train(self) -> None:
         self._first_step = self.global_step
         if not self.trainer.is_chief:
             return
+        if self._asynchronous:
+            # After the training's session: the first one of a process sets the number of threads of an operation, on
+            # which the last bits of products and sums depend.
+            self._copy = SavedCopy(self._saver, self.graph)
         path = os.path.join(self._claim.directory, f"graph-{time.strftime('%m%d-%H%M%S')}.meta")
         keys = (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.TRAINABLE_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES)
         try:

@@ -40,7 +40,7 @@ class _Copy:
         """Fetch files whose size has changed, as a whole."""
         sizes = self.store.sizes(max_depth=1)
         for name, size in sizes.items():
-            if is_wanted(name) and self.fetched.get(name) != size:
+            if is_wanted(name) and (size < 0 or self.fetched.get(name) != size):
                 self.store.get(name, os.path.join(self.path, name), size)
                 self.fetched[name] = size
 

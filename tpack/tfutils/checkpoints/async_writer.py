@@ -20,7 +20,8 @@ _NUM_NAMES = 3
 class SavedCopy(tf.Session):
     """A session in which the variables of a saver, which is not sharded, have the values that were copied last.
 
-    The memory for the copies is allocated once.
+    The memory for the copies is allocated once. Create it after the training's session, which sets the number of
+    threads of an operation for the process.
     """
 
     def __init__(self, saver: tf.train.Saver, graph: tf.Graph) -> None:
