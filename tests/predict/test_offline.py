@@ -121,3 +121,8 @@ def test_weights_that_do_not_fit_are_an_error():
 def test_only_a_config_will_do():
     with pytest.raises(ConfigError, match="OfflinePredictor got config=a Line: expected a PredictConfig"):
         OfflinePredictor(type("Line", (), {"__repr__": lambda self: "Line"})())
+
+
+def test_input_that_is_not_there_is_an_error_that_lists_the_inputs():
+    with pytest.raises(TowerError, match="no tensor 'image' in .*; its inputs: x, y"):
+        OfflinePredictor(line_config(input_names=["image"]))

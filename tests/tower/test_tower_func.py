@@ -132,3 +132,47 @@ def test_a_function_without_its_towers_can_build_them_again(graph, renew):
         assert [handle.name for handle in each.towers] == ["tower0"]
         assert each.input_signature == SIGNATURE
         assert each.function is model
+
+
+def if_tensor(x):
+    return x if x > 0 else -x
+
+
+WITHOUT_VALUES = {
+    "if": (if_tensor, TypeError, "Using a symbolic `tf.Tensor` as a Python `bool` is not allowed: "),
+    "for": (lambda x: [each for each in x], TypeError, "Iterating over a symbolic `tf.Tensor` is not allowed: "),
+    "numpy": (lambda x: x.numpy(), AttributeError, "'SymbolicTensor' object has no attribute 'numpy': "),
+    "array": (
+        lambda x: np.asarray(x),
+        NotImplementedError,
+        "Cannot convert a symbolic tf.Tensor .* to a numpy array: ",
+    ),
+    "float": (lambda x: float(x), TypeError, "float.. argument must be .*, not 'SymbolicTensor': "),
+    "variable": (
+        lambda x: tf.get_variable("w", []).numpy(),
+        NotImplementedError,
+        "numpy.. is only available when .*: ",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_VALUES)
+def test_value_that_a_graph_does_not_have_yet_is_an_error_that_says_what_shows_it(graph, name):
+    function, kind, message = WITHOUT_VALUES[name]
+    tower = TowerFunc(function, [tf.TensorSpec([], tf.float32, "x")])
+    with (
+        TrainTowerContext("tower0"),
+        pytest.raises(kind, match=f"^{message}the model is built once, as a graph, .*tf.print"),
+    ):
+        tower(tf.placeholder(tf.float32, []))
+
+
+def test_other_errors_of_the_model_stay_as_they_are(graph):
+    for wanted in (AttributeError("'SymbolicTensor' object has no attribute 'abc'"), TypeError("mine", 3)):
+
+        def fail(x, error=wanted):
+            raise error
+
+        with TrainTowerContext(""), pytest.raises(type(wanted)) as caught:
+            TowerFunc(fail, [tf.TensorSpec([], tf.float32, "x")])(tf.placeholder(tf.float32, []))
+        assert caught.value.args == wanted.args

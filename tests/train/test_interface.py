@@ -183,3 +183,12 @@ def test_a_script_may_override_the_loop_with_its_three_numbers():
     launch_train_with_config(config, trainer)
     assert calls == [(3, 1, 2)]
     assert trainer.global_step == 5
+
+
+def test_config_that_was_trained_with_is_refused():
+    config = TrainConfig(model=Line(), data=line_input(), monitors=[], max_epoch=1)
+    with tf.Graph().as_default():
+        launch_train_with_config(config, SimpleTrainer())
+    message = "launch_train_with_config got a TrainConfig that was trained with before: expected a new one"
+    with tf.Graph().as_default(), pytest.raises(ConfigError, match=message):
+        launch_train_with_config(config, SimpleTrainer())

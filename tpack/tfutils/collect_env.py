@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from tabulate import tabulate
 
 from tpack.errors import DependencyError, DeviceError
-from tpack.utils.gpu import NVMLContext
+from tpack.utils.gpu import NVMLContext, get_num_gpu
 from tpack.version import __version__
 
 _PACKAGES = ("numpy", "keras", "tf_keras", "msgpack", "opencv-python-headless", "opencv-python", "pyzmq", "psutil")
@@ -58,4 +58,5 @@ def _hardware() -> Iterator[tuple[str, str]]:
             for index, gpu in enumerate(nvml.devices()):
                 yield f"GPU {index}", f"{gpu.name()}, {gpu.memory()['total'] / 2**30:.1f} GiB"
     except (DependencyError, DeviceError) as error:
-        yield "GPUs", str(error)
+        number = get_num_gpu()
+        yield "GPUs", f"{number}; more about them: {error}" if number else "none"

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.compat import BaseVariable
 from tpack.errors import GraphBuildError
-from tpack.utils.validation import check_number
+from tpack.utils.validation import check_number, shown
 
 # What tf.train.Optimizer fills in while it builds: slots, beta powers, and values waiting for slots still to come.
 _STATE_ATTRIBUTES = ("_slots", "_non_slot_dict", "_deferred_slot_restorations")
@@ -43,10 +43,11 @@ def check_optimizer(optimizer: object) -> tf.train.Optimizer:
         ConfigError: Its learning rate is not a number, tensor or function, or is negative or not finite.
     """
     if not isinstance(optimizer, tf.train.Optimizer):
-        kind = type(optimizer)
+        of_keras = type(optimizer).__module__.startswith("keras.")
+        why = ", since those of Keras cannot run in a graph session" if of_keras else ""
         raise GraphBuildError(
-            f"optimizer() got {kind.__module__}.{kind.__qualname__}: expected a tf.compat.v1.train.Optimizer, such as "
-            "AdamOptimizer; Keras optimizers cannot run in a graph session"
+            f"optimizer() returned {shown(optimizer)}: expected a tf.compat.v1.train.Optimizer{why}; use "
+            "tf.train.AdamOptimizer(1e-3)"
         )
     _check_learning_rate(optimizer)
     return optimizer

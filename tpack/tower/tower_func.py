@@ -26,6 +26,16 @@ ModelFunction: TypeAlias = Callable[..., Any]
 """Builds a model from one tensor for each input."""
 
 # What TensorFlow allows as the name of an operation at the top of a graph.
+_WHAT_A_GRAPH_IS = (
+    "the model is built once, as a graph, and its tensors have values only while a step runs: expected operations of "
+    "TensorFlow, such as tf.cond or tf.where in place of if, and tf.map_fn of for; use tf.print, tf.summary.scalar or "
+    "the callback ProcessTensors to see values"
+)
+# Errors of TensorFlow and Python where a value is needed while the graph is built.
+_LACKS_VALUE = re.compile(
+    r"symbolic .?tf.Tensor|'SymbolicTensor' object has no attribute '(numpy|item|tolist)'|not 'SymbolicTensor'"
+    r"|numpy\(\) is only available when eager"
+)
 _NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\-/]*")
 
 
@@ -90,7 +100,12 @@ class TowerFunc:
             takes = f"{len(self._input_signature)} inputs ({', '.join(self.input_names)})"
             raise TowerError(f"the tower function takes {takes}, got {len(inputs)}")
         updates = KerasUpdates(context.name)
-        output = self._tower_fn(*inputs)
+        try:
+            output = self._tower_fn(*inputs)
+        except (TypeError, AttributeError, NotImplementedError) as error:
+            if _LACKS_VALUE.search(str(error)):
+                error.args = (f"{str(error).partition('. ')[0]}: {_WHAT_A_GRAPH_IS}",)
+            raise
         if context.updates_variables:
             updates.collect(context.recorder.variables)
         self.add_tower(inputs, output)
@@ -205,7 +220,10 @@ class TowerHandle:
                 continue
         prefix = join_scope(self.ns_name, "")
         inside = [op.name[len(prefix) :] for op in self._graph.get_operations() if op.name.startswith(prefix)]
-        raise TowerError(f"no tensor {name!r} in {self.context!r} or in the graph{near_names(op_name, inside)}")
+        inputs = ", ".join(self._inputs_by_name) or "none"
+        raise TowerError(
+            f"no tensor {name!r} in {self.context!r} or in the graph{near_names(op_name, inside)}; its inputs: {inputs}"
+        )
 
     def get_tensors(self, names: Iterable[str]) -> list[tf.Tensor]:
         """Return several tensors, as `get_tensor` does each."""

@@ -138,6 +138,8 @@ class TrainConfig:
         self.check_cost = check_cost
         self.steps_per_call = check_count(self, "steps_per_call", steps_per_call)
         self.callback_states: dict[str, Any] = {}
+        # The input source and the callbacks are of one graph.
+        self.was_launched = False
         # The positions in the data of the workers of the resumed run, by rank.
         self.data_states: list[dict[str, Any]] = []
         self.seed = None if seed is None else check_count(self, "seed", seed, 0, _LARGEST_SEED)

@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.errors import ConfigError
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.base import FeedfreeInput, InputSource
 from tpack.step.step_seeds import begin_at_step
@@ -54,8 +55,8 @@ def launch_train_with_config(
             relative.
 
     Raises:
-        ConfigError: An argument is of the wrong type, the config has no `ModelDesc`, a limit is out of range, or
-            ``fast_dev_run`` is given with another one.
+        ConfigError: An argument is of the wrong type, the config was launched before or has no `ModelDesc`, a limit is
+            out of range, or ``fast_dev_run`` is given with another one.
         KeyboardInterrupt: Ctrl-C; the trained variables are saved.
         SystemExit: SIGTERM; the trained variables are saved, and the exit code is 143.
 
@@ -65,6 +66,11 @@ def launch_train_with_config(
     options = DebugOptions(fast_dev_run, overfit_batches, limit_batches)
     model = check_instance("launch_train_with_config", "config.model", config.model, ModelDesc)
     trainer.check_is_new()
+    if config.was_launched:
+        raise ConfigError(
+            f"launch_train_with_config got a {type(config).__name__} that was trained with before: expected a new one "
+            "for each training, with new data and callbacks"
+        )
     if trainer.serves:
         trainer.join()
         return
@@ -85,6 +91,7 @@ def launch_train_with_config(
         begin_at_step(plan.first_global_step)
     with ended_by_signals():
         trainer.begin_to_build()
+        config.was_launched = True
         trainer.setup_graph(plan.signature, plan.data, with_cost_attribute(model), model.get_optimizer)
     trainer.register_callback(model.callbacks_for_training())
     with trainer.graph.as_default():

@@ -73,6 +73,6 @@ def test_without_a_directory_it_says_so(graph):
     with captured_log() as lines:
         FakeTrainer().train([], monitors=[TensorBoardHParams({})])
     assert lines == [
-        "TensorBoardHParams writes nothing: neither its logdir nor the logger's directory is set, as log_dir of "
-        "TrainConfig or fit does"
+        "TensorBoardHParams writes nothing: neither its logdir nor the logger's directory is set; use "
+        "logger.set_logger_dir(path), or log_dir of TrainConfig or fit"
     ]

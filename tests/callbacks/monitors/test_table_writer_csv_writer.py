@@ -88,5 +88,6 @@ def test_without_a_log_directory_it_says_so(graph):
     with captured_log() as lines:
         train(graph, epochs=(1, 1))
     assert lines == [
-        "CSVWriter writes nothing: the logger's directory is not set, as log_dir of TrainConfig or fit does"
+        "CSVWriter writes nothing: the logger's directory is not set; use logger.set_logger_dir(path), or log_dir of "
+        "TrainConfig or fit"
     ]

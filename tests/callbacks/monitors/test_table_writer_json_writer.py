@@ -157,7 +157,8 @@ def test_without_a_directory_nothing_is_written(graph):
     with captured_log() as lines:
         train(graph)
     assert lines == [
-        "JSONWriter writes nothing: the logger's directory is not set, as log_dir of TrainConfig or fit does"
+        "JSONWriter writes nothing: the logger's directory is not set; use logger.set_logger_dir(path), or log_dir of "
+        "TrainConfig or fit"
     ]
 
 

@@ -83,8 +83,8 @@ def test_without_a_directory_nothing_is_written(graph):
     with captured_log() as lines:
         run()
     assert lines == [
-        "TFEventWriter writes nothing: neither its logdir nor the logger's directory is set, as log_dir of "
-        "TrainConfig or fit does"
+        "TFEventWriter writes nothing: neither its logdir nor the logger's directory is set; use "
+        "logger.set_logger_dir(path), or log_dir of TrainConfig or fit"
     ]
 
 

@@ -53,8 +53,8 @@ class TFEventWriter(MonitorBase):
         self._logdir = self._logdir or logger.get_logger_dir()
         if self._logdir is None:
             logger.warning(
-                "TFEventWriter writes nothing: neither its logdir nor the logger's directory is set, as log_dir of "
-                "TrainConfig or fit does"
+                "TFEventWriter writes nothing: neither its logdir nor the logger's directory is set; use "
+                "logger.set_logger_dir(path), or log_dir of TrainConfig or fit"
             )
 
     def _before_train(self) -> None:
