@@ -103,3 +103,47 @@ def test_a_trainer_of_the_users_own_builds_in_its_init():
     trainer.train_with_defaults(callbacks=[recorder], monitors=[], extra_callbacks=[], steps_per_epoch=200, max_epoch=1)
     np.testing.assert_allclose([recorder.weights["w"], recorder.weights["b"]], [2, 1], rtol=1e-2)
     assert recorder.weights["global_step"] == 200
+
+
+class Weights(Callback):
+    """Keeps the weights of each epoch."""
+
+    def __init__(self):
+        self.found = []
+
+    def _trigger_epoch(self):
+        self.found.append(self.trainer.get_weights())
+
+
+@pytest.mark.parametrize("make_trainer", [SimpleTrainer, lambda: SyncMultiGPUTrainerReplicated(2)])
+def test_weights_and_predictors_are_there_after_training(make_trainer):
+    trainer, weights = make_trainer(), Weights()
+    with pytest.raises(ConfigError, match="get_weights was called before training"):
+        trainer.get_weights()
+    launch(trainer, [weights, Predicting()])
+    assert trainer.get_weights() == weights.found[-1]
+    assert trainer.get_weights().keys() == {"w", "b"}
+    assert weights.found[0] != weights.found[-1]
+    for device in (0, 1, -1):
+        predictor = trainer.get_predictor(["x"], ["prediction"], device)
+        np.testing.assert_allclose(predictor(np.array([0.0, 1.0], "float32"))[0], [1, 3], rtol=1e-3)
+        predictor.sess.close()
+
+
+def test_weights_of_a_training_that_failed_or_kept_none_are_an_error():
+    class Failing(Callback):
+        def _trigger_epoch(self):
+            raise ZeroDivisionError
+
+    failed = SimpleTrainer()
+    with pytest.raises(ZeroDivisionError):
+        launch(failed, [Failing()])
+    with tf.Graph().as_default():
+        without = SimpleTrainer()
+        without.keeps_weights = False
+        launch(without, [], max_epoch=1)
+    for trainer in (failed, without):
+        with pytest.raises(ConfigError, match="after a training that failed or kept no weights"):
+            trainer.get_weights()
+        with pytest.raises(ConfigError, match="after a training that failed or kept no weights"):
+            trainer.get_predictor(["x"], ["prediction"])

@@ -128,10 +128,7 @@ save_chkpt_vars = save_checkpoint_vars
 
 
 def dump_session_params(path: str | os.PathLike[str]) -> None:
-    """Write the values of the default session's model to an ``.npz`` file or a checkpoint.
-
-    A model has its trainable variables, and those in MODEL_VARIABLES: moving averages of batch normalisation (those of
-    a Keras layer if the graph trains), and variables frozen with ``skip_collection``. The optimizer's are left out.
+    """Write what `model_values` returns for the default session to an ``.npz`` file or a checkpoint.
 
     Args:
         path: as for ``save_checkpoint_vars``.
@@ -142,11 +139,21 @@ def dump_session_params(path: str | os.PathLike[str]) -> None:
     session = tf.get_default_session()
     if session is None:
         raise ConfigError("dump_session_params needs a default session: use `with session.as_default()`")
-    with session.graph.as_default():
-        variables = {variable.op.name: variable for variable in [*tf.trainable_variables(), *tf.model_variables()]}
-    values = session.run(variables)
+    values = model_values(session)
     save_checkpoint_vars(values, path)
     logger.info(f"Wrote {len(values)} variable(s) to {os.fspath(path)}")
+
+
+def model_values(session: tf.Session) -> dict[str, np.ndarray]:
+    """Return the values of a model's variables by name.
+
+    They are its trainable variables, and those in MODEL_VARIABLES: moving averages of batch normalisation (those of a
+    Keras layer if the graph trains), and variables frozen with ``skip_collection``. The optimizer's are left out.
+    """
+    with session.graph.as_default():
+        variables = {variable.op.name: variable for variable in [*tf.trainable_variables(), *tf.model_variables()]}
+    values: dict[str, np.ndarray] = session.run(variables)
+    return values
 
 
 def get_checkpoint_path(path: str) -> str:

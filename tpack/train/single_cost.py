@@ -18,7 +18,8 @@ from tpack.graph_builder.precision import LossScaling, PrecisionPolicy, as_preci
 from tpack.graph_builder.predict import build_predict_tower
 from tpack.input_source.base import InputSource
 from tpack.tfutils.optimizer_clone import check_optimizer
-from tpack.tfutils.sessinit import SessionInit
+from tpack.tfutils.sesscreate import NewSessionCreator
+from tpack.tfutils.sessinit import DictRestore, SessionInit
 from tpack.tower.tower_func import TowerFunc, TowerHandle, TowerHandles
 from tpack.train.trainer import Trainer
 from tpack.utils import logger
@@ -29,7 +30,10 @@ from tpack.utils.validation import check_arguments, check_function, check_instan
 if TYPE_CHECKING:
     from tpack.predict.online import OnlinePredictor
 
+_offline = LazyModule("tpack.predict.offline")
 _online = LazyModule("tpack.predict.online")
+_predict_config = LazyModule("tpack.predict.config")
+_predict_towers = LazyModule("tpack.predict.towers")
 _loss_scale = LazyModule("tpack.graph_builder.loss_scale")
 
 
@@ -80,9 +84,10 @@ class TowerTrainer(Trainer):
     def get_predictor(
         self, input_names: Sequence[str], output_names: Sequence[str], device: int = 0
     ) -> "OnlinePredictor":
-        """Return a predictor of numpy data with the current weights.
+        """Return a predictor of numpy data with the current weights; after training with those of its end.
 
-        The first call for a device builds a tower there, so it belongs into ``_setup_graph`` of a callback.
+        Before and during training the first call for a device builds a tower there, so it belongs into ``_setup_graph``
+        of a callback. After training the predictor has a graph and a session of its own.
 
         Args:
             input_names: names of inputs, or of any other tensors to feed.
@@ -91,13 +96,33 @@ class TowerTrainer(Trainer):
 
         Raises:
             TowerError: A tensor is missing, or training has started.
+            ConfigError: Training has ended without weights; see `get_weights`.
             DeviceError: The machine has GPUs, but not this one.
         """
+        if self._has_ended:
+            return self._predictor_of_weights(input_names, output_names, device)
         tower = self._predict_tower(device)
         inputs, outputs = tower.get_tensors(input_names), tower.get_tensors(output_names)
         if self.compiler is not None and not self.graph.finalized:
             self.compiler.mark(tower.context, outputs)
         predictor: OnlinePredictor = _online.OnlinePredictor(inputs, outputs)
+        return predictor
+
+    def _predictor_of_weights(
+        self, input_names: Sequence[str], output_names: Sequence[str], device: int
+    ) -> "OnlinePredictor":
+        """Return a predictor in a new graph with the weights of the end of training."""
+        config = _predict_config.PredictConfig(
+            tower_func=self.tower_func,
+            input_names=input_names,
+            output_names=output_names,
+            session_init=DictRestore(self.get_weights()),
+            session_creator=NewSessionCreator(config=tf.ConfigProto(device_count={"GPU": 0})) if device == -1 else None,
+        )
+        if device > 0:
+            predictor: OnlinePredictor = _predict_towers.MultiTowerOfflinePredictor(config, [device]).get_predictor(0)
+        else:
+            predictor = _offline.OfflinePredictor(config)
         return predictor
 
     def _predict_tower(self, device: int) -> TowerHandle:

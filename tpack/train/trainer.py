@@ -6,10 +6,11 @@ A trainer knows no models. Subclasses build a graph and set ``train_op``, or ove
 import inspect
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from operator import attrgetter
 from typing import Any
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
@@ -43,6 +44,7 @@ from tpack.utils.validation import check_count
 
 _config = LazyModule("tpack.train.config")
 _multi_step = LazyModule("tpack.train.multi_step")
+_varmanip = LazyModule("tpack.tfutils.varmanip")
 
 _makers: list[Callable[[], Callback]] = []
 """Make the callbacks of `adding_callback`, the innermost block last."""
@@ -114,6 +116,7 @@ class Trainer(metaclass=InOwnGraph):
         checks_cost: raise an error when a cost, in the last step of an epoch, or a trainable variable is not finite.
         is_compiled: whether XLA compiles steps, so that all of them should fetch the same.
         steps_per_call: the steps of one session run, without Python in between: see `tpack.train.multi_step`.
+        keeps_weights: keep the values of `get_weights` in memory when training ends.
         run_facts: the contents of ``run.json`` on the setup of the run; None writes no such file.
 
     Raises:
@@ -126,6 +129,7 @@ class Trainer(metaclass=InOwnGraph):
     checks_cost = True
     is_compiled = False
     steps_per_call = 1
+    keeps_weights = True
 
     def __init__(self) -> None:
         self._check_processes()
@@ -144,6 +148,8 @@ class Trainer(metaclass=InOwnGraph):
         self.costs: list[tf.Tensor] = []
         self.statistics: dict[str, tf.Tensor] = {}
         self.run_facts: dict[str, Any] | None = {}
+        self._weights: dict[str, np.ndarray] | None = None
+        self._has_ended = False
         self._in_step = False
         self._building = Timer()
         self._registered: list[Callback] = []
@@ -188,6 +194,23 @@ class Trainer(metaclass=InOwnGraph):
         ``trainer.history.to_pandas()`` returns one.
         """
         return History() if self.monitors is None else self.monitors.rows()
+
+    def get_weights(self) -> dict[str, np.ndarray]:
+        """Return the values of the model's variables by name, without those of the optimizer.
+
+        They are the present ones during training, and those of its end afterwards, when ``sess`` is closed; for
+        `DictRestore`, `save_checkpoint_vars` and the predictors of other programs.
+
+        Raises:
+            ConfigError: There is no session yet, or training failed or had ``keeps_weights=False``.
+        """
+        if self._weights is not None:
+            return dict(self._weights)
+        if self.sess is None or self._has_ended:
+            state = "before training" if self.sess is None else "after a training that failed or kept no weights"
+            raise ConfigError(f"get_weights was called {state}: expected a session; use the checkpoints of ModelSaver")
+        values: dict[str, np.ndarray] = _varmanip.model_values(self.sess)
+        return values
 
     def register_callback(self, cb: Callback | Sequence[Callback]) -> bool:
         """Add a callback, or several, before `setup_callbacks`; return whether this process will run it.
@@ -468,6 +491,11 @@ class Trainer(metaclass=InOwnGraph):
             logger.error(f"Callbacks could not finish after the error that ended training: {error}")
         finally:
             self._queue_runners.end()
+            if self.keeps_weights and not has_failed and self.is_chief:
+                # A signal may have closed the session.
+                with suppress(RuntimeError, tf.errors.OpError):
+                    self._weights = self.get_weights()
+            self._has_ended = True
             self.hooked_sess.close()
 
     def _fixed_executor(self) -> str:

@@ -58,8 +58,8 @@ class TableWriter(MonitorBase, ABC):
         directory = logger.get_logger_dir()
         if directory is None:
             logger.warning(
-                f"{self} writes nothing: the logger's directory is not set; use logger.set_logger_dir(path), or log_dir "
-                "of TrainConfig or fit"
+                f"{self} writes nothing: the logger's directory is not set; use logger.set_logger_dir(path), or "
+                "log_dir of TrainConfig or fit"
             )
             return
         self._path = os.path.join(directory, self.FILENAME)
