@@ -27,7 +27,7 @@ from tensorflow.python.profiler import profiler_v2
 from tensorflow.python.trackable.base import VARIABLE_VALUE_KEY, Trackable
 from tensorflow.python.training.experimental import mixed_precision_global_state
 from tensorflow.python.training.saving.saveable_object import SaveableObject, SaveSpec
-from tensorflow.python.util import _pywrap_util_port, nest
+from tensorflow.python.util import _pywrap_util_port, deprecation, nest
 
 from tpack.graph_copy import op_kinds
 
@@ -483,6 +483,16 @@ def only_in(control_flow: object) -> Iterator[None]:
     with tfv1.control_dependencies(None):
         graph._set_control_flow_context(control_flow)
         yield
+
+
+@contextmanager
+def silent_deprecations() -> Iterator[None]:
+    """Log no deprecations in this block, for calls of tpack's own that have no other form in a graph."""
+    logs, deprecation._PRINT_DEPRECATION_WARNINGS = deprecation._PRINT_DEPRECATION_WARNINGS, False
+    try:
+        yield
+    finally:
+        deprecation._PRINT_DEPRECATION_WARNINGS = logs
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+from tensorflow.python.util import deprecation
 
 from tests.helpers import preloaded
 from tests.helpers.checkpoints import save_checkpoint
@@ -177,3 +178,16 @@ def test_remote_places_are_refused_and_no_directory_is_made(tmp_path: Any, monke
         with pytest.raises(ConfigError, match="got filename='gs://bucket/model': expected a path on this machine"):
             export("gs://bucket/model")
     assert not list(tmp_path.iterdir())
+
+
+def test_exports_log_no_deprecations(tmp_path: Any, caplog: Any, monkeypatch: Any) -> None:
+    # TensorFlow logs each of them once in a process.
+    monkeypatch.setattr(deprecation, "_PRINTED_WARNING", {})
+    monkeypatch.setattr(tf.get_logger(), "propagate", True)
+    exporter = ModelExporter(PredictConfig(tower_func=lambda x: tf.identity(x, "y"), **EXPORTED))
+    exporter.export_serving(tmp_path / "served")
+    exporter.export_compact(tmp_path / "frozen.pb")
+    assert [record.getMessage() for record in caplog.records if "deprecated" in record.getMessage()] == []
+
+
+EXPORTED: dict[str, Any] = {"input_signature": [tf.TensorSpec([], tf.float32, "x")], "output_names": ["y"]}

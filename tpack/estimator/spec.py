@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow.compat.v1 as tf
 
+from tpack.compat import silent_deprecations
 from tpack.errors import ConfigError
 from tpack.utils.validation import check_arguments, check_instance, check_instances, mismatch, owner_name
 
@@ -345,8 +346,9 @@ def _examples(output: ExportOutput, receiver_tensors: Mapping[str, AnyTensor]) -
 
 
 def _signature(inputs: Mapping[str, AnyTensor], outputs: Mapping[str, tf.Tensor], method: str) -> Any:
-    return tf.saved_model.build_signature_def(
-        {name: tf.saved_model.build_tensor_info(tensor) for name, tensor in inputs.items()},
-        {name: tf.saved_model.build_tensor_info(tensor) for name, tensor in outputs.items()},
-        method,
-    )
+    with silent_deprecations():
+        return tf.saved_model.build_signature_def(
+            {name: tf.saved_model.build_tensor_info(tensor) for name, tensor in inputs.items()},
+            {name: tf.saved_model.build_tensor_info(tensor) for name, tensor in outputs.items()},
+            method,
+        )

@@ -12,6 +12,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.compat import silent_deprecations
 from tpack.errors import ConfigError
 from tpack.graph_copy import op_kinds
 from tpack.tfutils.determinism import create_initialized_session
@@ -70,10 +71,11 @@ class ModelExporter:
             raise ConfigError(mismatch("export_serving", "filename", path, "a directory that is new or empty"))
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with self._built() as built, atomic_path(path) as temporary:
-            inputs, outputs = (
-                {name: tf.saved_model.build_tensor_info(tensor) for name, tensor in tensors.items()}
-                for tensors in (built.inputs, built.outputs)
-            )
+            with silent_deprecations():
+                inputs, outputs = (
+                    {name: tf.saved_model.build_tensor_info(tensor) for name, tensor in tensors.items()}
+                    for tensors in (built.inputs, built.outputs)
+                )
             method = tf.saved_model.signature_constants.PREDICT_METHOD_NAME
             signature = tf.saved_model.build_signature_def(inputs, outputs, method)
             signatures = {signature_name: signature, _DEFAULT_SIGNATURE: signature}
@@ -132,7 +134,8 @@ class ModelExporter:
 def freeze(session: tf.Session, outputs: Sequence[tf.Tensor]) -> tf.GraphDef:
     """Return the GraphDef of the part that the outputs need, with the session's values as constants, and no devices."""
     names = [tensor.op.name for tensor in outputs]
-    frozen = tf.graph_util.convert_variables_to_constants(session, session.graph.as_graph_def(), names)
+    with silent_deprecations():
+        frozen = tf.graph_util.convert_variables_to_constants(session, session.graph.as_graph_def(), names)
     for node in frozen.node:
         node.device = ""
         node.attr.pop("_class", None)

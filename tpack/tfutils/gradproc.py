@@ -35,7 +35,12 @@ Grads: TypeAlias = list[tuple[Gradient | None, tf.Variable]]
 
 
 class GradientProcessor:
-    """Base of gradient processors; subclasses override ``_process``. This one changes nothing."""
+    """Base of gradient processors; subclasses override ``_process``. This one changes nothing.
+
+    ``_process`` runs in a name scope called like the class, in each tower. ``tf.global_norm(..., name="grad_norm")``
+    names a scope; in a class ``Norm``, ``tf.identity(tf.global_norm(...), name="grad_norm")`` is the tensor
+    ``Norm/grad_norm``.
+    """
 
     def process(self, grads: GradsAndVars) -> Grads:
         """Return the (gradient, variable) pairs to use instead, made in a name scope called like the class."""
