@@ -22,6 +22,7 @@ from tpack.estimator.building import BuiltModel, ModelParts
 from tpack.estimator.distributed_run import ClusterRun
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import ODD_BATCH, Tensors, operation_of
+from tpack.estimator.variable_fetches import SplitPlan
 from tpack.input_source.dataset import StreamElements
 from tpack.step.hooked_session import HookAdapter, HookedSession
 from tpack.tfutils.checkpoint import CheckpointReader
@@ -75,7 +76,9 @@ class QueueCoordinator(tf.train.Coordinator):
 
 
 class _ModelSession(HookedSession):
-    """A session that raises a DataPointError for a batch that cannot be split over the towers."""
+    """A session that reads variables after their updates, and raises a DataPointError for a batch not to be split."""
+
+    plan_type = SplitPlan
 
     def run(self, fetches: Fetches, *args: Any, **kwargs: Any) -> Any:
         """Run a step, as `HookedSession` does; raise a DataPointError for an odd batch."""

@@ -34,6 +34,12 @@ READING_VARIABLES = frozenset(
 )
 """Users of a variable, or of a reference to it, that do not change it."""
 
+READING_VALUES = frozenset({"ReadVariableOp", "ResourceGather", "ResourceGatherNd"})
+PASSING_HANDLES = frozenset({"Enter", "Identity", "RefEnter", "Switch"})
+SHARING_MEMORY = frozenset({"Identity", "PreventGradient", "Snapshot", "StopGradient"})
+SHARING_MEMORY_RESHAPED = frozenset({"ExpandDims", "Reshape", "Squeeze"})
+"""Operations whose result lies in the memory of their first input."""
+
 READING = TAKING_DATA | {"Identity", "QueueSizeV2", "ReadVariableOp", "RefIdentity", "ResourceGather"}
 READING |= {"ResourceGatherNd", "VarIsInitializedOp", "VariableShape"}
 """Users of resources that change no variable."""

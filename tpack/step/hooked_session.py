@@ -68,6 +68,8 @@ class HookedSession:
         ConfigError: ``executor`` is another value.
     """
 
+    plan_type = FetchPlan
+
     def __init__(
         self,
         session: tf.Session,
@@ -258,7 +260,7 @@ class HookedSession:
                 return None
             if len(self._plans) >= MAX_PLANS:
                 del self._plans[next(iter(self._plans))]
-            plan = self._plans[key] = FetchPlan(self._session, everything, fed, timeout_in_ms=timeout_in_ms)
+            plan = self._plans[key] = self.plan_type(self._session, everything, fed, timeout_in_ms=timeout_in_ms)
         return plan
 
     def _tell(

@@ -27,6 +27,15 @@ MODULES: dict[str, tuple[str, Mapping[str, str]]] = {
     "compat": ("``tf.compat`` of TensorFlow, in which ``v1`` is `tpack.tf1`.", {_ROOT: "v1="}),
     "nn": ("``tf.nn`` of ``tensorflow.compat.v1``, with ``rnn_cell``.", {f"{_ROOT}.nn.rnn_cell": ""}),
     "nn.rnn_cell": ("``tf.nn.rnn_cell``.", {f"{_ROOT}.rnn_cell": "*"}),
+    "train": (
+        "``tf.train`` of ``tensorflow.compat.v1``, with sessions that read variables after their updates.",
+        {
+            f"{_ROOT}.sessions": (
+                "ChiefSessionCreator MonitoredSession MonitoredTrainingSession SessionManager "
+                "SingularMonitoredSession Supervisor WorkerSessionCreator"
+            )
+        },
+    ),
     "estimator.experimental": (
         "``tf.estimator.experimental``: hooks for early stopping and evaluation, and logits as functions.",
         {
@@ -186,7 +195,7 @@ MODULES: dict[str, tuple[str, Mapping[str, str]]] = {
 }
 """{name below `tpack.tf1`: (docstring, {module: names})} of the modules without a file."""
 
-_BEHIND = {"compat": f"{_TF}.compat", "nn": f"{_TF}.nn"}
+_BEHIND = {"compat": f"{_TF}.compat", "nn": f"{_TF}.nn", "train": f"{_TF}.train"}
 
 
 def look_up(
