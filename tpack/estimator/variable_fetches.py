@@ -25,7 +25,8 @@ from tpack.utils.logger import log_once
 Run: TypeAlias = Callable[[Sequence[tf.Tensor], Sequence[tf.Operation]], list[Any]]
 """Runs tensors and operations, and returns the values of the tensors."""
 
-_SAME_MEMORY = op_kinds.SHARING_MEMORY | op_kinds.SHARING_MEMORY_RESHAPED
+_RESHAPED = op_kinds.SHARING_MEMORY_RESHAPED
+_SAME_MEMORY = op_kinds.SHARING_MEMORY | _RESHAPED
 _CHANGE_PREFIXES = (*op_kinds.CHANGE_PREFIXES, *op_kinds.SCATTER_PREFIXES)
 _RESOURCE_VARIABLES = op_kinds.VARIABLES - op_kinds.REFERENCE_VARIABLES
 _WITHOUT_EFFECT = op_kinds.READING_VALUES | op_kinds.READING_VARIABLES | _RESOURCE_VARIABLES
@@ -166,9 +167,7 @@ class _Analysis:
         opaque = self._by_variable(self._ops, lambda op: op.type in op_kinds.FUNCTION_CALLS)
         written = {*self._updates, *opaque}
         self.late = {i: read for i, read in self.reads.items() if _variables_of(read.op) & written}
-        self.reshaped = {
-            i for i in self.late if any(op.type in op_kinds.SHARING_MEMORY_RESHAPED for op in _chain(fetches[i]))
-        }
+        self.reshaped = {i for i in self.late if any(op.type in _RESHAPED for op in _chain(fetches[i]))}
 
     @cached_property
     def early(self) -> dict[int, tf.Tensor]:
