@@ -368,6 +368,17 @@ def run_after(operation: tfv1.Operation, others: Iterable[tfv1.Operation]) -> No
     operation._add_control_inputs(list(others))
 
 
+def replace_input(operation: tfv1.Operation, index: int, tensor: tfv1.Tensor) -> None:
+    """Let an operation that exists take another tensor, which must not depend on it."""
+    operation._update_input(index, tensor)
+
+
+def set_control_inputs(operation: tfv1.Operation, others: Iterable[tfv1.Operation]) -> None:
+    """Let an operation that exists run after others, and no longer after those before."""
+    operation._remove_all_control_inputs()
+    run_after(operation, others)
+
+
 def swap_graph_state(graph: tfv1.Graph, state: dict[str, object] | None = None) -> dict[str, object]:
     """Replace the open blocks of a graph that TensorFlow keeps for all threads, and return those before.
 

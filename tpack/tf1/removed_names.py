@@ -76,7 +76,6 @@ MISSING: dict[str, str] = {
     "contrib.framework.prepend_name_scope": "use string operations on names",
     "contrib.framework.strip_name_scope": "use string operations on names",
     "contrib.framework.zero_initializer": "use tf.zeros_initializer",
-    "contrib.graph_editor": "use tf.import_graph_def with input_map, or tf.graph_util",
     "contrib.grid_rnn": "use tf.nn.rnn_cell",
     "contrib.image.bipartite_match": "use scipy.optimize.linear_sum_assignment by tf.numpy_function",
     "contrib.image.connected_components": "use scipy.ndimage.label by tf.numpy_function",

@@ -6,8 +6,8 @@ Any other name raises an error that says what to use in its place, from `tpack.t
 from tpack.tf1.name_table import look_up
 
 _NAMES = (
-    "all_reduce cluster_resolver crf data distribute distributions estimator feature_column framework image "
-    "layers learn legacy_seq2seq lookup losses metrics opt rnn seq2seq signal slim stateless tpu training util"
+    "all_reduce cluster_resolver crf data distribute distributions estimator feature_column framework graph_editor "
+    "image layers learn legacy_seq2seq lookup losses metrics opt rnn seq2seq signal slim stateless tpu training util"
 )
 
 __getattr__, __dir__, __all__ = look_up(__name__, {f"{__name__}.{name}": "" for name in _NAMES.split()})
