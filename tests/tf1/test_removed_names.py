@@ -1,5 +1,7 @@
 """Names of TensorFlow 1 that are not here: what is raised, and what it says."""
 
+import importlib
+
 import pytest
 
 import tpack.tf1 as tf
@@ -34,3 +36,28 @@ def test_an_import_that_fails_says_why():
         from tpack.tf1.contrib import tensor_forest  # noqa: F401, PLC0415 (importing it is the test)
     with pytest.raises(ImportError, match="cannot import name 'reluu'"):
         from tpack.tf1.nn import reluu  # noqa: F401, PLC0415 (importing it is the test)
+
+
+@pytest.mark.parametrize(
+    ("module", "advice"),
+    [
+        ("tpu.python.tpu", "tf.contrib.tpu.python is not there: there are no TPUs here"),
+        ("tensor_forest.python", "tf.contrib.tensor_forest is not there: use the package tensorflow_decision_forests"),
+        (
+            "layers.python.layers",
+            "tf.contrib.layers.python is not there: import its names from tpack.tf1.contrib.layers",
+        ),
+        ("crf.python.ops.crf", "tf.contrib.crf.python is not there: import its names from tpack.tf1.contrib.crf"),
+        ("distribute.python.nobody", "import its names from tpack.tf1.contrib.distribute.python"),
+        ("of_nobody", "tf.contrib.of_nobody is not there: neither TensorFlow nor tpack has it"),
+    ],
+)
+def test_an_import_below_contrib_that_fails_says_what_to_use(module, advice):
+    with pytest.raises(ModuleNotFoundError, match=advice):
+        importlib.import_module(f"tpack.tf1.contrib.{module}")
+
+
+def test_a_module_that_is_no_package_is_imported_as_before():
+    assert importlib.import_module("tpack.tf1.contrib.crf").crf_decode is tf.contrib.crf.crf_decode
+    assert not hasattr(tf.contrib.tpu, "python")
+    assert not hasattr(tf.contrib, "of_nobody")

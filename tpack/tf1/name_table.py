@@ -5,18 +5,19 @@ alone; they need no file.
 """
 
 import importlib
+import importlib.abc
 import importlib.machinery
-import importlib.util
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from tpack.tf1.removed_names import missing_name
+from tpack.tf1.removed_names import missing_module, missing_name
 from tpack.utils.lazy import attach
 
 _TF = "tensorflow.compat.v1"
 _ROOT = "tpack.tf1"
+_CONTRIB = f"{_ROOT}.contrib."
 _STRATEGIES = f"{_ROOT}.contrib.distribute.python"
 _PYTHON = (
     "collective_all_reduce_strategy cross_tower_ops mirrored_strategy monitor one_device_strategy "
@@ -219,8 +220,7 @@ def look_up(
         if behind is not None and hasattr(importlib.import_module(behind), name):
             return getattr(importlib.import_module(behind), name)
         # Names with underscores, asked for by inspect, pickle and others, are never modules.
-        is_package = "__path__" in vars(sys.modules[package]) or f"{package}.{name}" in sys.modules
-        if is_package and not name.startswith("_") and importlib.util.find_spec(f"{package}.{name}"):
+        if not name.startswith("_") and _is_module(package, name):
             return importlib.import_module(f"{package}.{name}")
         raise missing_name(package, name, list_names())
 
@@ -232,6 +232,12 @@ def look_up(
     load, list_own, loaded = attach(package, names, other=other)
     public = sorted({*loaded, *own})
     return load, list_names, public
+
+
+def _is_module(package: str, name: str) -> bool:
+    """Tell whether there is a module of this name, without asking `ContribFinder`, which raises."""
+    whole, path = f"{package}.{name}", vars(sys.modules[package]).get("__path__", [])
+    return whole in sys.modules or importlib.machinery.PathFinder.find_spec(whole, list(path)) is not None
 
 
 def _expanded(module: str, names: str) -> list[str]:
@@ -266,7 +272,29 @@ class TableModule(ModuleType):
         return [*self._list_names(), *super().__dir__()]
 
 
+class ContribFinder(importlib.abc.MetaPathFinder):
+    """Finder of the modules below ``tpack.tf1.contrib``, which refuses those that are not there with what to use.
+
+    Each module found counts as a package, so that the import of what TensorFlow 1 had below it is refused so too.
+    """
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Return how to load a module; None for those elsewhere."""
+        if not fullname.startswith(_CONTRIB):
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is None:
+            raise missing_module(fullname)
+        if spec.submodule_search_locations is None:
+            spec.submodule_search_locations = []
+        return spec
+
+
 def add_modules() -> None:
-    """Put the modules without a file beside those of `tpack.tf1`, so that they can be imported."""
+    """Make the modules without a file importable, and refuse those below ``contrib`` that are not there."""
+    if not any(isinstance(finder, ContribFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, ContribFinder())
     for path in MODULES:
         sys.modules.setdefault(f"{_ROOT}.{path}", TableModule(path))

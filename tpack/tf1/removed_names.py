@@ -289,15 +289,29 @@ def missing_name(module: str, name: str, known: Iterable[str] = ()) -> Exception
     return MissingNameError(message)
 
 
+def missing_module(module: str) -> ModuleNotFoundError:
+    """Return the error for the import of a module below ``tpack.tf1.contrib`` that is not there."""
+    wanted = module.removeprefix(f"{_ROOT}.")
+    above = next(name for name in _namespaces(module)[1:] if name in sys.modules)
+    below = f"import its names from {above}" if above != f"{_ROOT}.contrib" else "neither TensorFlow nor tpack has it"
+    advice = reason_for(wanted) or below
+    return ModuleNotFoundError(f"tf.{wanted} is not there: {advice}", name=module)
+
+
 def reason_for(wanted: str) -> str | None:
     """Return what the table says of a name after ``tf.``, or of the longest namespace that it is in.
 
     ``tf.contrib.slim`` had all of ``tf.contrib.layers`` too.
     """
-    parts = wanted.split(".")
-    names = [".".join(parts[:size]) for size in range(len(parts), 0, -1)]
+    names = _namespaces(wanted)
     names += [name.replace("contrib.slim.", "contrib.layers.", 1) for name in names]
     return next((MISSING[name] for name in names if name in MISSING), None)
+
+
+def _namespaces(name: str) -> list[str]:
+    """Return a dotted name and those that it is in, the longest first."""
+    parts = name.split(".")
+    return [".".join(parts[:size]) for size in range(len(parts), 0, -1)]
 
 
 def _near(name: str, known: Iterable[str]) -> str:

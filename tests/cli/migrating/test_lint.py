@@ -16,7 +16,7 @@ def test_names_that_a_source_binds_are_its_own(source):
 
 def test_python_2_is_found_with_its_lines():
     found = lint.python_2(ast.parse("f(unicode)\nf(xrange)\n"))
-    assert found == [lint.Note(1, "unicode is Python 2"), lint.Note(2, "xrange is Python 2")]
+    assert found == [lint.Note(1, "unicode is Python 2's; use 2to3"), lint.Note(2, "xrange is Python 2's; use 2to3")]
 
 
 @pytest.mark.parametrize(

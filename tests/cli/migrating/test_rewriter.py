@@ -188,17 +188,45 @@ def test_each_xrange_is_told_with_its_line():
     ]
 
 
+@pytest.mark.parametrize("source", ["x = (\n", "\nprint 'a'", "if x:\n    pass\nreturn 1\n", "x = 010\n", "\0"])
+def test_what_python_refuses_is_refused(source):
+    with pytest.raises(ConfigError, match="is not Python 3; use 2to3 first if it is Python 2"):
+        migrate_source(source)
+
+
 @pytest.mark.parametrize(
-    ("source", "text"),
+    ("source", "note"),
     [
-        ("x = (\n", "not Python 3"),
-        ("\nprint 'a'", "line 2"),
-        ("\nunicode(3)", "line 2: unicode"),
-        ("xrange(3)\nunicode(3)", "line 2: unicode"),
-        ("\nisinstance(x, xrange)", "line 2: xrange"),
-        ("def f(range):\n    return xrange(range)", "line 2: xrange"),
+        ("\nunicode(3)", Note(2, "unicode is Python 2's; use 2to3")),
+        ("xrange(3)\nunicode(3)", Note(2, "unicode is Python 2's; use 2to3")),
+        ("\nisinstance(x, xrange)", Note(2, "xrange is Python 2's; use 2to3")),
+        ("def f(range):\n    return xrange(range)", Note(2, "xrange is Python 2's; use 2to3")),
     ],
 )
-def test_what_is_no_python_3_is_refused(source, text):
-    with pytest.raises(ConfigError, match=text):
-        migrate_source(source)
+def test_names_of_python_2_are_noted_since_they_may_never_be_reached(source, note):
+    assert migrate_source(source).looks == [note]
+
+
+def test_a_source_that_python_3_takes_is_migrated():
+    source = """import tensorflow as tf
+if six.PY3:
+    text = str(text)
+else:
+    text = unicode(text) if text is 'a' else text
+"""
+    done = migrate_source(source)
+    assert done.source.startswith("import tensorflow.compat.v1 as tf\n")
+    assert [note.line for note in done.looks] == [5]
+
+
+def test_inner_outputs_of_operations_are_today_s_where_graphs_are_edited():
+    source = """import tensorflow.contrib.graph_editor as ge
+copied, info = ge.copy(ops)
+ys = [info._transformed_ops[op]._outputs[0] for op in ops]
+self._outputs = ys
+"""
+    done = migrate_source(source).source
+    assert "from tpack.tf1.contrib import graph_editor as ge\n" in done
+    assert "info._transformed_ops[op].outputs[0]" in done
+    assert "self._outputs = ys" in done
+    assert "op._outputs" in migrate_source("import tensorflow as tf\nop._outputs\n").source

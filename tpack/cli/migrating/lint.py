@@ -29,7 +29,7 @@ class Note:
 
 
 def python_2(tree: ast.AST) -> list[Note]:
-    """Return the names that show that a source is Python 2.
+    """Return the names that Python 2 had, which may stand in branches that Python 3 never takes.
 
     Its own names do not count, nor calls of ``xrange`` that can be ``range``.
     """
@@ -37,7 +37,7 @@ def python_2(tree: ast.AST) -> list[Note]:
     calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)] if is_xrange_older(tree) else []
     rewritten = {id(called) for called in calls if isinstance(called, ast.Name) and called.id == "xrange"}
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in rewritten]
-    return sorted(Note(node.lineno, f"{node.id} is Python 2") for node in names if node.id in older)
+    return sorted(Note(node.lineno, f"{node.id} is Python 2's; use 2to3") for node in names if node.id in older)
 
 
 def is_xrange_older(tree: ast.AST) -> bool:

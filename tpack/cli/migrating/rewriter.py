@@ -1,6 +1,7 @@
 """Rewriting of one source with LibCST, which keeps formatting and comments."""
 
 import ast
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -48,21 +49,23 @@ def migrate_source(source: str) -> Migrated:
         The new source, and notes with the lines of the old one.
 
     Raises:
-        ConfigError: It is Python 2, or not Python.
+        ConfigError: This Python refuses it.
     """
     try:
-        tree, module = ast.parse(source), cst.parse_module(source)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree, module = ast.parse(source), cst.parse_module(source)
+            # Refuses more than the parser, such as a return outside of a function.
+            compile(tree, "<source>", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, cst.ParserSyntaxError) as error:
         line = getattr(error, "lineno", None) or getattr(error, "raw_line", 1)
         raise ConfigError(f"line {line} is not Python 3; use 2to3 first if it is Python 2") from error
-    if older := lint.python_2(tree):
-        raise ConfigError(f"line {older[0].line}: {older[0].text}; use 2to3 first")
     wrapper = MetadataWrapper(module)
     usage = _Usage(_bound_by_imports(tree), lint.unbound(source, tree))
     wrapper.visit(usage)
     rewriter = _Rewriter(usage, is_xrange_older=lint.is_xrange_older(tree))
     changed = wrapper.visit(rewriter)
-    looks = {*rewriter.looks, *lint.looks(tree), *usage.not_given_by_stars()}
+    looks = {*rewriter.looks, *lint.looks(tree), *lint.python_2(tree), *usage.not_given_by_stars()}
     return Migrated(changed.code, rewriter.changes, sorted(looks))
 
 
@@ -153,6 +156,11 @@ class _Usage(cst.CSTVisitor):
     def uses_keras(self) -> bool:
         """Whether the file imports Keras, or uses it as ``tf.keras``."""
         return any(names.is_in(name, ["tensorflow.keras", "keras"]) for name in (*self.used, *self.imported))
+
+    @property
+    def edits_graphs(self) -> bool:
+        """Whether it uses ``tf.contrib.graph_editor``, and with it operations as TensorFlow 1 had them."""
+        return any(names.is_in(name, ["contrib.graph_editor"]) for name in _after_tf({*self.used, *self.imported}))
 
     @property
     def uses_older_collections(self) -> bool:
@@ -343,6 +351,10 @@ class _Rewriter(cst.CSTTransformer):
                 lpar=updated_node.lpar,
                 rpar=updated_node.rpar,
             )
+        is_own = isinstance(original_node.value, cst.Name) and original_node.value.value == "self"
+        if original_node.attr.value == "_outputs" and self._usage.edits_graphs and not is_own:
+            self._changed(original_node, "_outputs of an operation to outputs")
+            return updated_node.with_changes(attr=cst.Name("outputs"))
         for whole in self._whole_names(original_node):
             self._note_gone(original_node, whole)
             made = self._renamed(whole, updated_node)
