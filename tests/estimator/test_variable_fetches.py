@@ -162,4 +162,7 @@ def test_a_hook_of_an_estimator_sees_the_step_after_the_update():
         with model_session(graph, plan, [Hook()]) as session:
             for _ in range(3):
                 session.run(update)
-    assert seen == [1, 2, 3]
+            # A traced step goes another way.
+            session.run(update, options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE))
+            assert session.session.run([update, step])[1] == 5
+    assert seen == [1, 2, 3, 4]

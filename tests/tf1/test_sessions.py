@@ -139,7 +139,7 @@ def test_a_session_on_a_server_runs_its_reads_by_the_protocol_of_runs(training, 
 
 
 def test_sets_of_fetches_are_forgotten_when_there_are_many(training, monkeypatch):
-    monkeypatch.setattr("tpack.tf1.sessions._MAX_KEPT", 2)
+    monkeypatch.setattr("tpack.estimator.variable_fetches._MAX_KEPT", 2)
     _, step, train_op = training
     with initialized(tf.Session()) as session:
         for index in range(1, 6):

@@ -22,7 +22,7 @@ from tpack.estimator.building import BuiltModel, ModelParts
 from tpack.estimator.distributed_run import ClusterRun
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import ODD_BATCH, Tensors, operation_of
-from tpack.estimator.variable_fetches import SplitPlan
+from tpack.estimator.variable_fetches import SplitPlan, adopt
 from tpack.input_source.dataset import StreamElements
 from tpack.step.hooked_session import HookAdapter, HookedSession
 from tpack.tfutils.checkpoint import CheckpointReader
@@ -78,8 +78,6 @@ class QueueCoordinator(tf.train.Coordinator):
 class _ModelSession(HookedSession):
     """A session that reads variables after their updates, and raises a DataPointError for a batch not to be split."""
 
-    plan_type = SplitPlan
-
     def run(self, fetches: Fetches, *args: Any, **kwargs: Any) -> Any:
         """Run a step, as `HookedSession` does; raise a DataPointError for an odd batch."""
         try:
@@ -89,6 +87,9 @@ class _ModelSession(HookedSession):
             if found is None:
                 raise
             raise DataPointError(found.group()) from error
+
+    def _new_plan(self, everything: list[Any], fed: list[tf.Tensor], timeout_in_ms: int) -> SplitPlan:
+        return SplitPlan(self.session, everything, fed, timeout_in_ms=timeout_in_ms)
 
 
 @contextmanager
@@ -120,7 +121,8 @@ def model_session(
         creator = own if cluster is None else cluster.session_creator(plan.session_config)
         order_sums(graph, creator)
         plan.scaffold.finalize()
-        session = creator.create_session()
+        # Steps that are traced, and hooks, run fetches by the session itself.
+        session = adopt(creator.create_session())
     coordinator = QueueCoordinator()
     threads: list[threading.Thread] = []
     try:

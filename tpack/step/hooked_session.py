@@ -68,8 +68,6 @@ class HookedSession:
         ConfigError: ``executor`` is another value.
     """
 
-    plan_type = FetchPlan
-
     def __init__(
         self,
         session: tf.Session,
@@ -260,8 +258,12 @@ class HookedSession:
                 return None
             if len(self._plans) >= MAX_PLANS:
                 del self._plans[next(iter(self._plans))]
-            plan = self._plans[key] = self.plan_type(self._session, everything, fed, timeout_in_ms=timeout_in_ms)
+            plan = self._plans[key] = self._new_plan(everything, fed, timeout_in_ms)
         return plan
+
+    # Sessions of Estimators override it.
+    def _new_plan(self, everything: list[Any], fed: list[tf.Tensor], timeout_in_ms: int) -> FetchPlan:
+        return FetchPlan(self._session, everything, fed, timeout_in_ms=timeout_in_ms)
 
     def _tell(
         self,
