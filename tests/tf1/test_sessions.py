@@ -144,7 +144,7 @@ def test_sets_of_fetches_are_forgotten_when_there_are_many(training, monkeypatch
     with initialized(tf.Session()) as session:
         for index in range(1, 6):
             assert session.run([step, train_op, tf.constant(index)])[0] == index
-            assert len(session._parts_of_runs) <= 2
+            assert len(session._known_runs) <= 2
 
 
 def test_sessions_of_tensorflow_count_as_these(training):

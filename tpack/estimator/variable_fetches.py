@@ -9,7 +9,7 @@ TensorFlow 1, and nearly always came first. They are computed before the run. Ot
 there or here, are reported once.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, TypeAlias
@@ -179,42 +179,49 @@ class ReadsAfterUpdates:
         run_metadata: Any,
     ) -> Any:
         """Run tensors and operations; every run of TensorFlow's session gets here with its flat fetches."""
+        fed = [reference.deref() for reference in feed_dict]
+        key = (handle is None, len(fetch_list), *map(id, fetch_list), *map(id, target_list), *map(id, fed))
+        known = self._known_runs.get(key)
+        if known is None:
+            # Ids are those of objects that live.
+            known = (self._parts(handle, target_list, fetch_list, fed), fetch_list, target_list, fed)
+            self._known_runs[key] = known
+        parts = known[0]
         run: Any = super()._do_run  # type: ignore[misc]
-        parts = self._parts(target_list, fetch_list, feed_dict, is_partial=handle is not None)
         if parts is None:
             return run(handle, target_list, fetch_list, feed_dict, options, run_metadata)
         return parts.run(
             lambda fetches, targets: run(handle, targets, fetches, feed_dict, options, run_metadata), self._run_reads
         )
 
+    @cached_property
+    def _known_runs(self) -> dict[Hashable, tuple[Any, ...]]:
+        return {}
+
+    @cached_property
+    def _reads(self) -> "ReadRuns":
+        return ReadRuns(self)
+
     def make_callable(self, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Callable[..., Any]:
         """Return a function that runs the fetches."""
-        leaves = [] if is_composite(fetches) else tf.nest.flatten(fetches)
-        elements = [graph_element(self.graph, leaf) for leaf in leaves if leaf is not None]  # type: ignore[attr-defined]
-        tensors = [element for element in elements if isinstance(element, tf.Tensor)]
-        targets = [element for element in elements if isinstance(element, tf.Operation)]
-        if feed_list is None and not accept_options and split_run(tensors, targets) is not None:
+        if feed_list is None and not accept_options and self._is_split(fetches):
             return partial(self.run, fetches)  # type: ignore[attr-defined]
         made: Callable[..., Any] = super().make_callable(fetches, feed_list, accept_options)  # type: ignore[misc]
         return made
 
+    def _is_split(self, fetches: Any) -> bool:
+        if is_composite(fetches):
+            return False
+        elements = [graph_element(self.graph, leaf) for leaf in tf.nest.flatten(fetches)]  # type: ignore[attr-defined]
+        tensors = [element for element in elements if isinstance(element, tf.Tensor)]
+        return split_run(tensors, [element for element in elements if isinstance(element, tf.Operation)]) is not None
+
     def _parts(
-        self,
-        targets: Sequence[tf.Operation],
-        fetches: Sequence[tf.Tensor],
-        feeds: Mapping[Any, Any],
-        *,
-        is_partial: bool,
+        self, handle: Any, targets: Sequence[tf.Operation], fetches: Sequence[tf.Tensor], fed: Sequence[tf.Tensor]
     ) -> SplitRun | None:
-        kept = self.__dict__.setdefault("_parts_of_runs", {})
-        key = (is_partial, *map(id, fetches), None, *map(id, targets), None, *[id(feed.deref()) for feed in feeds])
-        if key not in kept:
-            if len(kept) >= _MAX_KEPT:
-                kept.clear()
-            parts = split_run(fetches, targets, {feed.deref().name for feed in feeds}, is_partial=is_partial)
-            # Ids are those of objects that live.
-            kept[key] = (parts, fetches, targets, [feed.deref() for feed in feeds])
-        return kept[key][0]
+        if len(self._known_runs) >= _MAX_KEPT:
+            self._known_runs.clear()
+        return split_run(fetches, targets, {tensor.name for tensor in fed}, is_partial=handle is not None)
 
     @property
     def _run_reads(self) -> Run:
@@ -222,8 +229,7 @@ class ReadsAfterUpdates:
         if self.sess_str:  # type: ignore[attr-defined]
             run: Any = super()._do_run  # type: ignore[misc]
             return lambda fetches, targets: run(None, targets, fetches, {}, None, None)
-        reads: Run = vars(self).setdefault("_reads", ReadRuns(self))
-        return reads
+        return self._reads
 
 
 class Session(ReadsAfterUpdates, tf.Session, metaclass=InPlaceOf):
