@@ -174,8 +174,8 @@ def run(kind: str, name: str, options: argparse.Namespace, wanted: dict[str, np.
     assert found.keys() == wanted.keys()
     differing = [name for name in wanted if not np.array_equal(found[name], wanted[name])]
     assert not differing, f"after {options.faults} times {kind}: {differing} differ"
-    named = [line for line in (directory / "errors.txt").read_text().splitlines() if " failed: " in line]
-    of_victim = sum(f"rank {victim} " in line for line in named)
+    said = (directory / "errors.txt").read_text().splitlines()
+    of_victim = sum(line.startswith(f"tpack launch: rank {victim} (") and " failed: " in line for line in said)
     print(f"{kind} of {who}: {options.faults} times, weights equal; it was named {of_victim} times", flush=True)
 
 
