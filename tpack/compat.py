@@ -32,17 +32,16 @@ from tensorflow.python.util import _pywrap_util_port, deprecation, nest
 from tpack.graph_copy import op_kinds
 
 __all__ = [
-    "KERAS_BUILDING", "KERAS_LAYER_FILES", "KERAS_VARIABLE_FILE", "VARIABLE_VALUE_KEY", "BaseVariable", "BuildState",
-    "SaveSpec", "SaveableObject", "Trackable", "chrome_trace", "collective_all_reduce", "compiled_kernels",
-    "control_flow_of", "continue_scope_counts", "current_control_dependencies", "current_device", "current_seed",
-    "eager_mode", "RandomSeeds", "add_nodes", "fix_summation_order", "forget_names", "get_tf_version_tuple",
-    "is_onednn_enabled", "is_building_gradient", "is_in_loop_or_function", "is_in_variable_store",
-    "is_marked_for_compilation", "is_mixed_precision_rewrite_enabled", "is_tfv2", "keep_watching",
-    "last_loss_reduction", "list_local_devices", "lookup_ops", "loop_in_graph", "make_callable",
+    "KERAS_BUILDING", "KERAS_LAYER_FILES", "KERAS_MAKING", "KERAS_VARIABLE_FILE", "VARIABLE_VALUE_KEY", "BaseVariable",
+    "BuildState", "SaveSpec", "SaveableObject", "Trackable", "chrome_trace", "collective_all_reduce",
+    "compiled_kernels", "control_flow_of", "continue_scope_counts", "current_control_dependencies", "current_device",
+    "current_seed", "eager_mode", "RandomSeeds", "add_nodes", "filter_collection", "fix_summation_order",
+    "forget_names", "get_tf_version_tuple", "is_onednn_enabled", "is_building_gradient", "is_in_loop_or_function",
+    "is_in_variable_store", "is_marked_for_compilation", "is_mixed_precision_rewrite_enabled", "is_tfv2",
+    "keep_watching", "last_loss_reduction", "list_local_devices", "lookup_ops", "loop_in_graph", "make_callable",
     "make_multi_device_iterator", "mark_for_compilation", "names_in_use", "nccl_all_sum", "nest", "only_in",
-    "optimizer_that_applies", "run_after", "serialized_graph", "set_initial_value", "shown_strategy",
-    "start_profiler", "stop_profiler", "swap_graph_state", "tfv1", "unknown_keras_places", "variables_by_name",
-    "watch_operations",
+    "optimizer_that_applies", "run_after", "serialized_graph", "set_initial_value", "shown_strategy", "start_profiler",
+    "stop_profiler", "swap_graph_state", "tfv1", "unknown_keras_places", "variables_by_name", "watch_operations",
 ]  # fmt: skip
 
 # Code of Keras that calls layers and assigns to variables: package, class, method and file.
@@ -50,9 +49,12 @@ _KERAS_PLACES = (
     ("keras", "layers.Layer", "__call__", "/keras/src/layers/layer.py"),
     ("tf_keras", "layers.Layer", "__call__", "/tf_keras/src/engine/base_layer.py"),
     ("keras", "Variable", "assign", "/keras/src/backend/common/variables.py"),
+    ("keras", "Variable", "_initialize", "/keras/src/backend/tensorflow/core.py"),
 )
 KERAS_LAYER_FILES = (*(place[-1] for place in _KERAS_PLACES[:2]), "/tf_keras/src/engine/base_layer_v1.py")
 KERAS_VARIABLE_FILE = _KERAS_PLACES[2][-1]
+# Where the object whose ``trainable`` counts for a new variable is ``self``: functions and their files.
+KERAS_MAKING = {"_initialize": (_KERAS_PLACES[3][-1],), "add_weight": KERAS_LAYER_FILES[1:]}
 KERAS_BUILDING = ("_maybe_build", "build_wrapper")
 
 # OpKernelContext::Params::kNeverForward in tensorflow/core/framework/op_kernel.h.
@@ -605,6 +607,17 @@ def unknown_keras_places() -> list[str]:
             if not found.endswith(file):
                 wrong.append(f"{package}.{owner}.{method} is in {found}, and not in {file}")
     return wrong
+
+
+def filter_collection(graph: tfv1.Graph, key: str, is_kept: Callable[[Any], bool]) -> None:
+    """Leave items out of what a graph returns as a collection from now on; the collection itself keeps them."""
+    whole = graph.get_collection
+
+    def get_collection(name: str, scope: str | None = None) -> list[Any]:
+        items: list[Any] = whole(name, scope)
+        return [item for item in items if is_kept(item)] if name == key else items
+
+    graph.get_collection = get_collection
 
 
 def _copied(value: object) -> object:

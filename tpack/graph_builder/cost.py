@@ -14,6 +14,7 @@ from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tfutils.summary import scalar_tags
 from tpack.tower.collections import STATISTICS_KEY
 from tpack.tower.context import TowerContext, current_tower_context
+from tpack.tower.keras_values import frozen_among
 from tpack.tower.names import join_scope
 from tpack.tower.tower_func import TowerFunc, TowerHandle
 from tpack.types import GradsAndVars
@@ -71,6 +72,8 @@ def make_grad_fn(
         if not variables:
             # Variables that the first tower made once and keeps, as in a Keras layer, have no copies.
             hint = ": the tower function must create its variables anew in each tower" if tower.index else ""
+            if frozen := frozen_among(tower.recorder.variables):
+                hint = f": all {len(frozen)} of Keras layers are not trainable; use layer.trainable = True for some"
             raise GraphBuildError(f"there is nothing to train: {tower!r} has no trainable variables{hint}")
         _check_all_trained(cost, tower)
         with tower.outside():

@@ -91,6 +91,8 @@ class ModelMaker:
         clone.set_weights(self._weights)
         for layer, original in zip(clone._flatten_layers(), model._flatten_layers(), strict=True):
             layer.trainable = original.trainable
+        for variable, original in zip(clone.weights, model.weights, strict=True):
+            variable.trainable = original.trainable
         return clone
 
 

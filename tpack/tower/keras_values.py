@@ -6,24 +6,31 @@ anything runs, becomes the variable's initial value: in every replica, and in a 
 values that ``tf_keras`` assigned in a session of its own. A checkpoint is restored later, so it takes precedence.
 
 An assignment in a layer's call is an update, such as that of a moving average, and runs with every step.
+
+Keras freezes a variable by ``trainable=False`` on a layer or model, often after making it, which does not change
+TensorFlow's collection of trainable variables. A graph of towers returns it without those frozen at the time.
 """
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from types import FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import (
     KERAS_BUILDING,
     KERAS_LAYER_FILES,
+    KERAS_MAKING,
     KERAS_VARIABLE_FILE,
     BaseVariable,
+    filter_collection,
     set_initial_value,
     unknown_keras_places,
 )
 from tpack.errors import GraphBuildError
+from tpack.tower.per_graph import PerGraph, built_graph
 from tpack.utils import logger
 
 # What TensorFlow says where a variable is read that was made eagerly, or in another graph.
@@ -58,6 +65,37 @@ def is_giving_value() -> bool:
         places.append((frame.f_code.co_filename, frame.f_code.co_name))
         frame = frame.f_back
     return _gives_value(places)
+
+
+_owners: PerGraph[dict[int, tuple[BaseVariable, Any]]] = PerGraph(dict)
+"""Variables with the objects of Keras that have their ``trainable``, by ``id`` of the variable."""
+
+
+def record_owner(variable: BaseVariable) -> None:
+    """Record the object of Keras that makes a variable: a ``keras.Variable``, or a layer of ``tf_keras``."""
+    if not is_keras_loaded():
+        return
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if code.co_filename.endswith(KERAS_MAKING.get(code.co_name, ())):
+            owners = _owners.here()
+            if not owners:
+                is_trained = partial(_is_trained, owners)
+                filter_collection(built_graph(), tf.GraphKeys.TRAINABLE_VARIABLES, is_trained)
+            owners[id(variable)] = variable, frame.f_locals["self"]
+            return
+        frame = frame.f_back
+
+
+def frozen_among(variables: Iterable[tf.Variable]) -> list[tf.Variable]:
+    """Return the variables that would be trained without ``trainable=False`` on their Keras layer or model."""
+    owners = _owners.here()
+    return [variable for variable in variables if variable.trainable and not _is_trained(owners, variable)]
+
+
+def _is_trained(owners: Mapping[int, tuple[BaseVariable, Any]], variable: tf.Variable) -> bool:
+    return id(variable) not in owners or bool(owners[id(variable)][1].trainable)
 
 
 def check_own_layers(error: BaseException) -> None:

@@ -21,6 +21,7 @@ import tensorflow.compat.v1 as tf
 from tpack.compat import is_in_variable_store
 from tpack.errors import TowerMismatchError
 from tpack.tower.collections import KEEP_ALL, KEEP_UPDATES, KEEP_VARIABLES, CollectionPolicy
+from tpack.tower.keras_values import record_owner
 from tpack.tower.names import join_scope, near_names
 from tpack.tower.per_graph import PerGraph
 
@@ -98,6 +99,7 @@ class VariableRecorder:
 
     def record(self, path: str, variable: tf.Variable) -> None:
         """Record a variable with the path of its request."""
+        record_owner(variable)
         self.variables.append(variable)
         self._asked_for.append((path, self.paths.variable_scope))
 

@@ -18,7 +18,7 @@ from tpack.compat import run_after
 from tpack.errors import ConfigError, TowerError, WrongTypeError
 from tpack.graph_copy import op_kinds
 from tpack.tower.context import TowerContext, add_model_variable, current_tower_context
-from tpack.tower.keras_values import gives_value, is_keras_loaded, is_layer_update
+from tpack.tower.keras_values import frozen_among, gives_value, is_keras_loaded, is_layer_update
 from tpack.tower.names import VARIABLE_KEYS, join_scope, near_names, op_and_tensor_name
 from tpack.utils.validation import check_arguments, mismatch, shown
 
@@ -108,6 +108,9 @@ class TowerFunc:
             raise
         if context.updates_variables:
             updates.collect(context.recorder.variables)
+            # A frozen variable is a part of the model, as a moving average is.
+            for variable in frozen_among(context.recorder.variables):
+                add_model_variable(variable)
         self.add_tower(inputs, output)
         return output
 
