@@ -3,7 +3,9 @@ import numpy as np
 import pytest
 
 from tpack.compat import eager_mode
-from tpack.keras.evaluation import KeeperStats, WeightedStats
+from tpack.keras.evaluation import StateStats, WeightedStats
+from tpack.keras.losses_metrics import KerasMetric
+from tpack.keras.metric_states import OutputState
 
 
 def test_a_smaller_batch_weighs_less_also_over_several_workers():
@@ -22,8 +24,8 @@ def test_a_smaller_batch_weighs_less_also_over_several_workers():
 
 def test_a_metric_that_keeps_what_it_has_seen_begins_anew():
     with eager_mode():
-        metric = keras.metrics.AUC(num_thresholds=11)
-    stats = KeeperStats(metric, "validation_auc", ("targets", "outputs"))
+        metric = KerasMetric(keras.metrics.AUC(num_thresholds=11, name="auc"))
+    stats = StateStats(OutputState(metric, "auc", ("targets", "outputs")), "validation")
     for outputs, wanted in [([0.9, 0.1], 1.0), ([0.1, 0.9], 0.0)]:
         stats._before_inference()
         stats._on_fetches([np.array([1, 0]), np.array(outputs)])

@@ -25,6 +25,7 @@ from tpack.tfutils.summary import (
     scalar_tags,
 )
 from tpack.tfutils.variable_values import assign_values
+from tpack.tower.collections import EPOCH_MEANS_KEY
 from tpack.tower.names import op_and_tensor_name
 from tpack.types import Counters
 from tpack.utils import logger
@@ -187,7 +188,7 @@ class MovingAverageSummary(Callback):
     def _setup_graph(self) -> None:
         if self._collection == MOVING_SUMMARY_OPS_KEY:
             # The trainer's statistics, except those with a summary already.
-            known = scalar_tags()
+            known = scalar_tags() | set(tf.get_collection(EPOCH_MEANS_KEY))
             add_named_moving_summary([item for item in self.trainer.statistics.items() if item[0] not in known])
         ops = [item if isinstance(item, tf.Operation) else item.op for item in tf.get_collection(self._collection)]
         if not ops:

@@ -10,14 +10,17 @@ TensorFlow knows the tower; elsewhere `meeting_tower` provides it.
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import FunctionType
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import eager_mode, shown_strategy
 from tpack.errors import ConfigError, GraphBuildError
-from tpack.keras.losses_metrics import KerasLoss
+from tpack.keras.losses_metrics import KerasLoss, for_each_output
+from tpack.keras.own_methods import COMPUTE_LOSS, COMPUTE_METRICS, has_own
 from tpack.reduction.cross_replica import mean_over_towers, sum_over_towers
 from tpack.utils.validation import check_function, shown
 
@@ -86,6 +89,12 @@ class ModelMaker:
         else:
             with _uncompiled(model):
                 clone = keras.models.clone_model(model)
+        if type(clone) is not type(model) and any(has_own(model, each) for each in (COMPUTE_LOSS, COMPUTE_METRICS)):
+            raise ConfigError(
+                f"KerasModel got a {type(model).__name__}, which Keras clones without its class: expected an __init__ "
+                "that takes (*args, **kwargs) and passes them on; use a function that makes the model"
+            )
+        _copy_attributes(clone, model)
         if not clone.built:
             clone.build_from_config(model.get_build_config())
         clone.set_weights(self._weights)
@@ -94,6 +103,14 @@ class ModelMaker:
         for variable, original in zip(clone.weights, model.weights, strict=True):
             variable.trainable = original.trainable
         return clone
+
+
+def _copy_attributes(clone: Any, model: Any) -> None:
+    """Give a clone the numbers, functions and text that a model has as attributes and the clone lacks."""
+    plain = (bool, int, float, str, np.ndarray, FunctionType, keras.losses.Loss)
+    for name, value in vars(model).items():
+        if isinstance(value, plain) and not name.startswith("_") and name not in vars(clone):
+            setattr(clone, name, value)
 
 
 @contextmanager
@@ -143,7 +160,14 @@ def inputs_of(model: Any) -> list[tf.TensorSpec]:
     return [tf.TensorSpec(each.shape, each.dtype, each.name) for each in inputs]
 
 
-def targets_of(model: Any, losses: Sequence[KerasLoss]) -> list[tf.TensorSpec]:
+def names_of_outputs(model: Any) -> list[str]:
+    """Return the names of a functional model's outputs: keys, else those of the last layers; of others none."""
+    if not getattr(model, "output_names", None):
+        return []
+    return sorted(model.output) if isinstance(model.output, dict) else list(model.output_names)
+
+
+def targets_of(model: Any, loss: Any) -> list[tf.TensorSpec]:
     """Return the specs of the targets of a model's outputs, by its losses.
 
     Raises:
@@ -152,22 +176,24 @@ def targets_of(model: Any, losses: Sequence[KerasLoss]) -> list[tf.TensorSpec]:
     outputs = getattr(model, "outputs", None)
     if not outputs:
         raise ConfigError(f"KerasModel got {shown(model)}, which does not know its outputs: expected target_signature")
-    names = ["target"] if len(outputs) == 1 else [f"target_{k}" for k in range(len(outputs))]
+    names = names_of_outputs(model) or [str(k) for k in range(len(outputs))]
     specs = []
-    for output, loss, name in zip(outputs, losses, names, strict=False):
-        shape = output.shape[:-1] if loss.is_sparse else output.shape
-        specs.append(tf.TensorSpec(shape, tf.int32 if loss.is_sparse else output.dtype, name))
+    for k, (output, each) in enumerate(zip(outputs, for_each_output(loss, names), strict=False)):
+        if each is None:
+            continue
+        is_sparse = KerasLoss(each).is_sparse
+        name = "target" if len(outputs) == 1 else f"target_{k}"
+        specs.append(
+            tf.TensorSpec(
+                output.shape[:-1] if is_sparse else output.shape, tf.int32 if is_sparse else output.dtype, name
+            )
+        )
     return specs
 
 
-def as_list(value: Any) -> list[Any]:
-    """Return several values as a list, and a single one as a list of it."""
-    return list(value) if isinstance(value, (list, tuple)) and not isinstance(value, tf.TensorSpec) else [value]
-
-
-def call(model: Any, inputs: Sequence[Any], *, training: bool) -> list[Any]:
-    """Return the outputs of a Keras model."""
-    return as_list(model(inputs[0] if len(inputs) == 1 else list(inputs), training=training))
+def call(model: Any, x: Any, *, training: bool) -> Any:
+    """Return the outputs of a Keras model, nested as it returns them."""
+    return model(x, training=training)
 
 
 class _Towers:

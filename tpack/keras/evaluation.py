@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, SupportsFloat
 
-import keras
 import numpy as np
 
 from tpack.callbacks.inference.inferencers import Inferencer
 from tpack.compat import eager_mode
+from tpack.keras.metric_states import MetricState
 
 
 class WeightedStats(Inferencer):
@@ -17,61 +17,67 @@ class WeightedStats(Inferencer):
         names: names of the scalars.
         shape_name: the name of a tensor whose first number is the size of the batch.
         prefix: precedes the names of the statistics.
+        by_batch: the names of those whose mean is over the batches.
     """
 
-    def __init__(self, names: Sequence[str], shape_name: str, prefix: str) -> None:
+    def __init__(self, names: Sequence[str], shape_name: str, prefix: str, by_batch: Sequence[str] = ()) -> None:
         self._names, self._shape_name, self._prefix = list(names), shape_name, prefix
+        self._is_by_batch = np.array([name in by_batch for name in self._names], bool)
         self._before_inference()
 
     def _before_inference(self) -> None:
         self._sums = np.zeros(len(self._names), np.float64)
-        self._count = 0
+        self._counts = np.zeros(len(self._names), np.float64)
 
     def _get_fetches(self) -> Sequence[str]:
         return [*self._names, self._shape_name]
 
     def _on_fetches(self, results: Sequence[np.ndarray]) -> None:
         *values, shape = results
-        self._sums += np.array(values, np.float64) * shape[0]
-        self._count += int(shape[0])
+        counts = np.where(self._is_by_batch, 1.0, float(shape[0]))
+        self._sums += np.array(values, np.float64) * counts
+        self._counts += counts
 
     def _state(self) -> list[Any]:
-        return [self._sums, self._count]
+        return [self._sums, self._counts]
 
     def _merge(self, states: Sequence[Sequence[Any]]) -> None:
-        sums, counts = zip(*states, strict=True)
-        self._sums, self._count = np.sum(sums, axis=0), sum(counts)
+        self._sums, self._counts = (np.sum(column, axis=0) for column in zip(*states, strict=True))
 
     def _after_inference(self) -> Mapping[str, SupportsFloat]:
-        means = self._sums / max(1, self._count)
+        means = self._sums / np.maximum(1.0, self._counts)
         return {f"{self._prefix}_{name}": mean for name, mean in zip(self._names, means, strict=True)}
 
 
-class KeeperStats(Inferencer):
-    """Update a metric of Keras with all targets and outputs, eagerly.
+class StateStats(Inferencer):
+    """Update metrics of Keras with all targets and outputs, eagerly.
 
     Args:
-        metric: the metric.
-        name: the name of the statistic.
-        pair: the names of the targets and of the outputs.
+        state: the metrics.
+        prefix: precedes the names of the statistics.
     """
 
-    def __init__(self, metric: keras.metrics.Metric, name: str, pair: tuple[str, str]) -> None:
-        self._metric, self._name, self._pair = metric, name, pair
+    def __init__(self, state: MetricState, prefix: str) -> None:
+        self._metric, self._prefix = state, prefix
+        self._is_prepared = False
+        self._results: dict[str, Any] = {}
 
     def _before_inference(self) -> None:
-        with eager_mode():
-            self._metric.reset_state()
+        self._results = {}
+        if self._is_prepared:
+            with eager_mode():
+                self._metric.reset()
 
     def _get_fetches(self) -> Sequence[str]:
-        return self._pair
+        return self._metric.tensor_names
 
     def _on_fetches(self, results: Sequence[np.ndarray]) -> None:
         with eager_mode():
-            self._metric.update_state(*results)
+            if not self._is_prepared:
+                self._metric.prepare(results)
+                self._metric.reset()
+                self._is_prepared = True
+            self._results = self._metric.update(results)
 
     def _after_inference(self) -> Mapping[str, SupportsFloat]:
-        with eager_mode():
-            result = self._metric.result()
-        values = result if isinstance(result, Mapping) else {"": result}
-        return {f"{self._name}{'_' if key else ''}{key}": float(value) for key, value in values.items()}
+        return {f"{self._prefix}_{name}": float(value) for name, value in self._results.items()}

@@ -30,7 +30,7 @@ class KerasLoss:
 
     def __init__(self, loss: Loss) -> None:
         try:
-            self._function: Callable[[Any, Any], Any] = keras.losses.get(loss)
+            self._function: Callable[..., Any] = keras.losses.get(loss)
         except (TypeError, ValueError) as error:
             raise ConfigError(f"KerasModel got the loss {shown(loss)}, which Keras does not know: {error}") from error
         if not callable(self._function):
@@ -42,10 +42,33 @@ class KerasLoss:
             )
         self.is_sparse = "sparse" in getattr(self._function, "__name__", type(self._function).__name__).lower()
 
-    def compute(self, target: tf.Tensor, output: tf.Tensor) -> tf.Tensor:
-        """Return the loss of a batch, a scalar."""
-        pair = (target, output) if isinstance(self._function, keras.losses.Loss) else of_one_rank(target, output)
-        return tf.cast(tf.reduce_mean(self._function(*pair)), tf.float32)
+    def compute(self, target: tf.Tensor, output: tf.Tensor, weight: tf.Tensor | None = None) -> tf.Tensor:
+        """Return the loss of a batch, a scalar; with weights or a mask of the output as Keras applies them."""
+        function = self._function
+        if isinstance(function, keras.losses.Loss):
+            value = function(target, output, sample_weight=weight)
+        elif weight is None and getattr(output, "_keras_mask", None) is None:
+            value = function(*of_one_rank(target, output))
+        else:
+            value = _FunctionLoss(function)(target, output, sample_weight=weight)
+        return tf.cast(tf.reduce_mean(value), cost_dtype())
+
+
+class _FunctionLoss(keras.losses.Loss):
+    """A function as a loss of Keras, which applies weights and masks."""
+
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        super().__init__(name="loss_of_function")
+        self._function = function
+
+    def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
+        """Return the losses of the examples."""
+        return self._function(*of_one_rank(y_true, y_pred))
+
+
+def cost_dtype() -> tf.DType:
+    """Return the dtype of costs: float32, or float64 where it is Keras's."""
+    return tf.float64 if keras.config.floatx() == "float64" else tf.float32
 
 
 class KerasMetric:
@@ -53,18 +76,19 @@ class KerasMetric:
 
     Args:
         metric: its name, an object of Keras, or a function of targets and outputs.
+        is_weighted: apply the weights of the examples, which needs a state.
 
     Attributes:
         name: its name.
-        keeper: the metric of Keras that evaluation updates; None where a function is enough.
 
     Raises:
         ConfigError: Keras does not know the metric.
     """
 
-    def __init__(self, metric: Metric) -> None:
-        self.keeper: keras.metrics.Metric | None = None
+    def __init__(self, metric: Metric, *, is_weighted: bool = False) -> None:
+        self._keeper: keras.metrics.Metric | None = None
         self._function: Callable[[Any, Any], Any] | None = None
+        self.is_weighted = is_weighted
         if metric in ("accuracy", "acc"):
             self.name = "accuracy"
             return
@@ -79,14 +103,31 @@ class KerasMetric:
         elif isinstance(found, keras.metrics.Metric):
             # Each output has its own.
             with eager_mode():
-                self.keeper = type(found).from_config(found.get_config())
+                self._keeper = type(found).from_config(found.get_config())
         else:
             self._function = found
 
+    @property
+    def has_state(self) -> bool:
+        """Whether Keras keeps it in variables other than a mean over examples."""
+        return self.is_weighted or self._keeper is not None
+
+    def keeper(self, target: Any, output: Any) -> keras.metrics.Metric:
+        """Return the metric of Keras, with its state in eager variables, for tensors or arrays of these shapes."""
+        if self._keeper is None:
+            function = self._function or _accuracy_for(target, output)
+            with eager_mode():
+                self._keeper = keras.metrics.MeanMetricWrapper(function, name=self.name)
+        return self._keeper
+
     def compute(self, target: tf.Tensor, output: tf.Tensor) -> tf.Tensor:
         """Return the mean of the metric over a batch, a scalar."""
-        function = self._function or _accuracy_for(target, output)
-        return tf.reduce_mean(tf.cast(function(target, output), tf.float32))
+        values = tf.cast((self._function or _accuracy_for(target, output))(target, output), cost_dtype())
+        mask = getattr(output, "_keras_mask", None)
+        if mask is None or mask.shape.rank != values.shape.rank:
+            return tf.reduce_mean(values)
+        mask = tf.cast(mask, values.dtype)
+        return tf.math.divide_no_nan(tf.reduce_sum(values * mask), tf.reduce_sum(mask))
 
 
 def of_one_rank(target: tf.Tensor, output: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -100,13 +141,61 @@ def of_one_rank(target: tf.Tensor, output: tf.Tensor) -> tuple[tf.Tensor, tf.Ten
     return target, output
 
 
-def _accuracy_for(target: tf.Tensor, output: tf.Tensor) -> Callable[[Any, Any], Any]:
-    """Return Keras's meaning of "accuracy" for these shapes."""
+def _accuracy_for(target: Any, output: Any) -> Callable[[Any, Any], Any]:
+    """Return Keras's meaning of "accuracy" for tensors or arrays of these shapes."""
     if output.shape[-1] == 1:
         return keras.metrics.binary_accuracy
-    if target.shape.rank < output.shape.rank or target.shape[-1] == 1:
+    if len(target.shape) < len(output.shape) or target.shape[-1] == 1:
         return keras.metrics.sparse_categorical_accuracy
     return keras.metrics.categorical_accuracy
+
+
+class OutputLosses:
+    """The losses of a model's outputs with their weights in the sum, also in place of Keras's own in ``compute_loss``.
+
+    Args:
+        losses: the loss of each output; None for none.
+        loss_weights: the factor of each; None for 1.
+        num_targets: the number of targets: one for each output, or for each output with a loss.
+
+    Raises:
+        ConfigError: The numbers differ.
+    """
+
+    def __init__(self, losses: Sequence[Any], loss_weights: Any, names: Sequence[str], num_targets: int) -> None:
+        self.losses = [None if loss is None else KerasLoss(loss) for loss in losses]
+        self.weights = [1.0] * len(losses)
+        if loss_weights is not None:
+            given = for_each_output(loss_weights, names)
+            self.weights = [1.0 if weight is None else float(weight) for weight in given]
+        num_losses = sum(loss is not None for loss in self.losses)
+        if num_targets not in (len(losses), num_losses) or len(self.weights) != len(losses):
+            raise ConfigError(
+                f"KerasModel got {num_losses} loss(es) for {num_targets} target(s) and {len(self.weights)} weight(s): "
+                "expected one for each"
+            )
+        self._has_all_targets = num_targets == len(losses)
+
+    def paired(self, targets: Sequence[Any]) -> list[Any]:
+        """Return the target of each output; None without one."""
+        left = iter(targets)
+        return [next(left) if self._has_all_targets or loss is not None else None for loss in self.losses]
+
+    def compute(self, targets: Sequence[Any], outputs: Sequence[Any], weights: Sequence[Any]) -> list[Any]:
+        """Return the loss of each output before it is weighted in the sum; None without one.
+
+        Args:
+            targets: as `paired` returns them.
+            outputs: the outputs.
+            weights: the weights of each output's examples; None for none.
+        """
+        columns = zip(self.losses, targets, outputs, weights, strict=True)
+        return [None if loss is None else loss.compute(*column) for loss, *column in columns]
+
+    def weighted(self, values: Sequence[Any]) -> list[tf.Tensor]:
+        """Return the parts of the cost of what `compute` returned."""
+        pairs = zip(values, self.weights, strict=True)
+        return [value if weight == 1 else value * weight for value, weight in pairs if value is not None]
 
 
 def for_each_output(value: Any, outputs: Sequence[str]) -> list[Any]:
@@ -124,3 +213,22 @@ def for_each_output(value: Any, outputs: Sequence[str]) -> list[Any]:
             raise ConfigError(f"the model has no output {unknown[0]!r}: expected some of {', '.join(outputs)}")
         return [value.get(name) for name in outputs]
     return list(value) if isinstance(value, list | tuple) else [value] * len(outputs)
+
+
+def metrics_by_output(metrics: Any, names: Sequence[str], *, is_weighted: bool = False) -> list[list[KerasMetric]]:
+    """Return the metrics of each output: a flat list is for each, others are lists or dicts by output.
+
+    Raises:
+        ConfigError: There are metrics for another number of outputs, or unknown ones.
+    """
+    is_list = isinstance(metrics, list | tuple)
+    # For several outputs, Keras takes a list of as many entries as one for each.
+    is_by_output = is_list and (len(metrics) == len(names) > 1 or any(isinstance(e, list | tuple) for e in metrics))
+    if isinstance(metrics, Mapping) or is_by_output:
+        by_output = for_each_output(metrics, names)
+    else:
+        by_output = [metrics] * len(names)
+    if len(by_output) != len(names):
+        raise ConfigError(f"KerasModel got metrics for {len(by_output)} output(s) of {len(names)}")
+    lists = [[] if each is None else list(each) if isinstance(each, list | tuple) else [each] for each in by_output]
+    return [[KerasMetric(metric, is_weighted=is_weighted) for metric in each] for each in lists]

@@ -1,21 +1,30 @@
 """`fit`: train a Keras model, or any model description, on several towers by one call."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, ParamSpec, TypeVar
 
 import keras
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from tpack.callbacks.base import Callback
 from tpack.callbacks.inference.runners import InferenceRunner
+from tpack.callbacks.monitors.writers import ScalarPrinter
+from tpack.callbacks.progress import ProgressBar
+from tpack.callbacks.trigger import PeriodicTrigger
 from tpack.compat import eager_mode
-from tpack.dataflow.arrays import is_array
+from tpack.dataflow.arrays import DataFromArrays
+from tpack.dataflow.batch import BatchData
+from tpack.dataflow.mapping import MapData
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.graph_builder.model_desc import ModelDesc
-from tpack.input_source.data_adapter import GivenData
+from tpack.input_source.data_adapter import GivenData, are_arrays
+from tpack.keras.data_adapter import NestedData, named_specs, nested_arrays, nested_batches, tower_batches
+from tpack.keras.layout import flatten, zeros_of
 from tpack.keras.model import KerasModel
-from tpack.train.config import TrainConfig
+from tpack.train.config import DEFAULT_CALLBACKS, DEFAULT_MONITORS, TrainConfig
 from tpack.train.interface import launch_train_with_config
 from tpack.train.single_cost import SingleCostTrainer
 from tpack.train.trainers import SimpleTrainer, SyncMultiGPUTrainerReplicated
@@ -62,6 +71,41 @@ def _with_data_in_one(function: Callable[Arguments, Returned]) -> Callable[Argum
     return call
 
 
+@dataclass(frozen=True)
+class _Options:
+    """The arguments of Keras's ``fit`` that `TrainConfig` does not have; see `fit`."""
+
+    sample_weight: Any = None
+    class_weight: Mapping[int, float] | None = None
+    validation_split: float = 0.0
+    validation_batch_size: int | None = None
+    validation_steps: int | None = None
+    validation_freq: int = 1
+    shuffle: bool = True
+    verbose: str | int = "auto"
+    initial_epoch: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("validation_freq", "validation_steps", "validation_batch_size"):
+            if getattr(self, name) is not None:
+                check_count("fit", name, getattr(self, name))
+        check_count("fit", "initial_epoch", self.initial_epoch, 0)
+        if not isinstance(self.shuffle, bool):
+            raise WrongTypeError(mismatch("fit", "shuffle", self.shuffle, "True or False"))
+        if self.verbose not in ("auto", 0, 1, 2):
+            raise ConfigError(mismatch("fit", "verbose", self.verbose, '0, 1, 2 or "auto"'))
+
+    @classmethod
+    def taken_from(cls, kwargs: dict[str, Any]) -> "_Options":
+        """Take the options out of the keyword arguments of `fit`."""
+        return cls(**{field.name: kwargs.pop(field.name) for field in fields(cls) if field.name in kwargs})
+
+    @property
+    def of_arrays(self) -> bool:
+        """Whether one is given that needs arrays of a Keras model."""
+        return self.sample_weight is not None or self.class_weight is not None or self.validation_split > 0
+
+
 @_with_data_in_one
 @check_arguments
 def fit(
@@ -81,17 +125,21 @@ def fit(
 
     Args:
         model: a compiled Keras model of any kind; a `KerasModel`; or any other `ModelDesc`.
-        data: as ``dataflow`` of `TrainConfig`: arrays such as ``(x, y)``, a ``tf.data.Dataset``, a DataFlow, a loader
-            of another library.
+        data: as Keras nests them, ``(x, y)`` or ``(x, y, sample_weight)``, where each is an array, or a list or dict of
+            arrays by input or output; a ``tf.data.Dataset``, a ``PyDataset`` or a generator function of such batches;
+            or as ``dataflow`` of `TrainConfig`: flat arrays, a DataFlow, a loader of another library.
         towers: their number, or the numbers of their GPUs; each has its own variables, and all learn the same.
         epochs: the number of passes over the data.
-        batch_size: the examples of a step over all towers, where the data are examples; for arrays None means 32. None
-            for data in batches, each of which is one tower's in a step.
+        batch_size: the examples of a step over all towers, where the data are examples; for arrays None means 32. The
+            last batch of arrays may be smaller. None for data in batches, each of which is one tower's in a step.
         validation_data: like ``data``, but finite: the cost and the metrics are computed on it after each epoch.
-        **kwargs: as for `TrainConfig`, such as ``callbacks``, ``steps_per_epoch`` and ``session_init``.
+        **kwargs: as for Keras's ``fit``: ``sample_weight``, ``class_weight``, ``validation_split`` of arrays,
+            ``validation_batch_size``, ``validation_steps``, ``validation_freq``, ``shuffle``, ``verbose``,
+            ``initial_epoch``; and as for `TrainConfig`, such as ``callbacks``, ``steps_per_epoch`` and
+            ``session_init``.
 
     Raises:
-        ConfigError: The Keras model was not compiled, or the data or numbers are invalid.
+        ConfigError: The Keras model was not compiled, has its own ``train_step``, or the data or numbers are invalid.
         WrongTypeError: The model is something else; a callback is one of Keras; or the data are in several arguments.
 
     Example:
@@ -100,18 +148,22 @@ def fit(
     """
     check_count("fit", "epochs", epochs)
     check_callbacks(kwargs.get("callbacks") or [])
+    options = _Options.taken_from(kwargs)
     # The trainer comes first, since it checks the towers.
     trainer = SimpleTrainer() if towers == 1 else SyncMultiGPUTrainerReplicated(towers)
-    desc = _described(model, data)
-    size = BATCH_SIZE if batch_size is None and _is_of_arrays(data) else batch_size
-    callbacks = [*(kwargs.pop("callbacks", None) or [])]
-    if validation_data is not None:
-        if not isinstance(desc, KerasModel):
-            raise ConfigError("fit got validation_data for a ModelDesc: expected an InferenceRunner in callbacks")
-        is_batched = batch_size is None and not _is_of_arrays(validation_data)
-        source = GivenData(validation_data, None if is_batched else size or BATCH_SIZE, is_once=True).source
-        callbacks.append(InferenceRunner(source, desc.inferencers()))
-    config = TrainConfig(model=desc, dataflow=data, batch_size=size, callbacks=callbacks, max_epoch=epochs, **kwargs)
+    num_towers = len(trainer.devices)
+    if isinstance(model, keras.Model):
+        given = _GivenToKeras(_checked(model), data, validation_data, options, batch_size, num_towers)
+        desc: ModelDesc = given.desc
+        config_data, size, callbacks = given.data, given.batch_size, given.callbacks()
+    else:
+        desc = _checked_desc(model, options)
+        config_data, size = data, BATCH_SIZE if batch_size is None and are_arrays(data) else batch_size
+        callbacks = [] if validation_data is None else _validation(desc, validation_data, batch_size, options)
+    kwargs["callbacks"] = [*(kwargs.get("callbacks") or []), *callbacks]
+    _set_verbose(kwargs, options.verbose)
+    kwargs.setdefault("starting_epoch", options.initial_epoch + 1)
+    config = TrainConfig(model=desc, dataflow=config_data, batch_size=size, max_epoch=epochs, **kwargs)
     launch_train_with_config(config, trainer)
     if isinstance(model, keras.Model) and isinstance(desc, KerasModel):
         with eager_mode():
@@ -133,46 +185,163 @@ def check_callbacks(callbacks: Sequence[Any]) -> None:
             raise WrongTypeError(f"Keras runs its callbacks, such as {shown(callback)}, only eagerly: expected {use}")
 
 
-def _described(model: Any, data: Any) -> ModelDesc:
-    """Return the description of a model."""
-    if isinstance(model, ModelDesc):
-        return model
-    if not isinstance(model, keras.Model):
-        raise WrongTypeError(mismatch("fit", "model", model, "a compiled Keras model, a KerasModel or a ModelDesc"))
+class _GivenToKeras:
+    """A compiled model with its data: the description, and the data in the form that its towers take.
+
+    Attributes:
+        desc: the description of the model.
+        data: the data for `TrainConfig`.
+        batch_size: the batch size for `TrainConfig`.
+    """
+
+    def __init__(
+        self, model: Any, data: Any, validation: Any, options: _Options, batch_size: int | None, num_towers: int
+    ) -> None:
+        self._model, self._options = model, options
+        self._size = batch_size or BATCH_SIZE
+        nested = self._nested(data)
+        held_out = None if validation is None else self._nested(validation)
+        if nested is None:
+            if options.of_arrays:
+                raise ConfigError(
+                    f"fit got {shown(data)} with sample_weight, class_weight or validation_split: expected arrays"
+                )
+            self._validation, self._batches_are_given = validation, batch_size is None
+            self.desc, self.data, self.batch_size = KerasModel(model), data, batch_size
+            if are_arrays(data) and batch_size is None:
+                self.batch_size = BATCH_SIZE
+            return
+        nested = nested.weighted(options.sample_weight, options.class_weight)
+        if options.validation_split and validation is None:
+            nested, held_out = nested.split(options.validation_split)
+        is_uneven = nested.batches is None and bool(nested.num_rows % self._size or self._size % num_towers)
+        self._ones = [each for each in (nested, held_out) if each is not None and each.weight is not None][:1]
+        self.desc = self._described(nested, has_share=is_uneven)
+        self.data, self.batch_size = self._for_towers(nested, num_towers, is_uneven=is_uneven)
+        self._validation, self._batches_are_given = validation, batch_size is None
+        if held_out is not None:
+            self._validation = self._flat(held_out, has_share=is_uneven)
+            self._batches_are_given = held_out.batches is not None
+
+    def callbacks(self) -> list[Callback]:
+        """Return the callbacks of the validation."""
+        if self._validation is None:
+            return []
+        size = None if self._batches_are_given and not are_arrays(self._validation) else self._size
+        return _validation(self.desc, self._validation, size, self._options)
+
+    def _nested(self, data: Any) -> NestedData | None:
+        model = self._model
+        inputs, outputs = getattr(model, "inputs", None), getattr(model, "outputs", None)
+        num_targets = len(outputs) if outputs else 1
+        if isinstance(model.loss, list | tuple | dict):
+            num_targets = sum(loss is not None for loss in flatten(model.loss))
+        arrays = nested_arrays(data, len(inputs) if inputs else None, num_targets)
+        if arrays is not None and arrays.y is None and model.loss is not None:
+            raise ConfigError(f"fit got 1 array(s): expected the inputs, then {num_targets} of targets")
+        return arrays or nested_batches(data)
+
+    def _described(self, nested: NestedData, *, has_share: bool) -> KerasModel:
+        model = self._model
+        known = [tf.TensorSpec(each.shape, each.dtype, each.name) for each in getattr(model, "inputs", None) or []]
+        inputs = named_specs(nested.x, known, "input")
+        if not model.built:
+            with eager_mode():
+                model(keras.tree.pack_sequence_as(nested.x, zeros_of(flatten(inputs))))
+        taken = {spec.name for spec in flatten(inputs)}
+        targets = [] if nested.y is None else _renamed(named_specs(nested.y, None, "target"), taken, "target")
+        weights = None
+        if self._ones:
+            taken |= {spec.name for spec in flatten(targets)}
+            weights = _renamed(named_specs(self._ones[0].weight, None, "sample_weight"), taken, "weight")
+        return KerasModel(
+            model, input_signature=inputs, target_signature=targets, weight_signature=weights, share_input=has_share
+        )
+
+    def _for_towers(self, nested: NestedData, num_towers: int, *, is_uneven: bool) -> tuple[Any, int | None]:
+        """Return the data and the batch size of a `TrainConfig`."""
+        flat = self._flat(nested, has_share=False)
+        shuffle = self._options.shuffle
+        if nested.batches is not None:
+            return flat, None
+        if is_uneven:
+            return tower_batches(flat, self._size, num_towers, shuffle=shuffle), None
+        if shuffle:
+            return flat, self._size
+        return BatchData(DataFromArrays(list(flat), shuffle=False), self._size // num_towers), None
+
+    def _flat(self, nested: NestedData, *, has_share: bool) -> Any:
+        """Return flat arrays or batches, with weights and shares of 1 where the model has these inputs."""
+        weights = flatten(self._ones[0].weight) if self._ones and nested.weight is None else []
+        dtype = keras.config.floatx()
+        if nested.batches is None:
+            ones = [np.ones([nested.num_rows, *weight.shape[1:]], dtype) for weight in weights]
+            return (*nested.columns, *ones, *([np.ones([nested.num_rows], dtype)] if has_share else []))
+        num_ones = len(weights) + has_share
+        if not num_ones:
+            return nested.batches
+        if isinstance(nested.batches, tf.compat.v2.data.Dataset):
+            with eager_mode():
+                return nested.batches.map(lambda *p: (*p, *[tf.ones([tf.shape(p[0])[0]], dtype)] * num_ones))
+        return MapData(nested.batches, lambda point: [*point, *[np.ones([len(point[0])], dtype)] * num_ones])
+
+
+def _renamed(specs: Any, taken: set[str], suffix: str) -> Any:
+    """Return specs with other names than those that are taken."""
+    return keras.tree.map_structure(
+        lambda s: tf.TensorSpec(s.shape, s.dtype, f"{s.name}_{suffix}" if s.name in taken else s.name), specs
+    )
+
+
+def _checked(model: Any) -> Any:
+    """Return a model that is compiled.
+
+    Raises:
+        ConfigError: It is not.
+    """
     if not getattr(model, "compiled", False):
         raise ConfigError(
             "fit got a Keras model that was not compiled; use model.compile(optimizer, loss, metrics) first, or "
             "KerasModel(model, optimizer=..., loss=...)"
         )
-    if not _is_of_arrays(data) or isinstance(data, dict):
-        return KerasModel(model)
-    columns = list(data) if isinstance(data, tuple) else [data]
-    num_targets = len(model.loss) if isinstance(model.loss, list | tuple | dict) else 1
-    if len(columns) <= num_targets:
-        raise ConfigError(f"fit got {len(columns)} array(s): expected the inputs, then {num_targets} of targets")
-    inputs, targets = columns[:-num_targets], columns[-num_targets:]
-    if not model.built:
-        with eager_mode():
-            rows = [np.asarray(column[:1]) for column in inputs]
-            model(rows[0] if len(rows) == 1 else rows)
-    known = [tf.TensorSpec(each.shape, each.dtype, each.name) for each in getattr(model, "inputs", None) or []]
-    return KerasModel(
-        model,
-        input_signature=known or [_spec(column, "input", k) for k, column in enumerate(inputs)],
-        target_signature=[_spec(column, "target", k) for k, column in enumerate(targets)],
-    )
+    return model
 
 
-def _is_of_arrays(data: Any) -> bool:
-    """Tell whether data are arrays whose rows are examples."""
-    if isinstance(data, dict):
-        return bool(data) and all(map(is_array, data.values()))
-    if isinstance(data, tuple):
-        return len(data) > 0 and all(map(is_array, data))
-    return is_array(data) and not hasattr(data, "__getitems__")
+def _checked_desc(model: Any, options: _Options) -> ModelDesc:
+    """Return a model description.
+
+    Raises:
+        WrongTypeError: It is something else.
+        ConfigError: Options are given that only a compiled Keras model has.
+    """
+    if not isinstance(model, ModelDesc):
+        raise WrongTypeError(mismatch("fit", "model", model, "a compiled Keras model, a KerasModel or a ModelDesc"))
+    if options.of_arrays or not options.shuffle:
+        raise ConfigError(
+            f"fit got a {type(model).__name__} with sample_weight, class_weight, validation_split or shuffle=False: "
+            "expected a compiled Keras model"
+        )
+    return model
 
 
-def _spec(column: Any, name: str, number: int) -> tf.TensorSpec:
-    dtype = np.asarray(column[:1]).dtype
-    kept = tf.float32 if dtype == np.float64 else tf.as_dtype(dtype)
-    return tf.TensorSpec([None, *column.shape[1:]], kept, f"{name}_{number}" if number else name)
+def _validation(desc: ModelDesc, data: Any, batch_size: int | None, options: _Options) -> list[Callback]:
+    """Return the callback that validates after each epoch, or after every few."""
+    if not isinstance(desc, KerasModel):
+        raise ConfigError("fit got validation_data for a ModelDesc: expected an InferenceRunner in callbacks")
+    if options.validation_batch_size and are_arrays(data):
+        batch_size = options.validation_batch_size
+    is_batched = batch_size is None and not are_arrays(data)
+    source = GivenData(data, None if is_batched else batch_size or BATCH_SIZE, is_once=True).source
+    runner = InferenceRunner(source, desc.inferencers())
+    if options.validation_steps is not None:
+        runner.limit_batches(options.validation_steps)
+    every = options.validation_freq
+    return [runner if every == 1 else PeriodicTrigger(runner, every_k_epochs=every)]
+
+
+def _set_verbose(kwargs: dict[str, Any], verbose: str | int) -> None:
+    """Leave the progress bar out of the default callbacks for 2, and the lines of statistics too for 0."""
+    if verbose in (0, 2) and kwargs.get("extra_callbacks") is None:
+        kwargs["extra_callbacks"] = [each for each in DEFAULT_CALLBACKS() if not isinstance(each, ProgressBar)]
+    if verbose == 0 and kwargs.get("monitors") is None:
+        kwargs["monitors"] = [each for each in DEFAULT_MONITORS() if not isinstance(each, ScalarPrinter)]
