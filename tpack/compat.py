@@ -2,6 +2,7 @@
 
 import inspect
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from operator import attrgetter
@@ -35,13 +36,14 @@ __all__ = [
     "KERAS_BUILDING", "KERAS_LAYER_FILES", "KERAS_MAKING", "KERAS_VARIABLE_FILE", "VARIABLE_VALUE_KEY", "BaseVariable",
     "BuildState", "SaveSpec", "SaveableObject", "Trackable", "chrome_trace", "collective_all_reduce",
     "compiled_kernels", "control_flow_of", "continue_scope_counts", "current_control_dependencies", "current_device",
-    "current_seed", "eager_mode", "RandomSeeds", "add_nodes", "filter_collection", "fix_summation_order",
-    "forget_names", "get_tf_version_tuple", "is_onednn_enabled", "is_building_gradient", "is_in_loop_or_function",
-    "is_in_variable_store", "is_marked_for_compilation", "is_mixed_precision_rewrite_enabled", "is_tfv2",
-    "keep_watching", "last_loss_reduction", "list_local_devices", "lookup_ops", "loop_in_graph", "make_callable",
-    "make_multi_device_iterator", "mark_for_compilation", "names_in_use", "nccl_all_sum", "nest", "only_in",
-    "optimizer_that_applies", "run_after", "serialized_graph", "set_initial_value", "shown_strategy", "start_profiler",
-    "stop_profiler", "swap_graph_state", "tfv1", "unknown_keras_places", "variables_by_name", "watch_operations",
+    "current_seed", "eager_mode", "elementwise_equality", "RandomSeeds", "add_nodes", "filter_collection",
+    "fix_summation_order", "forget_names", "get_tf_version_tuple", "is_onednn_enabled", "is_building_gradient",
+    "is_in_loop_or_function", "is_in_variable_store", "is_marked_for_compilation",
+    "is_mixed_precision_rewrite_enabled", "is_tfv2", "keep_watching", "last_loss_reduction", "list_local_devices",
+    "lookup_ops", "loop_in_graph", "make_callable", "make_multi_device_iterator", "mark_for_compilation",
+    "names_in_use", "nccl_all_sum", "nest", "only_in", "optimizer_that_applies", "run_after", "serialized_graph",
+    "set_initial_value", "shown_strategy", "start_profiler", "stop_profiler", "swap_graph_state", "tfv1",
+    "unknown_keras_places", "variables_by_name", "watch_operations",
 ]  # fmt: skip
 
 # Code of Keras that calls layers and assigns to variables: package, class, method and file.
@@ -607,6 +609,42 @@ def unknown_keras_places() -> list[str]:
             if not found.endswith(file):
                 wrong.append(f"{package}.{owner}.{method} is in {found}, and not in {file}")
     return wrong
+
+
+class _Equality:
+    """Comparison of tensors by ``==`` in a plain graph, which TensorFlow does by identity, as in eager mode."""
+
+    num_blocks = 0
+    by_identity = tfv1.Tensor.__eq__, tfv1.Tensor.__ne__
+    lock = threading.Lock()
+
+
+@contextmanager
+def elementwise_equality() -> Iterator[None]:
+    """Compare tensors element by element in a block, where code other than TensorFlow's and Keras's compares them."""
+    _change_equality(1)
+    try:
+        yield
+    finally:
+        _change_equality(-1)
+
+
+def _change_equality(added: int) -> None:
+    def comparing(by_identity: Callable[..., Any], compare: Callable[..., Any]) -> Callable[..., Any]:
+        def of_values(self: tfv1.Tensor, other: object) -> Any:
+            file = sys._getframe(1).f_code.co_filename.replace("\\", "/")
+            is_of_library = any(f"-packages/{name}/" in file for name in ("tensorflow", "keras", "tf_keras"))
+            is_value = tfv1.is_tensor(other) or isinstance(other, (bool, int, float)) or hasattr(other, "__array__")
+            return compare(self, other) if is_value and not is_of_library else by_identity(self, other)
+
+        return of_values
+
+    with _Equality.lock:
+        _Equality.num_blocks += added
+        equal, not_equal = _Equality.by_identity
+        if _Equality.num_blocks:
+            equal, not_equal = comparing(equal, tfv1.equal), comparing(not_equal, tfv1.not_equal)
+        tfv1.Tensor.__eq__, tfv1.Tensor.__ne__ = equal, not_equal
 
 
 def filter_collection(graph: tfv1.Graph, key: str, is_kept: Callable[[Any], bool]) -> None:

@@ -241,7 +241,7 @@ def test_a_description_is_for_any_trainer_and_setup_keeps_its_name():
     with tf.Graph().as_default():
         trainer = SimpleTrainer()
         other = setup_keras_trainer(trainer, functional, *SPECS, QueueInput(points()), "sgd", CROSS_ENTROPY, "acc")
-        assert other.stat_names == ["total_loss", "accuracy"]
+        assert other.stat_names == ["total_loss", "acc"]
         assert trainer.train_op is not None
         assert KerasPhaseCallback(True)._before_train() is None
 

@@ -9,7 +9,7 @@ TensorFlow knows the tower; elsewhere `meeting_tower` provides it.
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from types import FunctionType
 from typing import Any
 
@@ -19,10 +19,15 @@ import tensorflow.compat.v1 as tf
 
 from tpack.compat import eager_mode, shown_strategy
 from tpack.errors import ConfigError, GraphBuildError
+from tpack.keras.bound_model import BoundModel
 from tpack.keras.losses_metrics import KerasLoss, for_each_output
 from tpack.keras.own_methods import COMPUTE_LOSS, COMPUTE_METRICS, has_own
 from tpack.reduction.cross_replica import mean_over_towers, sum_over_towers
+from tpack.utils import logger
 from tpack.utils.validation import check_function, shown
+
+_NO_CONFIG = (AttributeError, KeyError, NotImplementedError, TypeError, ValueError)
+"""The errors of Keras where a class has no configuration, or cannot be made from it."""
 
 
 class ModelMaker:
@@ -48,8 +53,12 @@ class ModelMaker:
                 "function that makes it"
             )
         self._weights = _weights_of(self.model)
-        # Keras would also copy the compilation of a subclassed model, which it can only read eagerly.
-        self._config = None if getattr(self.model, "inputs", None) else self.model.get_config()
+        self._can_clone: bool | None = None
+        self._config: Any = None
+        if not getattr(self.model, "inputs", None):
+            # Keras would also copy the compilation of a subclassed model, which it can only read eagerly.
+            with suppress(*_NO_CONFIG):
+                self._config = self.model.get_config()
 
     def make(self, specs: Sequence[tf.TensorSpec]) -> Any:
         """Return a new model, in the current graph or in eager mode.
@@ -66,6 +75,35 @@ class ModelMaker:
         if not isinstance(made, keras.Model):
             raise GraphBuildError(f"the function of a KerasModel returned {shown(made)}: expected a keras.Model")
         return made
+
+    def in_tower(self, specs: Sequence[tf.TensorSpec]) -> Any:
+        """Return a new model in the current tower, or the given one, bound to it, if Keras cannot clone it.
+
+        Args:
+            specs: the specs of its inputs.
+        """
+        if self.model is None or self.can_clone():
+            return self.make(specs)
+        return BoundModel(self.model, self._weights)
+
+    def can_clone(self) -> bool:
+        """Tell whether Keras makes an equal model, of the same class, from the configuration of the given one."""
+        if self._can_clone is None:
+            model: Any = self.model
+            classes = {type(layer).__module__.partition(".")[0] for layer in model._flatten_layers()}
+            has_functions = any(isinstance(layer, keras.layers.Lambda) for layer in model._flatten_layers())
+            self._can_clone = (classes == {"keras"} and not has_functions) or self._clones_alike()
+        return self._can_clone
+
+    def _clones_alike(self) -> bool:
+        try:
+            with tf.Graph().as_default():
+                clone = self._clone(self.model)
+        except _NO_CONFIG as error:
+            logger.info(f"Keras cannot clone {shown(self.model)}, so it is called itself in each tower: {error}")
+            return False
+        has_own_methods = any(has_own(self.model, each) for each in (COMPUTE_LOSS, COMPUTE_METRICS))
+        return type(clone) is type(self.model) or not has_own_methods
 
     def sample(self) -> Any:
         """Return a model for the specs of its inputs and outputs: the given one or a new one.
@@ -89,11 +127,6 @@ class ModelMaker:
         else:
             with _uncompiled(model):
                 clone = keras.models.clone_model(model)
-        if type(clone) is not type(model) and any(has_own(model, each) for each in (COMPUTE_LOSS, COMPUTE_METRICS)):
-            raise ConfigError(
-                f"KerasModel got a {type(model).__name__}, which Keras clones without its class: expected an __init__ "
-                "that takes (*args, **kwargs) and passes them on; use a function that makes the model"
-            )
         _copy_attributes(clone, model)
         if not clone.built:
             clone.build_from_config(model.get_build_config())
@@ -157,7 +190,8 @@ def inputs_of(model: Any) -> list[tf.TensorSpec]:
             f"KerasModel got {shown(model)}, which does not know its inputs: expected a functional or sequential "
             "model, or input_signature"
         )
-    return [tf.TensorSpec(each.shape, each.dtype, each.name) for each in inputs]
+    # A model that was built by a call knows the size of that batch.
+    return [tf.TensorSpec([None, *each.shape[1:]], each.dtype, each.name) for each in inputs]
 
 
 def names_of_outputs(model: Any) -> list[str]:
@@ -181,13 +215,11 @@ def targets_of(model: Any, loss: Any) -> list[tf.TensorSpec]:
     for k, (output, each) in enumerate(zip(outputs, for_each_output(loss, names), strict=False)):
         if each is None:
             continue
-        is_sparse = KerasLoss(each).is_sparse
         name = "target" if len(outputs) == 1 else f"target_{k}"
-        specs.append(
-            tf.TensorSpec(
-                output.shape[:-1] if is_sparse else output.shape, tf.int32 if is_sparse else output.dtype, name
-            )
-        )
+        shape, dtype = [None, *output.shape[1:]], output.dtype
+        if KerasLoss(each).is_sparse:
+            shape, dtype = shape[:-1], tf.int32
+        specs.append(tf.TensorSpec(shape, dtype, name))
     return specs
 
 
@@ -235,7 +267,8 @@ class _Tower:
 
 def has_synchronised(model: Any) -> bool:
     """Tell whether a Keras model has a layer that is synchronised over the towers."""
-    return any(getattr(layer, "synchronized", False) for layer in model._flatten_layers())
+    whole = model.model if isinstance(model, BoundModel) else model
+    return any(getattr(layer, "synchronized", False) for layer in whole._flatten_layers())
 
 
 def meeting_tower() -> AbstractContextManager[None]:

@@ -105,9 +105,10 @@ def nested_arrays(data: Any, num_inputs: int | None, num_targets: int) -> Nested
         num_inputs: the number of inputs of the model; None if it does not know.
         num_targets: the number of losses.
     """
+    data = _in_arrays(data)
     if not isinstance(data, tuple):
         is_one = is_array(data) and not hasattr(data, "__getitems__")
-        return NestedData(data) if is_one else None
+        return NestedData(data) if is_one or (num_targets == 0 and _is_of_arrays(data)) else None
     if not data or not all(map(_is_of_arrays, data)):
         return None
     if all(map(is_array, data)):
@@ -124,6 +125,17 @@ def _flat_arrays(data: tuple[Any, ...], num_inputs: int | None, num_targets: int
     if not inputs:
         raise ConfigError(f"fit got {len(data)} array(s): expected the inputs, then {num_targets} of targets")
     return NestedData(_alone(inputs), _alone(targets), _alone(weights))
+
+
+def _in_arrays(data: Any) -> Any:
+    """Return data with arrays in place of eager tensors and columns or frames of pandas."""
+    if isinstance(data, Mapping):
+        return {key: _in_arrays(part) for key, part in data.items()}
+    if type(data) in (list, tuple):
+        return type(data)(map(_in_arrays, data))
+    if tf.is_tensor(data) and hasattr(data, "numpy"):
+        return data.numpy()
+    return data.to_numpy() if hasattr(data, "iloc") and hasattr(data, "to_numpy") else data
 
 
 def _alone(parts: Sequence[Any]) -> Any:

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback, WithSteps, training_towers
-from tpack.compat import eager_mode
+from tpack.compat import eager_mode, elementwise_equality
 from tpack.keras.metric_states import MetricState, replaced_state
 from tpack.tower.collections import EPOCH_MEANS_KEY
 from tpack.utils import logger
@@ -97,7 +97,7 @@ class EpochStatistics(Callback):
         self, state: MetricState, tower: Any, before: list[tf.Tensor], results: dict[str, tf.Tensor]
     ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
         """Return the state and the results after the batch of one tower."""
-        with replaced_state(state, before) as scope:
+        with replaced_state(state, before) as scope, elementwise_equality():
             found = {k: tf.convert_to_tensor(v) for k, v in state.update(tower.get_tensors(state.tensor_names)).items()}
             now = [tf.convert_to_tensor(scope.get_current_value(variable)) for variable in state.variables]
         if self._share is None:

@@ -90,7 +90,7 @@ class KerasMetric:
         self._function: Callable[[Any, Any], Any] | None = None
         self.is_weighted = is_weighted
         if metric in ("accuracy", "acc"):
-            self.name = "accuracy"
+            self.name = metric
             return
         try:
             with eager_mode():

@@ -188,9 +188,14 @@ def capture_updates(model: Any, state: OwnState | None) -> Iterator[None]:
 
         return update_state
 
-    for number, metric in enumerate(own_metrics(model)):
+    metrics = own_metrics(model)
+    for number, metric in enumerate(metrics):
         metric.update_state = capture(number)
-    yield
+    try:
+        yield
+    finally:
+        for metric in metrics:
+            del metric.update_state
     if state is not None:
         state.updates = updates
 

@@ -20,9 +20,10 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.callbacks.inference.inferencers import Inferencer
-from tpack.compat import eager_mode
+from tpack.compat import eager_mode, elementwise_equality
 from tpack.errors import ConfigError, GraphBuildError
 from tpack.graph_builder.model_desc import ModelDesc
+from tpack.keras.bound_model import BoundModel, global_seeds, own_global_seeds
 from tpack.keras.cloning import (
     ModelMaker,
     call,
@@ -117,6 +118,10 @@ class KerasModel(ModelDesc):
         is_sampled = input_signature is None or target_signature is None
         sample = self._maker.sample() if is_sampled else self._maker.model
         refuse_own_steps(sample)
+        self._has_seeds = False
+        if self._maker.model is not None:
+            # Now, since no tower is being built.
+            self._has_seeds = not self._maker.can_clone() and global_seeds() is not None
         self._layout = Layout(
             inputs_of(sample) if input_signature is None else input_signature,
             targets_of(sample, loss) if target_signature is None else target_signature,
@@ -153,8 +158,12 @@ class KerasModel(ModelDesc):
             GraphBuildError: The function returns something else than a Keras model, or one with other outputs or with
                 methods of its own that were not known before.
         """
+        with elementwise_equality(), own_global_seeds(is_made=self._has_seeds):
+            return self._build(inputs)
+
+    def _build(self, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
         tower, parts = current_tower_context(), self._layout.unpack(inputs)
-        model = self.make_model()
+        model = self._maker.in_tower(self._layout.inputs)
         self._check_methods(model)
         y_pred = _outputs_of(model, parts.x, training=tower.is_training)
         outputs = self._flat_outputs(y_pred)
@@ -257,6 +266,9 @@ class KerasModel(ModelDesc):
         """
         values = self.trained_weights() if weights is None else list(weights)
         with eager_mode():
+            if self._maker.model is not None and not self._maker.can_clone():
+                _save_with(self._maker.model, values, os.fspath(path))
+                return
             model = self.make_model()
             call(model, self._layout.unpack(zeros_of(self._layout.specs)).x, training=False)
             model.set_weights(values)
@@ -274,11 +286,15 @@ class KerasModel(ModelDesc):
             if not parts_of_cost:
                 raise GraphBuildError("the Keras model has loss=None and no losses of its layers: expected one of them")
             return tf.add_n(parts_of_cost)
-        model._compile_loss = self._loss_of_nests
-        with capture_updates(model, self._own_state):
-            total = model._compute_loss(
-                x=parts.x, y=parts.y, y_pred=y_pred, sample_weight=parts.weight, training=training
-            )
+        with model.inside() if isinstance(model, BoundModel) else nullcontext(model) as own:
+            before, own._compile_loss = own._compile_loss, self._loss_of_nests
+            try:
+                with capture_updates(own, self._own_state):
+                    total = own._compute_loss(
+                        x=parts.x, y=parts.y, y_pred=y_pred, sample_weight=parts.weight, training=training
+                    )
+            finally:
+                own._compile_loss = before
         return tf.cast(total, cost_dtype())
 
     def _loss_of_nests(self, y: Any, y_pred: Any, sample_weight: Any = None) -> tf.Tensor:
@@ -287,6 +303,7 @@ class KerasModel(ModelDesc):
         return tf.add_n(self._losses.weighted(self._losses.compute(*columns)))
 
     def _check_methods(self, model: Any) -> None:
+        model = model.model if isinstance(model, BoundModel) else model
         refuse_own_steps(model)
         for method, is_known in ((COMPUTE_LOSS, self._has_own_loss), (COMPUTE_METRICS, self._own_state is not None)):
             if has_own(model, method) and not is_known:
@@ -396,6 +413,16 @@ def _compiled(model: Any) -> tuple[Any, ...]:
             for kind in ("", "weighted_")
         ),
     )
+
+
+def _save_with(model: Any, weights: Sequence[np.ndarray], path: str) -> None:
+    """Write a model that cannot be cloned with other weights than its own."""
+    before = model.get_weights()
+    model.set_weights(weights)
+    try:
+        model.save(path)
+    finally:
+        model.set_weights(before)
 
 
 def _own_objects(model: Any) -> dict[str, Any]:

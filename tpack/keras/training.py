@@ -21,9 +21,11 @@ from tpack.dataflow.mapping import MapData
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.data_adapter import GivenData, are_arrays
+from tpack.keras.cloning import inputs_of
 from tpack.keras.data_adapter import NestedData, named_specs, nested_arrays, nested_batches, tower_batches
 from tpack.keras.layout import flatten, zeros_of
 from tpack.keras.model import KerasModel
+from tpack.keras.own_methods import COMPUTE_LOSS, has_own
 from tpack.train.config import DEFAULT_CALLBACKS, DEFAULT_MONITORS, TrainConfig
 from tpack.train.interface import launch_train_with_config
 from tpack.train.single_cost import SingleCostTrainer
@@ -234,6 +236,8 @@ class _GivenToKeras:
         model = self._model
         inputs, outputs = getattr(model, "inputs", None), getattr(model, "outputs", None)
         num_targets = len(outputs) if outputs else 1
+        if model.loss is None and not has_own(model, COMPUTE_LOSS) and not isinstance(data, tuple):
+            num_targets = 0
         if isinstance(model.loss, list | tuple | dict):
             num_targets = sum(loss is not None for loss in flatten(model.loss))
         arrays = nested_arrays(data, len(inputs) if inputs else None, num_targets)
@@ -243,7 +247,7 @@ class _GivenToKeras:
 
     def _described(self, nested: NestedData, *, has_share: bool) -> KerasModel:
         model = self._model
-        known = [tf.TensorSpec(each.shape, each.dtype, each.name) for each in getattr(model, "inputs", None) or []]
+        known = inputs_of(model) if getattr(model, "inputs", None) else []
         inputs = named_specs(nested.x, known, "input")
         if not model.built:
             with eager_mode():
