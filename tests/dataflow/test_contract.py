@@ -15,7 +15,7 @@ from tpack.utils.rng import fix_rng_seed
 
 FLOWS = {**SOURCES, **wrapped(Counting), **CHAINS}
 # Not flows by themselves, but bases of such.
-BASES = {"DataFlow", "RNGDataFlow", "IndexedDataFlow", "FlowList", "MixedBatches"}
+BASES = {"DataFlow", "RNGDataFlow", "IndexedDataFlow", "FlowList", "MixedBatches", "_DrawnFlows"}
 # Modules and flows that are held to contracts in test files of their own.
 ELSEWHERE = ("reshard", "parallel", "dataset", "image", "remote")
 WITHOUT_END = {"DataFromQueue"}

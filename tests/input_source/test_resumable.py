@@ -9,8 +9,8 @@ from tpack.dataflow import BatchData, DataFlow, DataFromList, LocallyShuffleData
 from tpack.dataflow.iterator_state import StatelessError
 from tpack.errors import InputError
 from tpack.input_source import BatchQueueInput, DummyConstantInput, FeedInput, PlaceholderInput, QueueInput
-from tpack.input_source.base import remap_input_source
 from tpack.input_source.dataset import TFDatasetInput
+from tpack.input_source.proxy import remap_input_source
 from tpack.input_source.staging import StagingInput
 from tpack.input_source.tensors import TensorInput
 from tpack.utils import serialize

@@ -41,7 +41,6 @@ LEVELS = {
     "tpack.models": 6,
     "tpack.callbacks": 7,
     "tpack.predict": 7,
-    "tpack.multi_worker.data_check": 7,
     "tpack.multi_worker.gradient_queues": 7,
     "tpack.multi_worker.parameter_server": 7,
     "tpack.multi_worker.ps_replicated": 7,

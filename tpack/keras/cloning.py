@@ -20,8 +20,7 @@ import tensorflow.compat.v1 as tf
 from tpack.compat import eager_mode, shown_strategy
 from tpack.errors import ConfigError, GraphBuildError
 from tpack.keras.bound_model import BoundModel
-from tpack.keras.losses_metrics import KerasLoss, for_each_output
-from tpack.keras.own_methods import COMPUTE_LOSS, COMPUTE_METRICS, has_own
+from tpack.keras.losses_metrics import COMPUTE_LOSS, COMPUTE_METRICS, KerasLoss, for_each_output, has_own
 from tpack.reduction.cross_replica import mean_over_towers, sum_over_towers
 from tpack.utils import logger
 from tpack.utils.validation import check_function, shown

@@ -232,3 +232,34 @@ def metrics_by_output(metrics: Any, names: Sequence[str], *, is_weighted: bool =
         raise ConfigError(f"KerasModel got metrics for {len(by_output)} output(s) of {len(names)}")
     lists = [[] if each is None else list(each) if isinstance(each, list | tuple) else [each] for each in by_output]
     return [[KerasMetric(metric, is_weighted=is_weighted) for metric in each] for each in lists]
+
+
+COMPUTE_LOSS, COMPUTE_METRICS = "compute_loss", "compute_metrics"
+
+_REFUSED = ("train_step", "test_step", "make_train_function", "make_test_function")
+
+
+def has_own(model: Any, method: str) -> bool:
+    """Tell whether the class of a model, if there is one, overrides a method of ``keras.Model``."""
+    return model is not None and getattr(type(model), method) is not getattr(keras.Model, method)
+
+
+def refuse_own_steps(model: Any) -> None:
+    """Refuse a model with its own steps.
+
+    Raises:
+        ConfigError: It has.
+    """
+    for method in _REFUSED:
+        if has_own(model, method):
+            raise ConfigError(
+                f"KerasModel got a {type(model).__name__} with its own {method}, which Keras runs eagerly with its "
+                "optimizer: expected at most its own compute_loss and compute_metrics; use compute_loss(self, x, y, "
+                "y_pred, sample_weight, training) for another cost, a ModelDesc for the layers in a graph, or a "
+                "trainer of your own for several optimizers"
+            )
+
+
+def own_metrics(model: Any) -> list[keras.metrics.Metric]:
+    """Return the metrics that are attributes of a model or its layers, in an order that equal models share."""
+    return [metric for layer in model._flatten_layers() for metric in layer._metrics]

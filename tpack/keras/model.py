@@ -33,13 +33,28 @@ from tpack.keras.cloning import (
     names_of_outputs,
     targets_of,
 )
-from tpack.keras.epoch_statistics import EpochStatistics
-from tpack.keras.evaluation import StateStats, WeightedStats
 from tpack.keras.layout import OUTPUT, SHARE, Layout, Parts, flatten, zeros_of
-from tpack.keras.losses_metrics import OutputLosses, cost_dtype, for_each_output, metrics_by_output
-from tpack.keras.metric_states import MetricState, OutputState, OwnState, capture_updates
+from tpack.keras.losses_metrics import (
+    COMPUTE_LOSS,
+    COMPUTE_METRICS,
+    OutputLosses,
+    cost_dtype,
+    for_each_output,
+    has_own,
+    metrics_by_output,
+    own_metrics,
+    refuse_own_steps,
+)
+from tpack.keras.metric_states import (
+    EpochStatistics,
+    MetricState,
+    OutputState,
+    OwnState,
+    StateStats,
+    WeightedStats,
+    capture_updates,
+)
 from tpack.keras.optimizers import as_optimizer_function
-from tpack.keras.own_methods import COMPUTE_LOSS, COMPUTE_METRICS, has_own, own_metrics, refuse_own_steps
 from tpack.tower.collections import STATISTICS_KEY
 from tpack.tower.context import current_tower_context
 from tpack.utils.validation import check_arguments

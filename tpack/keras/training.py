@@ -24,8 +24,8 @@ from tpack.input_source.data_adapter import GivenData, are_arrays
 from tpack.keras.cloning import inputs_of
 from tpack.keras.data_adapter import NestedData, named_specs, nested_arrays, nested_batches, tower_batches
 from tpack.keras.layout import flatten, zeros_of
+from tpack.keras.losses_metrics import COMPUTE_LOSS, has_own
 from tpack.keras.model import KerasModel
-from tpack.keras.own_methods import COMPUTE_LOSS, has_own
 from tpack.train.config import DEFAULT_CALLBACKS, DEFAULT_MONITORS, TrainConfig
 from tpack.train.interface import launch_train_with_config
 from tpack.train.single_cost import SingleCostTrainer

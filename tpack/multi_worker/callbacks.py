@@ -1,18 +1,29 @@
-"""Callbacks of several workers: steps, stop flag, equal values, bounded staleness."""
+"""Callbacks of several workers: steps, stop flag, equal values and data, bounded staleness, origin of NaN."""
 
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+from zlib import crc32
 
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import LONG_WAIT_SECS, Callback, WithSteps
+from tpack.dataflow.base import flows_in, length_or_none
+from tpack.dataflow.shard import shards_in
+from tpack.dataflow.sources import DataFromList
 from tpack.errors import ClusterError, PeerLostError
+from tpack.input_source.base import InputSource
+from tpack.input_source.proxy import ProxyInput
+from tpack.input_source.resumable import ResumableInput
+from tpack.multi_worker.all_reduce import WorkerGroup
 from tpack.multi_worker.cluster.consistency import compare_values
 from tpack.multi_worker.cluster.peers import Peers
 from tpack.multi_worker.coordinated_stop import CoordinatedStop, StopFlag
 from tpack.multi_worker.staleness import Progress
+from tpack.reduction.sums import on_device
 from tpack.tower.devices import list_gpus
+from tpack.tower.grads import Gradient, is_sparse
 from tpack.utils import logger
 from tpack.utils.validation import check_number
 
@@ -211,3 +222,193 @@ class BoundedStaleness(Callback):
             wants_end = said != 0
             if self._steps.min() > slowest:
                 slowest, since = self._steps.min(), time.monotonic()
+
+
+class NonFiniteOrigin(Callback):
+    """Record of the step since which this worker's own costs or gradients are not finite.
+
+    The exchange carries NaN to all workers within a step. The worker whose own cost or gradients, before the exchange,
+    were the first that were not finite is at fault; the control channel compares.
+    Each gradient is read once more in a step, beside the exchange, which nothing waits for.
+
+    Args:
+        group: the workers.
+        own_gradients: returns the gradients of this worker before the exchange; called when the graph is built.
+    """
+
+    _chief_only = False
+
+    def __init__(self, group: WorkerGroup, own_gradients: Callable[[], Sequence[Gradient]]) -> None:
+        self._group = group
+        self._own_gradients = own_gradients
+        self._steps: tf.Variable
+        self._since: tf.Variable
+        self._record: tf.Operation | None = None
+
+    def _setup_graph(self) -> None:
+        checks = [tf.is_finite(cost) for cost in self.trainer.costs or ()]
+        checks += [_is_finite(each) for each in self._own_gradients() if _dtype_of(each).is_floating]
+        if not checks:
+            return
+        with on_device(self._group.device()):
+            self._steps, self._since = _counter("steps", 0), _counter("since", -1)
+            step, is_bad = self._steps.assign_add(1), tf.logical_not(tf.reduce_all(tf.stack(checks)))
+            since = self._since.read_value()
+            # Steps that are skipped, as those of a scaled cost, are forgotten.
+            now = tf.where(is_bad, tf.where(since < 0, step, since), tf.constant(-1, tf.int64))
+            self._record = self._since.assign(now, read_value=False)
+
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> object:
+        return self._record if ctx.original_args.fetches is self.trainer.train_op else None
+
+    def _with_several_steps(self) -> WithSteps:
+        return WithSteps() if self._record is None else WithSteps(each=(self._record,))
+
+    def first_step(self) -> int:
+        """Return the first of the steps since which they are not finite; -1 if they were finite in the last one."""
+        if self._record is None:
+            return -1
+        steps, since = self.trainer.sess.run([self._steps, self._since])
+        return -1 if since < 0 else int(self.global_step - (steps - since))
+
+
+def _is_finite(gradient: Gradient) -> tf.Tensor:
+    """Return whether a gradient is finite: its sum of squares is, which is read in one pass, without a copy."""
+    values = gradient.values if is_sparse(gradient) else gradient
+    with on_device(values.device):
+        wide = tf.cast(values, tf.float32) if values.dtype.base_dtype == tf.float16 else values
+        return tf.is_finite(tf.nn.l2_loss(wide))
+
+
+def _dtype_of(gradient: Gradient) -> tf.DType:
+    return (gradient.values if is_sparse(gradient) else gradient).dtype.base_dtype
+
+
+def _counter(name: str, first: int) -> tf.Variable:
+    return tf.get_variable(
+        f"not_finite/{name}",
+        [],
+        tf.int64,
+        tf.constant_initializer(first),
+        trainable=False,
+        collections=[tf.GraphKeys.LOCAL_VARIABLES],
+        use_resource=True,
+    )
+
+
+_SOME_POINTS = 1000
+"""The most points of a list that are compared."""
+_REPEATED = (
+    "All make the same steps, so shorter data are repeated more often. Use ShardData over the same data in all for "
+    "equal shares."
+)
+
+
+def facts_of_shards(source: InputSource) -> dict[str, Any]:
+    """Return the lengths of the flows below each `ShardData` of a source, and checksums of their lists of names."""
+    facts: dict[str, Any] = {}
+    for number, shard in enumerate(shards_in(source.dataflow) if source.dataflow is not None else ()):
+        what = f"the data below ShardData {number + 1}"
+        facts[f"{what}: points"] = length_or_none(shard.ds)
+        for each in flows_in(shard.ds):
+            if isinstance(each, DataFromList) and (checksum := _checksum(each)) is not None:
+                facts[f"{what}: checksum of a list"] = checksum
+    return facts
+
+
+def _checksum(flow: DataFromList) -> int | None:
+    """Return the checksum of some points of a list in its own order; None if they are not names or numbers."""
+    count = len(flow)
+    try:
+        points = [flow.lst[place] for place in range(0, count, max(1, count // _SOME_POINTS))]
+        return crc32(json.dumps(points).encode())
+    except (TypeError, ValueError):
+        return None
+
+
+def report_lengths(source: InputSource, peers: Peers) -> bool:
+    """Warn, in the chief, of data of the workers' own that are of different lengths; return whether they are."""
+    flow = source.dataflow
+    try:
+        size = None if flow is not None and shards_in(flow) else source.size()
+    except NotImplementedError:
+        size = None
+    sizes = peers.gather("the size of their data", size)
+    known = [each for each in sizes if each is not None]
+    # Shares that differ by one are those of data whose length is no multiple of the number of workers.
+    is_uneven = bool(known) and max(known) > min(known) + 1
+    if is_uneven and peers.rank == 0:
+        logger.warning(f"The workers' data have different numbers of batches: {_of_each(sizes)}. {_REPEATED}")
+    return is_uneven
+
+
+class PassCheck(Callback):
+    """Compare the passes that the workers have made over their data, after the steps of an epoch.
+
+    Below a `ShardData` another number of points is an error, unless the flow is read in other processes, or the run was
+    resumed within a pass. Elsewhere the chief warns once of data that end after other numbers of batches.
+
+    Args:
+        source: the data of this worker.
+        peers: the workers.
+        has_warned: whether their lengths are known to differ.
+    """
+
+    _chief_only = False
+
+    def __init__(self, source: InputSource, peers: Peers, *, has_warned: bool) -> None:
+        while isinstance(source, ProxyInput):
+            source = source.input
+        self._source = source
+        self._shards = [] if source.dataflow is None else shards_in(source.dataflow)
+        self._peers = peers
+        self._has_warned = has_warned
+
+    def _after_epoch(self) -> None:
+        size = self._source.size_of_pass if isinstance(self._source, ResumableInput) else None
+        own = [size, [shard.passes_made() for shard in self._shards]]
+        told = self._peers.gather("the passes over their data", own, timeout_secs=LONG_WAIT_SECS)
+        sizes, of_shards = zip(*told, strict=True)
+        for passes in zip(*of_shards, strict=True):
+            if (difference := first_other_pass(passes)) is not None:
+                raise ClusterError(
+                    f"the workers' data below ShardData differ, found after step {self.global_step}: {difference}; "
+                    "expected the same data points in all workers, so that all read the same number"
+                )
+        known = [each for each in sizes if each is not None]
+        if self._peers.rank == 0 and not self._has_warned and known and max(known) > min(known) + 1:
+            self._has_warned = True
+            logger.warning(f"The workers' data end after different numbers of batches: {_of_each(sizes)}. {_REPEATED}")
+
+
+def first_other_pass(passes: Sequence[tuple[Sequence[Sequence[int]], int] | None]) -> str | None:
+    """Return the first pass that has another number of data points in a worker, with the numbers; None if none has.
+
+    Args:
+        passes: of each worker, as `ShardData.passes_made` returns them.
+    """
+    if any(each is None for each in passes):
+        return None
+    runs = [[list(run) for run in each[0]] for each in passes if each is not None]
+    taken = [each[1] for each in passes if each is not None]
+    number = 1
+    while all(runs):
+        sizes = [own[0][0] for own in runs]
+        if len(set(sizes)) > 1:
+            return f"pass {number} has {_of_each(sizes)} as its share"
+        count = min(own[0][1] for own in runs)
+        number += count
+        for own in runs:
+            own[0][1] -= count
+            if not own[0][1]:
+                own.pop(0)
+    # Some are still in this pass, which others have finished: they may have taken at most as much.
+    least = min((own[0][0] for own in runs if own), default=None)
+    if least is None or all(own or count <= least for own, count in zip(runs, taken, strict=True)):
+        return None
+    found = [f"{own[0][0]}" if own else f"{count} or more" for own, count in zip(runs, taken, strict=True)]
+    return f"pass {number} has {_of_each(found)} as its share"
+
+
+def _of_each(values: Sequence[Any]) -> str:
+    return ", ".join(f"{'?' if value is None else value} in worker {rank}" for rank, value in enumerate(values))

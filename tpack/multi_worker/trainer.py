@@ -23,16 +23,22 @@ from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.graph_copy.towers import TowerBuilding
 from tpack.input_source.base import InputSource
 from tpack.multi_worker.all_reduce import Arrivals, Exchange, WorkerGroup, copy_from_worker
-from tpack.multi_worker.callbacks import BroadcastFromChief, ReplicaCheck, StepHeartbeat
+from tpack.multi_worker.callbacks import (
+    BroadcastFromChief,
+    NonFiniteOrigin,
+    PassCheck,
+    ReplicaCheck,
+    StepHeartbeat,
+    facts_of_shards,
+    report_lengths,
+)
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.cluster.consistency import check_consistency, compare_values, program
 from tpack.multi_worker.cluster.cpu_share import share_of_cores
 from tpack.multi_worker.cluster.peers import Peers, connect_peers, described, ended_by_loss
 from tpack.multi_worker.cluster.resolver import resolve_cluster
 from tpack.multi_worker.coordinated_stop import CoordinatedStop, StopFlag
-from tpack.multi_worker.data_check import PassCheck, facts_of_shards, report_lengths
 from tpack.multi_worker.gradient_buckets import exchanged_here
-from tpack.multi_worker.nan_origin import NonFiniteOrigin
 from tpack.multi_worker.optimizer_fingerprint import fingerprint_of_optimizer, updated_by_optimizers
 from tpack.multi_worker.replicated_builder import MultiWorkerReplicatedBuilder
 from tpack.multi_worker.servers import LOST_CONNECTION, WorkerSessionCreator, let_calls_to_lost_servers_fail

@@ -281,7 +281,11 @@ class ContribFinder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return how to load a module; None for those elsewhere."""
+        """Return how to load a module; None for those elsewhere.
+
+        Raises:
+            ModuleNotFoundError: There is none of that name; with what to use.
+        """
         if not fullname.startswith(_CONTRIB):
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)

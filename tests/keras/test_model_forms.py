@@ -48,9 +48,7 @@ class OwnStep(keras.Model):
         return {}
 
 
-class OwnTest(keras.Model):
-    def test_step(self, data):
-        return {}
+OwnTest = type("OwnTest", (keras.Model,), {"test_step": lambda self, data: {}})
 
 
 def subclassed():

@@ -2,7 +2,7 @@ import pytest
 
 from tpack.dataflow.shard import ShardData
 from tpack.dataflow.sources import DataFromList
-from tpack.multi_worker.data_check import first_other_pass
+from tpack.multi_worker.callbacks import first_other_pass
 
 
 @pytest.mark.parametrize(

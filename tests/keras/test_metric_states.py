@@ -3,9 +3,8 @@ import numpy as np
 import pytest
 
 from tpack.compat import eager_mode
-from tpack.keras.evaluation import StateStats, WeightedStats
 from tpack.keras.losses_metrics import KerasMetric
-from tpack.keras.metric_states import OutputState
+from tpack.keras.metric_states import OutputState, StateStats, WeightedStats
 
 
 def test_a_smaller_batch_weighs_less_also_over_several_workers():
