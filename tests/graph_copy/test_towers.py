@@ -17,6 +17,7 @@ from tpack.models.batch_norm import BatchNorm
 from tpack.models.fc import FullyConnected
 from tpack.models.regularize import Dropout
 from tpack.tower.context import current_tower_context
+from tpack.tower.getters import compute_in
 
 DEVICES = [f"/device:CPU:{k}" for k in range(4)]
 BUILDERS = {
@@ -51,6 +52,28 @@ def test_a_graph_with_copies_is_the_one_that_is_built(kind):
     handles = [[(h.name, h.output.name, h.inputs[0].name) for h in graphs[how][1].towers] for how in graphs]
     assert handles[0] == handles[1]
     assert len(handles[0]) == 4
+
+
+def branch_and_loop(x, y):
+    """Variables that are read in a branch and in a loop, whose gradients ask for the variables' shapes."""
+    scale, turn = tf.get_variable("scale", [4]), tf.get_variable("turn", [4, 4])
+    x = tf.cond(tf.reduce_sum(x) > 0, lambda: x * scale, lambda: x - scale)
+    return tf.reduce_mean(tf.while_loop(lambda i, _: i < 3, lambda i, h: (i + 1, tf.tanh(h @ turn)), (0, x))[1])
+
+
+def in_16_bits(x, y):
+    with compute_in("bfloat16"):
+        return tf.reduce_mean(tf.cast(layers(tf.cast(x, tf.bfloat16), y), tf.float32))
+
+
+@pytest.mark.parametrize("model", [branch_and_loop, in_16_bits])
+@pytest.mark.parametrize("kind", ["replicated", "parameter server"])
+def test_branches_loops_and_16_bits_are_copied(kind, model):
+    built, copied = (
+        described(build(model, BUILDERS[kind](how))[0], copies_are_set=kind == "replicated")
+        for how in ("build", "copy")
+    )
+    assert copied == built
 
 
 def test_copies_that_are_set_have_no_first_values_of_their_own():

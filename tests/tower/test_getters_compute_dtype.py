@@ -91,3 +91,11 @@ def test_towers_share_the_same_variable(graph):
         with tower, compute_in(tf.bfloat16):
             assert tf.convert_to_tensor(tf.get_variable("w", [2])).dtype == tf.bfloat16
     assert dtypes() == {"w": tf.float32}
+
+
+def test_casts_are_made_in_the_name_scope_of_the_tower(graph):
+    with tf.name_scope("tower1"), compute_in("bfloat16"):
+        value = tf.get_variable("v", [2])
+        table = tf.nn.embedding_lookup(tf.get_variable("table", [3, 2]), [0, 1])
+    assert value.value().op.name == "tower1/v_cast/Cast"
+    assert table.op.name.startswith("tower1/")

@@ -84,8 +84,8 @@ SHARED_BY_COPIES = frozenset(
 """Stateful for TensorFlow, though they keep nothing of their own from one step to the next."""
 
 WITHOUT_STATE = re.compile(
-    r"VarHandleOp|ReadVariableOp|.*VariableOp|VarIsInitializedOp|ResourceGather(Nd)?|ResourceScatter.*|Resource.*Apply.*"
-    r"|Assert|Print(V2)?|Timestamp|CheckNumerics(V2)?|.*Summary(V2)?|Placeholder"
+    r"VarHandleOp|ReadVariableOp|.*VariableOp|VarIsInitializedOp|VariableShape|ResourceGather(Nd)?|ResourceScatter.*"
+    r"|Resource.*Apply.*|Assert|Print(V2)?|Timestamp|CheckNumerics(V2)?|.*Summary(V2)?|Placeholder"
     r"|Random(Uniform|UniformInt|StandardNormal|Shuffle|Gamma|GammaGrad|Poisson(V2)?|Crop)|TruncatedNormal"
     r"|ParameterizedTruncatedNormal|Multinomial|StatelessRandom.*|StatelessTruncatedNormal.*|SampleDistortedBoundingBox"
     r"(V2)?|.*CandidateSampler|.*UnigramSampler|RandomShuffle|TensorArray\w*V3|TensorArrayV3|StatefulPartitionedCall|While"

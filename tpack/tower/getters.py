@@ -6,8 +6,9 @@ its value cast; assignments, names and checkpoints concern the variable.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -140,7 +141,8 @@ def compute_in(dtype: tf.DType | str) -> Iterator[None]:
     """
     token = _compute_dtype.set(tf.as_dtype(dtype))
     try:
-        with custom_getter_scope(_get_cast):
+        # `tf.get_variable` leaves all name scopes, and the casts are operations of the tower.
+        with custom_getter_scope(partial(_get_cast, tf.get_default_graph().get_name_scope())):
             yield
     finally:
         _compute_dtype.reset(token)
@@ -168,7 +170,7 @@ def current_compute_dtype() -> tf.DType | None:
     return _compute_dtype.get()
 
 
-def _get_cast(getter: Getter, name: str, *args: Any, **kwargs: Any) -> "tf.Variable | CastVariable":
+def _get_cast(scope: str, getter: Getter, name: str, *args: Any, **kwargs: Any) -> "tf.Variable | CastVariable":
     if kwargs.get("dtype") is not None and tf.as_dtype(kwargs["dtype"]).base_dtype in _REDUCED:
         kwargs["dtype"] = tf.float32
     kwargs["initializer"] = _in_float32(kwargs.get("initializer"))
@@ -178,7 +180,8 @@ def _get_cast(getter: Getter, name: str, *args: Any, **kwargs: Any) -> "tf.Varia
     # Variables of several devices are no instances of TensorFlow's classes. What is partitioned has no such method.
     is_whole = hasattr(variable, "sparse_read") and not isinstance(variable, CastVariable)
     is_cast = compute_dtype is not None and is_whole and variable.dtype.base_dtype == tf.float32
-    return CastVariable(variable, compute_dtype) if is_cast else variable
+    with tf.name_scope(f"{scope}/") if scope else nullcontext():
+        return CastVariable(variable, compute_dtype) if is_cast else variable
 
 
 def _in_float32(initializer: Any) -> Any:
