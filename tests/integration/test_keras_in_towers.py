@@ -16,7 +16,7 @@ from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.graph_builder.towers import AsyncMultiGPUBuilder, SimpleBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.models.regularize import add_keras_losses
 from tpack.reduction.cross_replica import mean_over_towers
-from tpack.tower.context import current_tower_context
+from tpack.tower.context import TrainTowerContext, current_tower_context
 from tpack.tower.tower_func import TowerFunc
 
 STEPS, ROWS = 3, 8
@@ -164,3 +164,24 @@ def test_a_layer_that_is_kept_works_where_variables_are_shared_and_is_refused_wh
         assert [v.op.name for v in tf.global_variables()] == ["kept/kernel", "kept/bias"]
     with tf.Graph().as_default(), pytest.raises(GraphBuildError, match="must create its variables anew in each tower"):
         build(SyncMultiGPUReplicatedBuilder(2))
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+def test_towers_drop_other_values(session8, seed):
+    masks = {}
+
+    def tower(x):
+        dropped = keras.layers.Dropout(0.5, seed=seed)(tf.ones_like(x), training=True)
+        masks[current_tower_context().index] = dropped
+        return tf.reduce_mean(x * dropped)
+
+    tower = TowerFunc(tower, [tf.TensorSpec([None], tf.float32, "x")])
+    for index in range(3):
+        name = f"tower{index}" if index else ""
+        with TrainTowerContext(name, name, index=index, total=3, device=f"/device:CPU:{index}"):
+            tower(tf.ones([64]))
+    session8.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+    first, second, third = session8.run([masks[index] for index in range(3)])
+    assert (first != second).any()
+    assert (second != third).any()
+    assert (first != third).any()

@@ -9,7 +9,9 @@ training tower are added to UPDATE_OPS here, which is run with each step.
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeAlias, overload
 
 import tensorflow.compat.v1 as tf
@@ -17,7 +19,7 @@ import tensorflow.compat.v1 as tf
 from tpack.compat import run_after
 from tpack.errors import ConfigError, TowerError, WrongTypeError
 from tpack.graph_copy import op_kinds
-from tpack.tower.context import TowerContext, add_model_variable, current_tower_context
+from tpack.tower.context import TowerContext, add_model_variable, current_tower_context, get_current_tower_context
 from tpack.tower.keras_values import frozen_among, gives_value, is_keras_loaded, is_layer_update
 from tpack.tower.names import VARIABLE_KEYS, join_scope, near_names, op_and_tensor_name
 from tpack.utils.validation import check_arguments, mismatch, shown
@@ -37,6 +39,9 @@ _LACKS_VALUE = re.compile(
     r"|numpy\(\) is only available when eager"
 )
 _NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\-/]*")
+
+# Odd, so that towers' seeds of 32 bits differ, and large, so that they are not neighbours.
+_SEED_STRIDE = 0x9E3779B1
 
 
 @check_arguments
@@ -101,7 +106,8 @@ class TowerFunc:
             raise TowerError(f"the tower function takes {takes}, got {len(inputs)}")
         updates = KerasUpdates(context.name)
         try:
-            output = self._tower_fn(*inputs)
+            with _keras_draws_by_tower():
+                output = self._tower_fn(*inputs)
         except (TypeError, AttributeError, NotImplementedError) as error:
             if _LACKS_VALUE.search(str(error)):
                 error.args = (f"{str(error).partition('. ')[0]}: {_WHAT_A_GRAPH_IS}",)
@@ -119,6 +125,29 @@ class TowerFunc:
         context = current_tower_context()
         self._handles.append(TowerHandle(context, inputs, output, self.input_names))
         context.repeat_in_copies(self.add_tower, list(inputs), output)
+
+
+@contextmanager
+def _keras_draws_by_tower() -> Iterator[None]:
+    """Let Keras layers draw other random numbers in each training tower; their generators have the same seed in all."""
+    keras: Any = sys.modules.get("keras")
+    if keras is None:
+        yield
+        return
+    generator = keras.random.SeedGenerator
+    draw = generator.next
+
+    def next_of_tower(self: Any, *args: Any, **kwargs: Any) -> Any:
+        seed, tower = draw(self, *args, **kwargs), get_current_tower_context()
+        if tower is None or not tower.is_training or not tower.index:
+            return seed
+        return seed + tf.constant([tower.index * _SEED_STRIDE % 2**31, 0], seed.dtype)
+
+    generator.next = next_of_tower
+    try:
+        yield
+    finally:
+        generator.next = draw
 
 
 def _check_takes(function: ModelFunction, names: Sequence[str]) -> None:
