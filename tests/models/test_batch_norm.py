@@ -233,3 +233,10 @@ def test_inputs_that_cannot_be_normalised_are_errors(graph):
         BatchNorm("b", tf.placeholder(tf.float32, [2, None]), training=True)
     with pytest.raises(TowerError, match="no tower is current"):
         BatchNorm("c", tf.zeros([2, 3]))
+
+
+@pytest.mark.parametrize("momentum", [-0.1, 2.0, 90])
+def test_a_momentum_outside_of_0_to_1_is_refused(graph, momentum):
+    with pytest.raises(ConfigError, match=r"BatchNorm got momentum=.*: expected a number in \[0, 1\]"):
+        BatchNorm("bn", tf.zeros([2, 3]), momentum=momentum, training=True)
+    assert not tf.global_variables()

@@ -247,7 +247,7 @@ def config_of_training(config: dict[str, Any], directory: str, settings: Sequenc
             trained = json.load(file)
     except FileNotFoundError:
         trained = {}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not valid JSON: {error}") from error
     return with_settings(_merged(config, trained), settings)
 

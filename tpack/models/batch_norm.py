@@ -21,7 +21,7 @@ from tpack.reduction.cross_replica import stack_over_towers
 from tpack.tower.context import add_model_variable, current_tower_context, get_current_tower_context, is_in_control_flow
 from tpack.tower.getters import full_precision
 from tpack.utils.renames import on_unknown_name
-from tpack.utils.validation import check_arguments
+from tpack.utils.validation import check_arguments, is_number, mismatch
 
 __all__ = ["BatchNorm", "BatchRenorm"]
 
@@ -233,6 +233,8 @@ def BatchNorm(  # noqa: N802
     """
     channels = channels_of("BatchNorm", inputs, _format_of_axis(inputs, axis, data_format), 2, 4)
     how = parse_update("BatchNorm", ema_update, internal_update)
+    if is_number(momentum) and not 0 <= momentum <= 1:
+        raise ConfigError(mismatch("BatchNorm", "momentum", momentum, "a number in [0, 1]"))
     synchronised = _is_synchronised(sync_statistics, virtual_batch_size)
     _check_virtual_batch_size(inputs, virtual_batch_size)
     by_batch = _is_by_batch(training)

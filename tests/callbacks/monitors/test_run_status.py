@@ -45,3 +45,9 @@ def test_another_file_is_refused(tmp_path, text, message):
     (tmp_path / FILENAME).write_text(text, encoding="utf-8")
     with pytest.raises(CallbackError, match=message):
         read_run(str(tmp_path))
+
+
+def test_deeply_nested_content_is_refused_in_words(tmp_path):
+    (tmp_path / "run.json").write_text("[" * 100_000 + "]" * 100_000)
+    with pytest.raises(CallbackError, match="is not valid JSON"):
+        read_run(str(tmp_path))

@@ -50,3 +50,9 @@ def test_reading_loads_no_tensorflow():
         "import sys, tpack.cli.plot, tpack.callbacks.monitors.stats_file as s; assert 'tensorflow' not in sys.modules"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+def test_deeply_nested_content_is_refused_in_words(tmp_path):
+    (tmp_path / "stats.json").write_text("[" * 100_000 + "]" * 100_000)
+    with pytest.raises(CallbackError, match="is not valid JSON"):
+        stats_file.read_entries(str(tmp_path))

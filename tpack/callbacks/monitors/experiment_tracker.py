@@ -182,7 +182,7 @@ class Tracker(MonitorBase, ABC):
             return StoredRun(str(content["run_id"]), int(content["step"]))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, LookupError, TypeError) as error:
+        except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
             logger.warning(f"{self} begins a new run, since {path} does not tell the former one: {_in_words(error)}")
             return None
 

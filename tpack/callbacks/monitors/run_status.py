@@ -63,7 +63,7 @@ def read_run(directory: str) -> dict[str, Any]:
             status = json.load(file)
     except FileNotFoundError:
         return {}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CallbackError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(status, dict) or any(not isinstance(status.get(group), dict) for group in _GROUPS):
         raise CallbackError(f"{path} should hold a dictionary with {', '.join(_GROUPS)}, got {str(status)[:100]}")

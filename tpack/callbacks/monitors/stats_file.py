@@ -38,7 +38,7 @@ def read_entries(directory: str) -> list[Entry] | None:
             content = json.load(file)
     except FileNotFoundError:
         return None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CallbackError(f"{path} is not valid JSON: {error}") from error
 
     def is_entry(entry: object) -> bool:
