@@ -1,24 +1,18 @@
-"""What the trial of outside code changes in programs, and what it counts as their steps."""
+"""What the trial of outside code changes in programs, counts as their steps, and reports."""
 
 import ast
+import json
 
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tests.trials.outside_code import add_to_report, has_trained, migrated_copy, shown
 from tests.trials.outside_counting import StepCounter, trains
 from tests.trials.outside_recipe import Edit
 from tests.trials.outside_rewriting import rewrite, rewrite_folder
 
 LINES = [
-    ("import tensorflow as tf", "import tpack.tf1 as tf"),
-    ("    import tensorflow  # late", "    import tpack.tf1 as tensorflow"),
-    ("import tensorflow.contrib.slim as slim", "import tpack.tf1.contrib.slim as slim"),
-    ("from tensorflow.contrib.rnn import LSTMCell", "from tpack.tf1.contrib.rnn import LSTMCell"),
-    ("from tensorflow.contrib.layers.python.layers import utils", "from tpack.tf1.contrib.layers import utils"),
-    ("from tensorflow.python.layers.core import Dense", "from tpack.tf1.layers import Dense"),
-    ("from tensorflow.python.ops import math_ops", "from tensorflow.python.ops import math_ops"),
-    ("from tensorflow.core.framework import summary_pb2", "from tensorflow.core.framework import summary_pb2"),
-    ("import tensorpack.tfutils.symbolic_functions as sf", "import tensorpack.tfutils.symbolic_functions as sf"),
+    ("import tensorflow as tf", "import tensorflow as tf"),
     ("from tensorpack import *", "from tensorpack import *"),
     ("x = y.tostring()", "x = y.tobytes()"),
     ("for k in d.iteritems(): pass", "for k in d.items(): pass"),
@@ -26,9 +20,8 @@ LINES = [
 
 
 @pytest.mark.parametrize(("line", "wanted"), LINES)
-def test_import_lines_are_those_of_tpack(line, wanted):
-    indented = line.startswith(" ")
-    text, counts = rewrite(f"if x:\n{line}\n" if indented else f"{line}\n")
+def test_only_what_python_and_numpy_removed_is_rewritten(line, wanted):
+    text, counts = rewrite(f"{line}\n")
     assert text.splitlines()[-1] == wanted
     assert sum(counts.values()) == (line != wanted)
 
@@ -86,3 +79,39 @@ def test_a_counter_tells_of_losses_that_are_no_numbers(graph):
     counter.look_at(graph, [train_op.name], [None, float("nan")])
 
     assert seen == [(1, 0), (2, 1)]
+
+
+def test_a_folder_is_migrated_once_in_a_copy(tmp_path):
+    folder = tmp_path / "owner+name"
+    folder.mkdir()
+    (folder / "train.py").write_text("import tensorflow as tf\ntf.contrib.slim.conv2d\n")
+
+    copy = migrated_copy(folder, tmp_path / "migrated")
+
+    assert (folder / "train.py").read_text().startswith("import tensorflow as tf")
+    assert (copy / "train.py").read_text().startswith("import tpack.tf1 as tf")
+    assert "changed 1" in (copy / "tpack_migrate.txt").read_text()
+    (copy / "train.py").write_text("")
+    assert (migrated_copy(folder, tmp_path / "migrated") / "train.py").read_text() == ""
+
+
+def test_a_row_has_a_cell_for_each_way(tmp_path):
+    outcome = {"steps": 4, "secs": 9, "not_finite": 0, "ended": "by itself", "error": "", "changes": {}}
+    failed = {**outcome, "steps": 0, "ended": "by an error", "error": "ImportError: no | here"}
+    row = {
+        "name": "a/b",
+        "trains": "a net",
+        "wanted": 4,
+        "migrate": failed,
+        "forced": {**outcome, "changes": {"numpy": 1}},
+    }
+    path = tmp_path / "report.json"
+
+    add_to_report(path, {**row, "wanted": 5})
+    add_to_report(path, row)
+
+    assert json.loads(path.read_text()) == [row]
+    assert [has_trained(row, way) for way in ("migrate", "forced")] == [False, True]
+    assert shown(row) == (
+        "| a/b | a net | 0 steps in 9 s: by an error ImportError: no / here | 4 steps in 9 s (numpy) |"
+    )

@@ -1,9 +1,10 @@
 """Run one program that others wrote, in this process, until it has made its steps.
 
-    python -m tests.trials.outside_child RESULT STEPS SECONDS FOLDER SCRIPT [ARGUMENT ...]
+    python -m tests.trials.outside_child WAY RESULT STEPS SECONDS FOLDER SCRIPT [ARGUMENT ...]
 
-It is what `tests.trials.outside_code` starts. The file RESULT holds a line of JSON with the number of steps, and how
-the program ended, from the first step on. A SCRIPT ``-m`` is followed by the name of a module.
+`tests.trials.outside_code` starts it. With the WAY ``forced``, names that Python, numpy and scipy removed are put back.
+The file RESULT holds a line of JSON with the number of steps and the end of the program, from the first step on. A
+SCRIPT ``-m`` is followed by the name of a module.
 """
 
 import json
@@ -14,8 +15,6 @@ import threading
 import traceback
 from pathlib import Path
 from typing import Any
-
-import tensorflow.compat.v1 as tf
 
 import tpack
 from tests.trials import outside_stand_ins
@@ -57,16 +56,13 @@ def leave(status: int) -> None:
     os._exit(status)
 
 
-def main(result: str, max_steps: str, seconds: str, folder: str, *command: str) -> None:
+def main(way: str, result: str, max_steps: str, seconds: str, folder: str, *command: str) -> None:
     outcome = Outcome(Path(result), int(max_steps))
     timer = threading.Timer(float(seconds), lambda: leave(3))
     timer.daemon = True
     timer.start()
-    outside_stand_ins.put_back()
-    # The line that an owner writes below the import, as with `tensorflow.compat.v1`: eager mode and other things that
-    # TensorFlow 2 does of itself are switched off.
-    tf.disable_v2_behavior()
-    tpack.install_as_tensorpack()
+    if way == "forced":
+        outside_stand_ins.put_back()
     outcome.counter.install()
     os.chdir(folder)
     sys.path[:] = [path for path in sys.path if Path(path or ".").resolve() != ROOT]

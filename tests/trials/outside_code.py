@@ -1,15 +1,17 @@
-"""Run training programs that others wrote on tpack, from local folders, and tell how many steps they made.
+"""Run training programs that others wrote on tpack, from local folders, after ``tpack migrate``.
 
     python -m tests.trials.outside_code FOLDER [FOLDER ...] [--only TEXT] [--out DIRECTORY] [--packages DIRECTORY]
 
-A folder is a checkout of a public repository, and its name ends on the repository's: ``dcgan`` will not do,
-``carpedm20+DCGAN-tensorflow`` will. What is run of it, on which made-up data and for how many steps, is said by its
-recipes, in the modules of `RECIPES`. Each program runs in a copy of the folder, of which
-`tests.trials.outside_rewriting` changes the import lines of TensorFlow; those of tensorpack stay, and give tpack. What
-numpy and Python themselves took away is put back by `tests.trials.outside_stand_ins`. Where the machine lets it, the
-program has no network.
+A folder is a checkout of a public repository whose name ends with the repository's: ``carpedm20+DCGAN-tensorflow``, not
+``dcgan``. The recipes in the modules of `RECIPES` name the program, the made-up data and the number of steps.
 
-Nothing of that code is part of tpack: this only names it.
+Each program runs in a copy of the folder, at most twice. ``migrate``: ``tpack migrate`` and the edits that make it
+small. ``forced``, if that did not train: besides, the other edits of the recipe, `tests.trials.outside_rewriting` for
+Python 2, and `tests.trials.outside_stand_ins` for names that numpy, scipy and Python removed. Packages that are missing
+here are stand-ins in both. Where the machine allows it, the program has no network.
+
+Rows are added to ``report.json`` in ``--out`` after each program, in place of earlier ones of the same name. No code of
+these repositories is part of tpack.
 """
 
 import argparse
@@ -29,6 +31,7 @@ from tests.trials import (
     outside_recipes_images,
     outside_recipes_language,
     outside_recipes_other,
+    outside_recipes_second,
     outside_recipes_tensorpack,
 )
 from tests.trials.outside_recipe import Recipe
@@ -39,6 +42,7 @@ RECIPES = (
     *outside_recipes_language.RECIPES,
     *outside_recipes_other.RECIPES,
     *outside_recipes_tensorpack.RECIPES,
+    *outside_recipes_second.RECIPES,
 )
 ROOT = Path(__file__).resolve().parents[2]
 WITHOUT_NETWORK = ["unshare", "--map-root-user", "--net"]
@@ -49,7 +53,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
     parser.add_argument("--only", default="", help="a part of the names of the recipes to run")
-    parser.add_argument("--out", type=Path, help="where to leave the copies, the logs and report.json")
+    parser.add_argument("--out", type=Path, help="directory of the copies, the logs and report.json")
     parser.add_argument("--packages", default="", help="folders with packages that the programs need, for PYTHONPATH")
     options = parser.parse_args()
     out = options.out or Path(tempfile.mkdtemp(prefix="outside_code_"))
@@ -57,11 +61,11 @@ def main() -> None:
     for folder in options.folders:
         for recipe in recipes_of(folder):
             if options.only in recipe.name:
-                rows.append(run_recipe(recipe, folder, out / re.sub("[/:]", "+", recipe.name), options.packages))
+                rows.append(run_recipe(recipe, folder, out, options.packages))
+                add_to_report(out / "report.json", rows[-1])
                 print(shown(rows[-1]), flush=True)
-    (out / "report.json").write_text(json.dumps(rows, indent=1))
-    made = sum(row["steps"] >= row["wanted"] for row in rows)
-    print(f"\n{made} of {len(rows)} programs made the steps that were wanted; logs and copies are in {out}")
+    for way in ("migrate", "forced"):
+        print(f"{way}: {sum(has_trained(row, way) for row in rows)} of {len(rows)} made the wanted steps; see {out}")
 
 
 def recipes_of(folder: Path) -> list[Recipe]:
@@ -75,30 +79,76 @@ def recipes_of(folder: Path) -> list[Recipe]:
     ]
 
 
-def run_recipe(recipe: Recipe, folder: Path, work: Path, packages: str) -> dict[str, Any]:
-    """Run one recipe in a copy of `folder` under `work`, and return a row of the report."""
+def run_recipe(recipe: Recipe, folder: Path, out: Path, packages: str) -> dict[str, Any]:
+    """Run one recipe of `folder`, and return a row of the report."""
+    row: dict[str, Any] = {"name": recipe.name, "trains": recipe.trains, "wanted": recipe.steps}
+    base = migrated_copy(folder, out / "migrated")
+    row["summary"] = last_line(base / "tpack_migrate.txt")
+    for way in ("migrate", "forced"):
+        if way == "migrate" or not has_trained(row, "migrate"):
+            row[way] = run_way(recipe, base, out / way / re.sub("[/:]", "+", recipe.name), packages)
+    return row
+
+
+def migrated_copy(folder: Path, parent: Path) -> Path:
+    """Return a copy of `folder` after ``tpack migrate``, made once."""
+    copy = parent / folder.resolve().name
+    if not copy.exists():
+        shutil.copytree(folder, copy, ignore=IGNORED)
+        migrate(copy)
+    return copy
+
+
+def migrate(copy: Path) -> None:
+    """Run ``tpack migrate`` on a folder, and keep its output there."""
+    command = [sys.executable, "-m", "tpack", "migrate", "."]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=False)
+    (copy / "tpack_migrate.txt").write_text(done.stderr + done.stdout)
+
+
+def run_way(recipe: Recipe, base: Path, work: Path, packages: str) -> dict[str, Any]:
+    """Run a recipe in a copy of the migrated `base`, and return the outcome."""
     shutil.rmtree(work, ignore_errors=True)
     copy = work / "code"
-    shutil.copytree(folder, copy, ignore=IGNORED)
-    changes = rewrite_folder(copy)
+    shutil.copytree(base, copy)
+    changes: Counter[str] = Counter()
+    forced = work.parent.name == "forced"
+    began = time.monotonic()
+    if forced:
+        changes += rewrite_folder(copy)
+        if changes:
+            migrate(copy)
     for edit in recipe.edits:
-        changes[edit.why] += edit.apply(copy)
+        if forced or edit.why == "size":
+            changes[edit.why] += edit.apply(copy)
     for make in recipe.data:
         make(copy)
-    began = time.monotonic()
     for command in recipe.before:
-        run_child(recipe, command, copy, work, packages)
-    outcome = run_child(recipe, recipe.command, copy, work, packages)
-    row = {"name": recipe.name, "trains": recipe.trains, "command": recipe.command, "wanted": recipe.steps}
-    return {**row, **outcome, "secs": round(time.monotonic() - began), "changes": changes}
+        run_child(recipe, command, work, packages)
+    outcome = run_child(recipe, recipe.command, work, packages)
+    return {**outcome, "secs": round(time.monotonic() - began), "changes": changes}
 
 
-def run_child(recipe: Recipe, program: str, copy: Path, work: Path, packages: str) -> dict[str, Any]:
-    """Run the program of a recipe in a process of its own, and return what it said of itself."""
+def has_trained(row: dict[str, Any], way: str) -> bool:
+    """Return whether a program made its steps in a way, or in the one before."""
+    return any(name in row and row[name]["steps"] >= row["wanted"] for name in {"migrate", way})
+
+
+def add_to_report(path: Path, row: dict[str, Any]) -> None:
+    """Add a row to a report, in place of that of the same name."""
+    rows = json.loads(path.read_text()) if path.exists() else []
+    path.write_text(json.dumps([*(each for each in rows if each["name"] != row["name"]), row], indent=1))
+
+
+def run_child(recipe: Recipe, program: str, work: Path, packages: str) -> dict[str, Any]:
+    """Run the program of a recipe in its own process, and return its outcome."""
+    copy = work / "code"
     result = work / "result.json"
     result.unlink(missing_ok=True)
     command = [sys.executable, "-W", "ignore", "-m", "tests.trials.outside_child"]
-    command += [str(result), str(3 * recipe.steps), str(recipe.seconds), str(copy / recipe.folder), *program.split()]
+    command += [work.parent.name, str(result), str(3 * recipe.steps), str(recipe.seconds), str(copy / recipe.folder)]
+    command += program.split()
     extra = [str(copy / each) for each in recipe.python_path]
     path = os.pathsep.join([*extra, *filter(None, [packages]), str(ROOT)])
     environment = {**os.environ, "PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "2", "MPLBACKEND": "agg"}
@@ -150,11 +200,21 @@ def last_line(path: Path) -> str:
 
 def shown(row: dict[str, Any]) -> str:
     """Return a row as a line of a Markdown table."""
-    changes = ", ".join(f"{kind} {number}" for kind, number in Counter(row["changes"]).items())
-    error = "" if row["steps"] >= row["wanted"] else re.sub(r"\s+", " ", row["error"])[:160].replace("|", "/")
-    steps = f"{row['steps']} of {row['wanted']}" + (f", {row['not_finite']} not finite" if row["not_finite"] else "")
-    cells = [row["name"], row["trains"], f"`{row['command']}`", steps, row["ended"], f"{row['secs']} s", changes, error]
+    cells = [row["name"], row["trains"], *(shown_outcome(row, way) for way in ("migrate", "forced"))]
     return f"| {' | '.join(cells)} |"
+
+
+def shown_outcome(row: dict[str, Any], way: str) -> str:
+    """Return a cell of the table: the steps, how long they took, and the error that ended them."""
+    if way not in row:
+        return "-"
+    outcome = row[way]
+    changes = ", ".join(kind for kind in outcome["changes"] if kind != "size")
+    text = f"{outcome['steps']} steps in {outcome['secs']} s" + (f" ({changes})" if changes else "")
+    if outcome["not_finite"]:
+        text += f", {outcome['not_finite']} not finite"
+    error = re.sub(r"\s+", " ", f"{outcome['ended']} {outcome['error']}")[:200].replace("|", "/")
+    return text if has_trained(row, way) else f"{text}: {error}"
 
 
 if __name__ == "__main__":

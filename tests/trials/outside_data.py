@@ -6,6 +6,7 @@ Each function returns a maker: called with the folder of the copy, it writes fil
 import gzip
 import json
 import pickle
+import shutil
 import struct
 import wave
 from collections.abc import Callable, Iterable
@@ -64,6 +65,16 @@ def images(pattern: str, num: int, size: tuple[int, int], *, channels: int = 3) 
     return make
 
 
+def zipped_images(path: str, num: int, size: tuple[int, int]) -> Maker:
+    """Write an archive of images of width and height `size`."""
+
+    def make(folder: Path) -> None:
+        images("zipped/{}.png", num, size)(folder)
+        shutil.make_archive(str(_at(folder, path).with_suffix("")), "zip", folder / "zipped")
+
+    return make
+
+
 def sentences(path: str, num: int, *, words: list[str] = WORDS, lengths: tuple[int, int] = (4, 12)) -> Maker:
     """Write lines of words; the same number of lines with the same seed for each path."""
     return text(path, sentence_lines(num, words=words, lengths=lengths))
@@ -102,15 +113,15 @@ def idx_digits(folder_path: str, *, ending: str = "") -> Maker:
     return make
 
 
-def cifar() -> Maker:
-    """Write the files of CIFAR-10 in their format for Python and number, where tpack looks for them."""
+def cifar(folder_path: str = "datasets/cifar10_data") -> Maker:
+    """Write the files of CIFAR-10 in their format for Python and number; where tpack looks for them unless told."""
 
     def make(folder: Path) -> None:
         rng = np.random.default_rng(0)
         for name in (*(f"data_batch_{index}" for index in range(1, 6)), "test_batch"):
             pictures = np.resize(rng.integers(0, 256, (10, 3072)).astype(np.uint8), (10000, 3072))
             batch = {b"data": pictures, b"labels": list(range(10)) * 1000}
-            _at(folder, f"datasets/cifar10_data/cifar-10-batches-py/{name}").write_bytes(pickle.dumps(batch))
+            _at(folder, f"{folder_path}/cifar-10-batches-py/{name}").write_bytes(pickle.dumps(batch))
 
     return make
 

@@ -4,7 +4,7 @@ from tests.trials.outside_data import folders, idx_digits, images, point_clouds,
 from tests.trials.outside_recipe import Edit, Recipe
 
 TWO_SIDES = ("trainA", "trainB", "testA", "testB")
-DIGITS = '__import__("tensorflow.examples.tutorials.mnist.input_data", fromlist=["x"]).read_data_sets()'
+DIGITS = '__import__("tpack.tf1.input_data", fromlist=["x"]).read_data_sets("digits")'
 
 # Today's TensorFlow does not know the size of the batch that a transposed convolution was told to make.
 STATIC_SHAPE = Edit("ops.py", r"deconv, biases\), deconv.get_shape\(\)", "deconv, biases), output_shape", "shapes")
@@ -93,6 +93,7 @@ VISION = (
         "a CNN by MirroredStrategy",
         "cnn_mnist.py",
         steps=20,
+        data=(idx_digits("digits", ending=".gz"),),
         edits=(
             Edit("cnn_mnist.py", r"tf\.contrib\.learn\.datasets\.load_dataset\(\"mnist\"\)", DIGITS, "data sets"),
             Edit("cnn_mnist.py", r"steps=10000", "steps=20"),

@@ -18,8 +18,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import tensorflow.compat.v1 as tf
-from absl import flags
 from PIL import Image
 
 NUMPY: dict[str, Any] = {
@@ -57,23 +55,6 @@ MODULES = {
     "scipy.sparse.linalg.eigen.arpack": "scipy.sparse.linalg",
 }
 
-# What programs imported from the files that TensorFlow was made of, by the file, and has moved since.
-TENSORFLOW: dict[str, dict[str, Any]] = {
-    "tensorflow.python.ops.control_flow_ops": {
-        "Assert": tf.Assert,
-        "case": tf.case,
-        "cond": tf.cond,
-        "while_loop": tf.while_loop,
-    },
-    "tensorflow.python.ops.array_ops": {"stack": tf.stack, "unstack": tf.unstack},
-    "tensorflow.python.framework.ops": {"Tensor": tf.Tensor},
-    "tensorflow.python.framework.graph_util": {
-        "convert_variables_to_constants": tf.graph_util.convert_variables_to_constants
-    },
-    "tensorflow.python.util.nest": {"is_sequence": tf.nest.is_nested},
-    "tensorflow.python.pywrap_tensorflow": {"NewCheckpointReader": tf.train.NewCheckpointReader},
-}
-
 
 def put_back() -> None:
     """Put everything back in this process."""
@@ -81,15 +62,10 @@ def put_back() -> None:
         setattr(np, name, value)
     _put_back_numpy_functions()
     _put_back_python()
-    _put_back_tensorflow()
     for old, new in MODULES.items():
         sys.modules[old] = _Later(old, new)
     scipy: Any = importlib.import_module("scipy")
     scipy.misc = sys.modules["scipy.misc"] = _scipy_misc()
-    mnist = _module("tensorflow.examples.tutorials.mnist.input_data", read_data_sets=read_data_sets)
-    for name in ("tensorflow.examples", "tensorflow.examples.tutorials", "tensorflow.examples.tutorials.mnist"):
-        sys.modules[name] = _module(name, __path__=[])
-    sys.modules["tensorflow.examples.tutorials.mnist"].__dict__["input_data"] = mnist
 
 
 def _put_back_python() -> None:
@@ -107,14 +83,6 @@ def _put_back_python() -> None:
         (importlib.import_module("string"), "maketrans", str.maketrans),
     ):
         setattr(module, name, value)
-
-
-def _put_back_tensorflow() -> None:
-    for module, members in TENSORFLOW.items():
-        vars(importlib.import_module(module)).update(members)
-    # TensorFlow imports absl's log today, and that defines a flag which programs have for themselves.
-    if "log_dir" in flags.FLAGS:
-        delattr(flags.FLAGS, "log_dir")
 
 
 def _put_back_numpy_functions() -> None:
