@@ -179,6 +179,7 @@ TENSORFLOW_1 = (
         "single.py --data_dir stories --epochs 2 --batch_size 8",
         steps=6,
         data=tuple(text(f"stories/qa1_single_{part}.txt", STORIES) for part in ("train", "test")),
+        edits=(Edit("data_utils.py", r"\(\\W\+\)\?", r"(\\W+)", "Python 3.7"),),
     ),
     Recipe(
         "carpedm20/MemN2N-tensorflow",

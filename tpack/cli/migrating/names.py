@@ -39,13 +39,28 @@ GONE = {
     "inspect.getargspec": "use inspect.getfullargspec, which returns more",
     "fractions.gcd": "use math.gcd",
     "platform.linux_distribution": "use platform.freedesktop_os_release",
+    "scipy.misc.bytescale": "scale with numpy",
+    "scipy.misc.fromimage": "use numpy.asarray",
     "scipy.misc.imread": "use imageio.imread or cv2.imread",
     "scipy.misc.imresize": "use cv2.resize",
     "scipy.misc.imsave": "use imageio.imwrite or cv2.imwrite",
+    "scipy.misc.toimage": "use PIL.Image.fromarray",
     "tensorflow.function": "this is code of TensorFlow 2, and builds no graph of tpack's",
     "tensorflow.examples": "use tpack.tf1.input_data for the digits, or tpack.dataflow.dataset",
 }
 """Full names that are gone, and their replacements."""
+
+MOVED = {
+    "scipy.misc.comb": "scipy.special.comb",
+    "scipy.misc.factorial": "scipy.special.factorial",
+    "scipy.misc.logsumexp": "scipy.special.logsumexp",
+    "scipy.sparse.linalg.eigen": "scipy.sparse.linalg",
+    "scipy.sparse.linalg.eigen.arpack": "scipy.sparse.linalg",
+    "sklearn.cross_validation": "sklearn.model_selection",
+    "sklearn.externals.joblib": "joblib",
+    "sklearn.grid_search": "sklearn.model_selection",
+}
+"""Modules and names of SciPy and scikit-learn, and their present places."""
 
 INPUT_DATA = "tpack.tf1.input_data"
 WAS_INPUT_DATA = (
@@ -150,6 +165,16 @@ def has_contrib(module: str) -> bool:
     is_file = path.with_suffix(".py").is_file() or path.joinpath("__init__.py").is_file()
     # Some consist of a line in a table alone.
     return is_file or f'"{module}": (' in _source("name_table")
+
+
+def public_contrib(module: str) -> str:
+    """Return the package of ``tf.contrib`` for a module inside of it; the module itself if tpack has no such package.
+
+    Args:
+        module: a full name, such as ``tensorflow.contrib.layers.python.layers``.
+    """
+    found = re.match(r"tensorflow\.(contrib\.\w+)\.python\b", module)
+    return f"tensorflow.{found[1]}" if found and has_contrib(found[1]) else module
 
 
 def module_of(module: str, name: str) -> str:

@@ -235,6 +235,8 @@ class _Rewriter(cst.CSTTransformer):
         name = get_full_name_for_node(alias.name) or ""
         if name == "collections" and alias.asname is None and self._usage.uses_older_collections:
             return alias.with_changes(name=_dotted("collections.abc"))
+        if name in names.MOVED and alias.asname is not None:
+            return alias.with_changes(name=_dotted(names.MOVED[name]))
         if names.is_in(name, ["tensorpack"]):
             self._check_module(alias, name)
             return alias.with_changes(name=_dotted(name.replace("tensorpack", "tpack", 1)))
@@ -257,6 +259,7 @@ class _Rewriter(cst.CSTTransformer):
         if name == "tensorflow" or given is None:
             asname = alias.asname or cst.AsName(cst.Name("tensorflow"))
             return alias.with_changes(name=_dotted(self._tf), asname=asname)
+        name = names.public_contrib(name)
         package, _, last = name.rpartition(".")
         package = self._tensorflow_module(package, name)
         return cst.ImportFrom(_dotted(package), _closed([_renamed_to(alias, last, given)]))
@@ -270,7 +273,7 @@ class _Rewriter(cst.CSTTransformer):
     def _import_from(self, node: cst.ImportFrom) -> list[cst.BaseSmallStatement]:
         module = _module_of(node)
         if not names.is_in(module, ["tensorflow", "tensorpack"]) and module != "collections":
-            return [node]
+            return self._import_from_others(node, module)
         if module in names.WAS_INPUT_DATA:
             return [node.with_changes(module=_dotted(names.INPUT_DATA))]
         if names.is_in(module, _STAYS) and not _reads_digits(node, module):
@@ -289,6 +292,27 @@ class _Rewriter(cst.CSTTransformer):
             ((home, aliases),) = by_home.items()
             return [self._moved(node, home).with_changes(names=aliases) if home != module else node]
         return [cst.ImportFrom(_dotted(home), _closed(aliases)) for home, aliases in by_home.items()]
+
+    def _import_from_others(self, node: cst.ImportFrom, module: str) -> list[cst.BaseSmallStatement]:
+        """Rewrite an import of what SciPy or scikit-learn moved, and note what is gone."""
+        if module in names.MOVED:
+            return [node.with_changes(module=_dotted(names.MOVED[module]))]
+        if isinstance(node.names, cst.ImportStar) or node.relative:
+            return [node]
+        by_home: dict[str, list[cst.ImportAlias]] = {}
+        for alias in node.names:
+            whole = f"{module}.{alias.evaluated_name}"
+            if whole in names.GONE:
+                self._look(node, f"{whole} is not there: {names.GONE[whole]}")
+            home, _, name = names.MOVED.get(whole, whole).rpartition(".")
+            today = _renamed_to(alias, name, str(alias.evaluated_alias or alias.evaluated_name))
+            by_home.setdefault(home, []).append(today)
+        if not any(f"{module}.{alias.evaluated_name}" in names.MOVED for alias in node.names):
+            return [node]
+        return [
+            cst.ImportFrom(_dotted(home), _closed(aliases)) if home else cst.Import(_closed(aliases))
+            for home, aliases in by_home.items()
+        ]
 
     def _look_at_examples(self, node: cst.CSTNode, module: str) -> None:
         if names.is_in(module, ["tensorflow.examples"]):
@@ -322,6 +346,7 @@ class _Rewriter(cst.CSTTransformer):
             return names.module_of(path, name)
         if f"{module}.{name}" in ("tensorflow.python", "tensorflow.keras"):
             return module
+        module = names.public_contrib(module)
         home = self._tensorflow_module(module, f"{module}.{name}")
         inside = home.removeprefix("tpack.tf1.")
         if inside.startswith("contrib.") and not names.has_contrib(inside):
