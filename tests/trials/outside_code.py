@@ -35,7 +35,7 @@ from tests.trials import (
     outside_recipes_tensorpack,
 )
 from tests.trials.outside_recipe import Recipe
-from tests.trials.outside_rewriting import rewrite_folder
+from tests.trials.outside_rewriting import rewrite_folder, run_2to3
 
 RECIPES = (
     *outside_recipes_images.RECIPES,
@@ -116,7 +116,7 @@ def run_way(recipe: Recipe, base: Path, work: Path, packages: str) -> dict[str, 
     forced = work.parent.name == "forced"
     began = time.monotonic()
     if forced:
-        changes += rewrite_folder(copy)
+        changes += run_2to3(copy, recipe.python_2) + rewrite_folder(copy)
         if changes:
             migrate(copy)
     for edit in recipe.edits:

@@ -53,6 +53,7 @@ class Recipe:
         data: what makes its data.
         edits: what is to be changed besides import lines.
         before: commands that are run first, in the same way, such as one that counts the words of the data.
+        python_2: patterns of files that 2to3 rewrites first, where Python 2 is more than ``print``.
         python_path: folders, below the copy, that modules are looked for in.
         seconds: how long all of it may take.
     """
@@ -66,6 +67,7 @@ class Recipe:
     data: tuple[Maker, ...] = ()
     edits: tuple[Edit, ...] = ()
     before: tuple[str, ...] = ()
+    python_2: tuple[str, ...] = ()
     python_path: tuple[str, ...] = ()
     seconds: float = 300
     name: str = field(init=False)

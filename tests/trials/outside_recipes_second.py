@@ -36,6 +36,7 @@ TENSORPACK = (
             Edit("config.py", r"^MAX_EPOCH = 900000", "MAX_EPOCH = 2"),
             Edit("config.py", r"^FSRCNN_D = 56", "FSRCNN_D = 8"),
             Edit("fsrcnn.py", NO_GPU, "pass", "no GPU"),
+            Edit("fsrcnn.py", r"self\.(width|height)\*0\.5", r"self.\1 // 2", "shapes"),
         ),
     ),
     Recipe(
@@ -46,6 +47,7 @@ TENSORPACK = (
         edits=(
             Edit("imagenet-resnet.py", r"steps_per_epoch = 100", "steps_per_epoch = 3"),
             Edit("imagenet-resnet.py", r"max_epoch=100", "max_epoch=2"),
+            Edit("imagenet-resnet.py", r"64, 224, 224, 3\], \[64", "2, 64, 64, 3], [2"),
             Edit("imagenet_utils.py", r"image_shape = 224", "image_shape = 64"),
         ),
     ),
@@ -56,6 +58,7 @@ TENSORPACK = (
         steps=6,
         edits=(
             *one_epoch_of("imagenet-resnet.py", r"steps_per_epoch=100 if.*batch(?=,)", r"max_epoch=105"),
+            Edit("imagenet-resnet.py", r"224, 224, 3\], \[batch", "64, 64, 3], [batch"),
             Edit("imagenet_utils.py", r"image_shape = 224", "image_shape = 64"),
         ),
     ),
@@ -69,6 +72,7 @@ TENSORPACK = (
         edits=(
             *one_epoch_of("cifar10-preact18-mixup.py", r"steps_per_epoch=len\(dataset_train\)", r"max_epoch=200"),
             Edit("cifar10-preact18-mixup.py", r"^BATCH_SIZE = \d+", "BATCH_SIZE = 4"),
+            Edit("cifar10-preact18-mixup.py", r"= (get_data\('test'.*\))$", r"= FixedSizeData(\1, 2)"),
             Edit("cifar10-preact18-mixup.py", NO_GPU, "pass", "no GPU"),
         ),
     ),
@@ -79,6 +83,7 @@ TENSORPACK = (
         steps=6,
         edits=(
             *one_epoch_of("imagenet-resnet.py", r"steps_per_epoch=100 if.*batch(?=,)", r"max_epoch=110"),
+            Edit("imagenet-resnet.py", r"64, 224, 224, 3\], \[64", "2, 64, 64, 3], [2"),
             Edit("imagenet_utils.py", r"image_shape = 224", "image_shape = 64"),
         ),
     ),
@@ -106,6 +111,7 @@ TENSORPACK = (
         data=(cifar("examples/DoReFa-Net-eidt/.cifar10_data"),),
         edits=(
             Edit("examples/DoReFa-Net-eidt/cifar-simon-origin.py", r"BATCH_SIZE = 128", "BATCH_SIZE = 4"),
+            Edit("examples/DoReFa-Net-eidt/cifar-simon-origin.py", r"= (get_data\('test'.*\))$", r"= FixedSizeData(\1, 2)"),
             Edit("examples/DoReFa-Net-eidt/cifar-simon-origin.py", r"max_epoch=", "steps_per_epoch=3, max_epoch="),
         ),
     ),
@@ -120,6 +126,7 @@ TENSORPACK = (
             Edit("examples/DoReFa-Net/cifar_simon.py", r"\.\./\.\./\.\./cifar10_data", "../../cifar10_data"),
             Edit("examples/DoReFa-Net/cifar_simon.py", r"\.\./\.\./\.\./runs", "../../runs"),
             Edit("examples/DoReFa-Net/cifar_simon.py", r"BATCH_SIZE = 128", "BATCH_SIZE = 4"),
+            Edit("examples/DoReFa-Net/cifar_simon.py", r"= (get_data\('test'.*\))$", r"= FixedSizeData(\1, 2)"),
             Edit("examples/DoReFa-Net/cifar_simon.py", r"max_epoch=", "steps_per_epoch=3, max_epoch="),
         ),
     ),
@@ -132,6 +139,7 @@ TENSORPACK = (
         data=(cifar(),),
         edits=(
             Edit("examples/Ternary-Net/tw-cifar10-resnet.py", r"step_per_epoch=step_per_epoch", "step_per_epoch=3"),
+            Edit("examples/Ternary-Net/tw-cifar10-resnet.py", r"= (get_data\('test'.*\))$", r"= FixedSizeData(\1, 2)"),
             Edit("examples/Ternary-Net/tw-cifar10-resnet.py", r"max_epoch=400", "max_epoch=2"),
             Edit("examples/Ternary-Net/tw-cifar10-resnet.py", r"BatchData\(ds, 128", "BatchData(ds, 8"),
         ),
@@ -200,6 +208,7 @@ TENSORFLOW_1 = (
         "WGAN-GP on eight Gaussians",
         "gan_toy.py",
         steps=12,
+        python_2=("*.py", "tflib/*.py", "tflib/ops/*.py"),
         edits=(Edit("gan_toy.py", r"^DIM = 512", "DIM = 16"), Edit("gan_toy.py", r"^ITERS = 100000", "ITERS = 4")),
     ),
     Recipe(
@@ -221,6 +230,7 @@ TENSORFLOW_1 = (
         "what follows in sequences, with self-attention",
         "main.py --dataset clicks --train_dir out --maxlen 8 --hidden_units 8 --batch_size 8 --num_epochs 2",
         steps=6,
+        python_2=("*.py",),
         data=(text("data/clicks.txt", rows(480, lambda rng, n: [n // 10 + 1, rng.integers(1, 300)], separator=" ")),),
     ),
     Recipe(
