@@ -70,6 +70,24 @@ CASES = [
         "from tpack.tf1.contrib.layers import batch_norm as norm",
     ),
     ("import tensorflow.contrib.slim.python.slim as s", "from tpack.tf1.contrib import slim as s"),
+    *(
+        (
+            f"# A.\nimport tensorflow as tf  # a\n\ntf.relu(1)\n{lines}\n",
+            f"# A.\nimport tpack.tf1 as tf  # a\ntf.disable_v2_tensorshape()\n\ntf.relu(1)\n{lines}\n",
+        )
+        for lines in (
+            "x.get_shape()[-1].value",
+            "for d in v.get_shape(): n *= d.value",
+            "s = v.shape\n[d.value for d in s[1:]]",
+            "_, h, w = x.get_shape()\nh.value",
+            "h = x.shape[1]\nh.value",
+        )
+    ),
+    (
+        "import tensorflow as tf\ntf.disable_v2_behavior()\nx.shape[1].value",
+        "import tensorflow.compat.v1 as tf\ntf.disable_v2_behavior()\nx.shape[1].value",
+    ),
+    ("import tensorflow as tf\ntf.relu(1)\nenum.value", "import tpack.tf1 as tf\ntf.relu(1)\nenum.value"),
     ("from tensorflow import layers, float32", "from tpack.tf1 import layers, float32"),
     ("import tensorflow.compat.v1 as tf\ntf.nn.relu(1)", "import tensorflow.compat.v1 as tf\ntf.nn.relu(1)"),
     ("import tensorflow.compat.v1 as tf\ntf.contrib.rnn", "import tpack.tf1 as tf\ntf.contrib.rnn"),

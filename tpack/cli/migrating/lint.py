@@ -100,6 +100,45 @@ def _has_dimensions(tree: ast.AST) -> bool:
     return any(getattr(node, "attr", getattr(node, "id", None)) in _TO_DIMENSIONS for node in called)
 
 
+def reads_of_sizes(tree: ast.AST) -> list[int]:
+    """Return the lines that read ``value`` of sizes of shapes, which TensorFlow 2 has as plain numbers.
+
+    Sizes are those of ``x.shape`` and ``x.get_shape()``, of variables that were assigned them, and of loops over them.
+    """
+    if _has_dimensions(tree):
+        return []
+    shapes, sizes = set[str](), set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and _is_shape(node.value, shapes):
+            for target in node.targets:
+                (shapes if isinstance(target, ast.Name) else sizes).update(_targets(target))
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript):
+            sizes.update(*map(_targets, node.targets) if _is_shape(node.value.value, shapes) else ())
+        elif isinstance(node, ast.For | ast.comprehension) and _is_shape(node.iter, shapes):
+            sizes.update(_targets(node.target))
+    reads = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "value"]
+    # The element of a comprehension comes before its loop, and shapes may be used before the line that assigns them.
+    return sorted(
+        node.lineno
+        for node in reads
+        if getattr(node.value, "id", None) in sizes
+        or (isinstance(node.value, ast.Subscript) and _is_shape(node.value.value, shapes))
+    )
+
+
+def _is_shape(node: ast.expr, shapes: set[str]) -> bool:
+    """Tell whether this is a shape: ``x.shape``, ``x.get_shape()``, a slice of one, or one of some variables."""
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.slice, ast.Slice) and _is_shape(node.value, shapes)
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Attribute) and node.func.attr == "get_shape"
+    return (isinstance(node, ast.Attribute) and node.attr == "shape") or getattr(node, "id", None) in shapes
+
+
+def _targets(node: ast.expr) -> set[str]:
+    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+
+
 def _imports(node: ast.Import | ast.ImportFrom, *, is_tried: bool) -> Iterator[Note]:
     names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
     if isinstance(node, ast.ImportFrom) and node.level:

@@ -66,7 +66,29 @@ def migrate_source(source: str) -> Migrated:
     rewriter = _Rewriter(usage, is_xrange_older=lint.is_xrange_older(tree))
     changed = wrapper.visit(rewriter)
     looks = {*rewriter.looks, *lint.looks(tree), *lint.python_2(tree), *usage.not_given_by_stars()}
-    return Migrated(changed.code, rewriter.changes, sorted(looks))
+    source, notes = _with_sizes(changed.code, tree)
+    return Migrated(source, [*rewriter.changes, *notes], sorted(looks))
+
+
+def _with_sizes(source: str, tree: ast.AST) -> tuple[str, list[Note]]:
+    """Let sizes of shapes have ``value`` below the import of TensorFlow, if the original `tree` reads it."""
+    lines = lint.reads_of_sizes(tree)
+    if not lines:
+        return source, []
+    body = ast.parse(source).body
+    for place, node in enumerate(body):
+        alias = node.names[0] if isinstance(node, ast.Import) and len(node.names) == 1 else None
+        if alias is None or alias.name not in _TF_ROOTS[:2] or alias.asname is None:
+            continue
+        text = f"{alias.asname}.disable_v2_tensorshape()"
+        end = node.end_lineno or node.lineno
+        if place + 1 < len(body) and body[place + 1].lineno == end:
+            return source, []
+        whole = source.splitlines(keepends=True)
+        newline = "" if whole[end - 1].endswith("\n") else "\n"
+        made = "".join([*whole[:end], f"{newline}{text}\n", *whole[end:]])
+        return made, [Note(lines[0], f"{text} at the import, for .value of sizes")]
+    return source, []
 
 
 class _Usage(cst.CSTVisitor):
