@@ -111,7 +111,11 @@ TENSORPACK = (
         data=(cifar("examples/DoReFa-Net-eidt/.cifar10_data"),),
         edits=(
             Edit("examples/DoReFa-Net-eidt/cifar-simon-origin.py", r"BATCH_SIZE = 128", "BATCH_SIZE = 4"),
-            Edit("examples/DoReFa-Net-eidt/cifar-simon-origin.py", r"= (get_data\('test'.*\))$", r"= FixedSizeData(\1, 2)"),
+            Edit(
+                "examples/DoReFa-Net-eidt/cifar-simon-origin.py",
+                r"= (get_data\('test'.*\))$",
+                r"= FixedSizeData(\1, 2)",
+            ),
             Edit("examples/DoReFa-Net-eidt/cifar-simon-origin.py", r"max_epoch=", "steps_per_epoch=3, max_epoch="),
         ),
     ),
@@ -231,6 +235,7 @@ TENSORFLOW_1 = (
         "main.py --dataset clicks --train_dir out --maxlen 8 --hidden_units 8 --batch_size 8 --num_epochs 2",
         steps=6,
         python_2=("*.py",),
+        edits=(Edit("main.py", r"/ args\.batch_size", "// args.batch_size", "Python 2"),),
         data=(text("data/clicks.txt", rows(480, lambda rng, n: [n // 10 + 1, rng.integers(1, 300)], separator=" ")),),
     ),
     Recipe(

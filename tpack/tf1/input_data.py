@@ -156,7 +156,7 @@ def _read(part: str, folder: str | os.PathLike[str], one_hot: bool) -> tuple[np.
     """Return the images of a file, (N, 28, 28, 1), and their labels."""
     data = Mnist(part, dir=folder)
     labels = np.asarray(data.labels)
-    return data.images[..., np.newaxis], dense_to_one_hot(labels, _CLASSES) if one_hot else labels
+    return data.stored[..., np.newaxis], dense_to_one_hot(labels, _CLASSES) if one_hot else labels
 
 
 def _as_stored(images: Any, labels: Any, dtype: Any, reshape: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -62,6 +62,7 @@ class UnitImages(LabelledImages):
 
     Attributes:
         images: all of them as float32, made when it is first used.
+        stored: all of them as integers.
     """
 
     _greatest = 255
@@ -70,15 +71,15 @@ class UnitImages(LabelledImages):
 
     def __init__(self, images: np.ndarray, labels: np.ndarray, shuffle: bool) -> None:
         super().__init__(images, labels, shuffle)
-        self._stored = self.__dict__.pop("images")
+        self.stored = self.__dict__.pop("images")
 
     @cached_property
     def images(self) -> np.ndarray:  # type: ignore[override]
         """Return all images as float32, from 0 to 1."""
-        return self._as_unit(self._stored).reshape(self._stored.shape + self._more_axes)
+        return self._as_unit(self.stored).reshape(self.stored.shape + self._more_axes)
 
     def _read(self, index: int) -> list[Any]:
-        return [self._as_unit(self._stored[index]), int(self.labels[index])]
+        return [self._as_unit(self.stored[index]), int(self.labels[index])]
 
     def _as_unit(self, stored: np.ndarray) -> np.ndarray:
         return stored.astype(np.float32) / np.float32(self._greatest)
