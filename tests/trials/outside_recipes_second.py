@@ -14,6 +14,7 @@ STORIES = [
     for line in ("1 Mary moved to the bathroom.", "2 John went to the hallway.", "3 Where is Mary? \tbathroom\t1")
 ]
 BIRDS = [f"{index}.jpg {index} 8 8 80 80" for index in range(16)]
+FEW_TESTS = (r"= (get_data\('test'.*\))$", r"= FixedSizeData(\1, 2)")
 # A command that trains the class of DeepFM on random indices.
 DEEP_FM = """import numpy as np
 from DeepFM import DeepFM
@@ -72,7 +73,7 @@ TENSORPACK = (
         edits=(
             *one_epoch_of("cifar10-preact18-mixup.py", r"steps_per_epoch=len\(dataset_train\)", r"max_epoch=200"),
             Edit("cifar10-preact18-mixup.py", r"^BATCH_SIZE = \d+", "BATCH_SIZE = 4"),
-            Edit("cifar10-preact18-mixup.py", r"= (get_data\('test'.*\))$", r"= FixedSizeData(\1, 2)"),
+            Edit("cifar10-preact18-mixup.py", *FEW_TESTS),
             Edit("cifar10-preact18-mixup.py", NO_GPU, "pass", "no GPU"),
         ),
     ),
@@ -130,7 +131,7 @@ TENSORPACK = (
             Edit("examples/DoReFa-Net/cifar_simon.py", r"\.\./\.\./\.\./cifar10_data", "../../cifar10_data"),
             Edit("examples/DoReFa-Net/cifar_simon.py", r"\.\./\.\./\.\./runs", "../../runs"),
             Edit("examples/DoReFa-Net/cifar_simon.py", r"BATCH_SIZE = 128", "BATCH_SIZE = 4"),
-            Edit("examples/DoReFa-Net/cifar_simon.py", r"= (get_data\('test'.*\))$", r"= FixedSizeData(\1, 2)"),
+            Edit("examples/DoReFa-Net/cifar_simon.py", *FEW_TESTS),
             Edit("examples/DoReFa-Net/cifar_simon.py", r"max_epoch=", "steps_per_epoch=3, max_epoch="),
         ),
     ),
@@ -143,7 +144,7 @@ TENSORPACK = (
         data=(cifar(),),
         edits=(
             Edit("examples/Ternary-Net/tw-cifar10-resnet.py", r"step_per_epoch=step_per_epoch", "step_per_epoch=3"),
-            Edit("examples/Ternary-Net/tw-cifar10-resnet.py", r"= (get_data\('test'.*\))$", r"= FixedSizeData(\1, 2)"),
+            Edit("examples/Ternary-Net/tw-cifar10-resnet.py", *FEW_TESTS),
             Edit("examples/Ternary-Net/tw-cifar10-resnet.py", r"max_epoch=400", "max_epoch=2"),
             Edit("examples/Ternary-Net/tw-cifar10-resnet.py", r"BatchData\(ds, 128", "BatchData(ds, 8"),
         ),
