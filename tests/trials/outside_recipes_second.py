@@ -37,6 +37,7 @@ TENSORPACK = (
             Edit("config.py", r"^MAX_EPOCH = 900000", "MAX_EPOCH = 2"),
             Edit("config.py", r"^FSRCNN_D = 56", "FSRCNN_D = 8"),
             Edit("fsrcnn.py", NO_GPU, "pass", "no GPU"),
+            Edit("learned_quantization.py", r"in_channel / split", "in_channel // split", "Python 2"),
             Edit("fsrcnn.py", r"self\.(width|height)\*0\.5", r"self.\1 // 2", "shapes"),
         ),
     ),
