@@ -22,6 +22,7 @@ from tpack.tfutils.sessinit import SaverRestore
 from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config
 from tpack.train.trainers import SimpleTrainer
+from tpack.utils import logger
 
 STRATEGIES: dict[str, Callable[[], DistributionStrategy]] = {
     "mirrored": lambda: MirroredStrategy(cpu_devices(4)),
@@ -61,6 +62,7 @@ def test_checkpoints_move_between_trainers(name: str, log_dir: Path) -> None:
     """A checkpoint of any trainer starts any other, on all devices."""
 
     def weights(make: Any, restore: bool) -> dict[str, Any]:
+        logger.set_logger_dir(str(log_dir), action="k")
         with tf.Graph().as_default():
             options = {"session_init": SaverRestore(str(log_dir / "model-20"))} if restore else {}
             parts: dict[str, Any] = {}

@@ -133,8 +133,8 @@ def test_the_scaling_is_an_option_and_its_state_is_restored(log_dir):
     def make():
         return SyncMultiGPUTrainerReplicated(2, precision=policy)
 
-    whole = train(make, steps=8)
     train(make, steps=4, callbacks=[ModelSaver()])
+    whole = train(make, steps=8)
     resumed = train(make, steps=8, session_init=SmartInit(f"{log_dir}/model-4"), starting_epoch=3)
     assert whole.saved["loss_scale/scale"] == 16.0
     assert whole.saved["loss_scale/finite_steps"] == 2

@@ -25,7 +25,6 @@ from tpack.dataflow.parallel.threads import MultiThreadMapData, MultiThreadRunne
 from tpack.dataflow.parallel.worker import start_workers_by
 from tpack.dataflow.sources import DataFromGenerator, DataFromList
 from tpack.errors import ConfigError, DataWorkerError, InputError
-from tpack.utils import logger
 
 SECS = 300
 # A function that puts workers around a flow, by name.
@@ -234,15 +233,18 @@ def test_flow_that_cannot_be_pickled_is_named_before_anything_is_started(monkeyp
     assert set(psutil.Process().children()) <= before
 
 
-def test_flow_that_cannot_be_pickled_is_forked_where_there_are_no_threads(monkeypatch):
-    warned = []
-    monkeypatch.setattr(logger, "warning", lambda message, *_: warned.append(message))
-    lock = threading.Lock()
-    ds = MultiProcessRunner(DataFromGenerator(lambda: ([index] for index in range(3) if lock)), 3, 1)
-    ds.reset_state()
-    assert sorted(point for (point,) in islice(ds, 3)) == [0, 1, 2]
-    assert len(warned) == 1
-    assert "Forks of this process are started instead" in warned[0]
+def test_flow_that_cannot_be_pickled_is_forked_where_there_are_no_threads():
+    program = (
+        "import threading; from itertools import islice\n"
+        "from tpack.dataflow.parallel.process_runner import MultiProcessRunner\n"
+        "from tpack.dataflow.sources import DataFromGenerator\n"
+        "lock = threading.Lock()\n"
+        "ds = MultiProcessRunner(DataFromGenerator(lambda: ([index] for index in range(3) if lock)), 3, 1)\n"
+        "ds.reset_state(); print(sorted(point for (point,) in islice(ds, 3)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout == "[0, 1, 2]\n"
+    assert done.stderr.count("Forks of this process are started instead") == 1
 
 
 def test_fork_in_a_process_with_threads_is_refused_and_without_them_needs_no_pickling():

@@ -223,8 +223,9 @@ def serve(listener, *messages):
                 connection.sendall(message)
             else:
                 send_now(connection, message)
-        connection.shutdown(socket.SHUT_WR)
-        with suppress(ConnectionResetError):
+        # A worker that refuses a message closes its side, perhaps before the end of it is read.
+        with suppress(OSError):
+            connection.shutdown(socket.SHUT_WR)
             while connection.recv(1024):
                 pass
 
