@@ -16,6 +16,7 @@ from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.graph_builder.towers import AsyncMultiGPUBuilder, SimpleBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.models.regularize import add_keras_losses
 from tpack.reduction.cross_replica import mean_over_towers
+from tpack.step.step_seeds import differ_by_worker
 from tpack.tower.context import TrainTowerContext, current_tower_context
 from tpack.tower.tower_func import TowerFunc
 
@@ -185,3 +186,19 @@ def test_towers_drop_other_values(session8, seed):
     assert (first != second).any()
     assert (second != third).any()
     assert (first != third).any()
+
+
+def test_workers_drop_other_values():
+    masks = []
+    for rank in range(3):
+        with tf.Graph().as_default(), tf.Session() as sess:
+            differ_by_worker(rank)
+            tower = TowerFunc(
+                lambda x: keras.layers.Dropout(0.5, seed=3)(tf.ones_like(x), training=True),
+                [tf.TensorSpec([None], tf.float32, "x")],
+            )
+            with TrainTowerContext("", "", index=0, total=1, device="/device:CPU:0"):
+                dropped = tower(tf.ones([64]))
+            sess.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+            masks.append(sess.run(dropped).tobytes())
+    assert len(set(masks)) == 3

@@ -21,6 +21,7 @@ import tensorflow.compat.v1 as tf
 from tpack.compat import is_building_gradient, is_in_loop_or_function
 from tpack.errors import ConfigError
 from tpack.tfutils.graph_lookup import get_global_step_var
+from tpack.tower.collections import WORKER_RANK_KEY
 from tpack.tower.context import TowerContext, get_current_tower_context
 from tpack.tower.names import Scope
 from tpack.tower.per_graph import PerGraph, built_graph
@@ -91,6 +92,7 @@ def differ_by_worker(rank: int) -> None:
     if rank:
         base = _SEED_WITHOUT_ANY if graph.seed is None else graph.seed
         tf.set_random_seed(_hashed(f"{base} worker {rank}") % 2**31)
+        graph.add_to_collection(WORKER_RANK_KEY, rank)
 
 
 def uniform_of_step(kind: str, seed: int | None = None) -> Sampler | None:

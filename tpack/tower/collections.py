@@ -32,6 +32,9 @@ STATISTICS_KEY = "STATISTICS_OF_TOWERS"
 EPOCH_MEANS_KEY = "EPOCH_MEANS"
 """Names of statistics that a callback averages over an epoch, which need no moving average."""
 
+WORKER_RANK_KEY = "RANK_OF_WORKER"
+"""The rank of a worker after the first, which draws other random numbers."""
+
 SUMMARY_KEYS = (tf.GraphKeys.SUMMARIES, MOVING_SUMMARY_OPS_KEY)
 """Written once a run, so only the main training tower adds to them."""
 

@@ -19,6 +19,7 @@ import tensorflow.compat.v1 as tf
 from tpack.compat import run_after
 from tpack.errors import ConfigError, TowerError, WrongTypeError
 from tpack.graph_copy import op_kinds
+from tpack.tower.collections import WORKER_RANK_KEY
 from tpack.tower.context import TowerContext, add_model_variable, current_tower_context, get_current_tower_context
 from tpack.tower.keras_values import frozen_among, gives_value, is_keras_loaded, is_layer_update
 from tpack.tower.names import VARIABLE_KEYS, join_scope, near_names, op_and_tensor_name
@@ -42,6 +43,8 @@ _NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\-/]*")
 
 # Odd, so that towers' seeds of 32 bits differ, and large, so that they are not neighbours.
 _SEED_STRIDE = 0x9E3779B1
+_MOST_TOWERS = 4096
+"""Towers of a worker whose seeds differ from those of the next worker."""
 
 
 @check_arguments
@@ -129,7 +132,7 @@ class TowerFunc:
 
 @contextmanager
 def _keras_draws_by_tower() -> Iterator[None]:
-    """Let Keras layers draw other random numbers in each training tower; their generators have the same seed in all."""
+    """Let Keras layers draw other random numbers in each tower of each worker; their seed is the same in all."""
     keras: Any = sys.modules.get("keras")
     if keras is None:
         yield
@@ -139,9 +142,10 @@ def _keras_draws_by_tower() -> Iterator[None]:
 
     def next_of_tower(self: Any, *args: Any, **kwargs: Any) -> Any:
         seed, tower = draw(self, *args, **kwargs), get_current_tower_context()
-        if tower is None or not tower.is_training or not tower.index:
+        if tower is None or not tower.is_training:
             return seed
-        return seed + tf.constant([tower.index * _SEED_STRIDE % 2**31, 0], seed.dtype)
+        number = tower.index + sum(tf.get_collection(WORKER_RANK_KEY)) * _MOST_TOWERS
+        return seed + tf.constant([number * _SEED_STRIDE % 2**31, 0], seed.dtype) if number else seed
 
     generator.next = next_of_tower
     try:
