@@ -10,7 +10,7 @@ import tpack
 from tests.helpers.keras_models import assert_close
 from tpack.compat import eager_mode
 from tpack.dataflow.sources import DataFromList
-from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.strategies import MirroredStrategy
 from tpack.errors import GraphBuildError
 from tpack.estimator.estimator import Estimator
 from tpack.estimator.replicate_model_fn import replicate_model_fn

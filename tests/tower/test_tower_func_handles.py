@@ -64,7 +64,7 @@ def test_get_tensor_that_is_missing_is_an_error(towers, name):
 
 
 def test_get_tensor_lists_near_names_without_the_tower(towers):
-    with pytest.raises(TowerError, match=r"; near names: hidden$"):
+    with pytest.raises(TowerError, match=r"; near names: hidden; its inputs: image$"):
         towers[1].get_tensor("hiden")
 
 
