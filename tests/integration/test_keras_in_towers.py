@@ -1,5 +1,7 @@
 """Keras models in a tower function: every builder and predictor against one tower that has the whole batch."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 
 import keras
@@ -202,3 +204,27 @@ def test_workers_drop_other_values():
             sess.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
             masks.append(sess.run(dropped).tobytes())
     assert len(set(masks)) == 3
+
+
+def test_the_method_that_draws_is_restored_when_towers_of_threads_overlap():
+    original, second_is_open, first_has_ended = keras.random.SeedGenerator.next, threading.Event(), threading.Event()
+
+    def tower(wait, done):
+        def function():
+            done.set()
+            assert wait.wait(60)
+            return keras.layers.Dropout(0.5)(tf.ones([4]), training=True)
+
+        with tf.Graph().as_default(), TrainTowerContext("", "", index=0, total=1, device="/device:CPU:0"):
+            TowerFunc(function, [])()
+
+    is_open = threading.Event()
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(tower, second_is_open, is_open)
+        assert is_open.wait(60)
+        second = pool.submit(tower, first_has_ended, second_is_open)
+        first.result()
+        assert keras.random.SeedGenerator.next is not original
+        first_has_ended.set()
+        second.result()
+    assert keras.random.SeedGenerator.next is original

@@ -11,6 +11,7 @@ import tf_keras
 from tests.helpers.log_lines import captured_log
 from tpack.compat import unknown_keras_places
 from tpack.errors import GraphBuildError
+from tpack.keras.bound_model import own_global_seeds
 from tpack.tower.context import PredictTowerContext, TowerContext, TrainTowerContext
 from tpack.tower.keras_values import KerasValues, is_giving_value
 from tpack.tower.tower_func import TowerFunc
@@ -72,7 +73,7 @@ def test_a_value_that_only_a_run_knows_is_said_to_be_lost(session8, depends_on):
 
 
 def test_random_numbers_of_keras_are_no_weights(session8):
-    with captured_log() as lines, TrainTowerContext(""):
+    with own_global_seeds(is_made=False), captured_log() as lines, TrainTowerContext(""):
         keras.random.uniform([3])
     assert not any("keeps its first value" in line for line in lines)
 

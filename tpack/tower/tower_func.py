@@ -10,6 +10,7 @@ training tower are added to UPDATE_OPS here, which is run with each step.
 import inspect
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias, overload
@@ -138,20 +139,38 @@ def _keras_draws_by_tower() -> Iterator[None]:
         yield
         return
     generator = keras.random.SeedGenerator
-    draw = generator.next
-
-    def next_of_tower(self: Any, *args: Any, **kwargs: Any) -> Any:
-        seed, tower = draw(self, *args, **kwargs), get_current_tower_context()
-        if tower is None or not tower.is_training:
-            return seed
-        number = tower.index + sum(tf.get_collection(WORKER_RANK_KEY)) * _MOST_TOWERS
-        return seed + tf.constant([number * _SEED_STRIDE % 2**31, 0], seed.dtype) if number else seed
-
-    generator.next = next_of_tower
+    # Towers of several threads are open at a time: the last one restores the method.
+    with _draws.lock:
+        if not _draws.num_open:
+            _draws.original, generator.next = generator.next, _next_of_tower
+        _draws.num_open += 1
     try:
         yield
     finally:
-        generator.next = draw
+        with _draws.lock:
+            _draws.num_open -= 1
+            if not _draws.num_open:
+                generator.next = _draws.original
+
+
+class _Draws:
+    """Keras's method that draws, replaced while towers are open."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.num_open = 0
+        self.original: Callable[..., Any]
+
+
+_draws = _Draws()
+
+
+def _next_of_tower(self: Any, *args: Any, **kwargs: Any) -> Any:
+    seed, tower = _draws.original(self, *args, **kwargs), get_current_tower_context()
+    if tower is None or not tower.is_training:
+        return seed
+    number = tower.index + sum(tf.get_collection(WORKER_RANK_KEY)) * _MOST_TOWERS
+    return seed + tf.constant([number * _SEED_STRIDE % 2**31, 0], seed.dtype) if number else seed
 
 
 def _check_takes(function: ModelFunction, names: Sequence[str]) -> None:
