@@ -172,6 +172,9 @@ def _scalars(name: str, result: Any) -> dict[str, Any]:
     """Return the scalars of a result by name: of a dict by its keys, of a vector by their numbers."""
     if isinstance(result, Mapping):
         return {f"{name}_{key}": value for key, value in result.items()}
+    if isinstance(result, float):
+        # Keras 3.12 makes Python's numbers of results where it can.
+        return {name: np.float64(result)}
     size = 1 if not len(result.shape) else int(result.shape[0])
     if size == 1:
         return {name: keras.ops.reshape(result, [])}
