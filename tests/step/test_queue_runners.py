@@ -42,6 +42,7 @@ def test_a_training_starts_them_and_ends_them(log_dir):
     trainer = SimpleTrainer()
     launch_train_with_config(config, trainer)
     assert trainer.loop.global_step == 12
+    assert trainer.get_weights()["weight"] != 0
     assert not [thread for thread in set(threading.enumerate()) - before if "QueueRunner" in thread.name]
 
 

@@ -490,11 +490,12 @@ class Trainer(metaclass=InOwnGraph):
             # Mostly a consequence of the error that ends training, which is raised.
             logger.error(f"Callbacks could not finish after the error that ended training: {error}")
         finally:
-            self._queue_runners.end()
             if self.keeps_weights and not has_failed and self.is_chief:
                 # A signal may have closed the session.
                 with suppress(RuntimeError, tf.errors.OpError):
                     self._weights = self.get_weights()
+            # Closes the session where there are any.
+            self._queue_runners.end()
             self._has_ended = True
             self.hooked_sess.close()
 
