@@ -12,6 +12,9 @@ from tpack.tf1.contrib.layers.layer_weights import l2_regularizer, variance_scal
 from tpack.tf1.contrib.layers.pooling import max_pool2d
 from tpack.tf1.contrib.layers.utils import collect_named_outputs, convert_collection_to_dict
 
+Built = tuple[tf.Tensor, dict[str, tf.Tensor]]
+"""The output of a network, and its end points by name."""
+
 
 class Block(NamedTuple):
     """A block of residual units.
@@ -148,3 +151,37 @@ def build(
         if head.num_classes is not None:
             end_points["predictions"] = tf.nn.softmax(net, name="predictions/Softmax")
         return net, end_points
+
+
+def network_of_depth(
+    network: Callable[..., Built], block: Callable[..., Block], name: str, num_units: Sequence[int]
+) -> Callable[..., Built]:
+    """Return the function of a network of four blocks, whose arguments are those of ``network`` but for the blocks.
+
+    Args:
+        network: the function of a network of any blocks.
+        block: returns a block from its scope, depth, number of units and stride.
+        name: of the function, and the default scope.
+        num_units: those of each block.
+    """
+    parts = enumerate(zip(num_units, (2, 2, 2, 1), strict=True))
+    blocks = [block(f"block{index + 1}", 64 << index, units, stride) for index, (units, stride) in parts]
+
+    def build(
+        inputs: tf.Tensor,
+        num_classes: int | None = None,
+        is_training: bool = True,
+        global_pool: bool = True,
+        output_stride: int | None = None,
+        reuse: Any = None,
+        scope: str = name,
+    ) -> Built:
+        return network(inputs, blocks, num_classes, is_training, global_pool, output_stride, True, reuse, scope)
+
+    build.__name__ = build.__qualname__ = name
+    build.__module__ = network.__module__
+    build.__doc__ = (
+        f"Return the output and end points of the network of {3 * sum(num_units) + 2} layers; for arguments see "
+        f"`{network.__name__}`."
+    )
+    return build

@@ -5,6 +5,7 @@ Source:
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -15,11 +16,9 @@ from tpack.tf1.contrib.layers.convolutions import conv2d
 from tpack.tf1.contrib.layers.pooling import max_pool2d
 from tpack.tf1.contrib.layers.utils import collect_named_outputs
 from tpack.tf1.contrib.slim.nets import resnet_utils
-from tpack.tf1.contrib.slim.nets.resnet_utils import Block, Head
+from tpack.tf1.contrib.slim.nets.resnet_utils import Block, Built, Head
 
 resnet_arg_scope = resnet_utils.resnet_arg_scope
-
-Built = tuple[tf.Tensor, dict[str, tf.Tensor]]
 
 
 @add_arg_scope
@@ -111,61 +110,9 @@ def resnet_v2_block(scope: str, base_depth: int, num_units: int, stride: int) ->
     return resnet_utils.bottleneck_block(scope, bottleneck, base_depth, num_units, stride)
 
 
-def _build(num_units: Sequence[int], inputs: tf.Tensor, *arguments: Any) -> Built:
-    """Return a network of four blocks, with the arguments of `resnet_v2_50` after the images."""
-    parts = enumerate(zip(num_units, (2, 2, 2, 1), strict=True))
-    blocks = [resnet_v2_block(f"block{index + 1}", 64 << index, units, stride) for index, (units, stride) in parts]
-    num_classes, is_training, global_pool, output_stride, reuse, scope = arguments
-    return resnet_v2(inputs, blocks, num_classes, is_training, global_pool, output_stride, True, reuse, scope)
+_of_depth = partial(resnet_utils.network_of_depth, resnet_v2, resnet_v2_block)
 
-
-def resnet_v2_50(
-    inputs: tf.Tensor,
-    num_classes: int | None = None,
-    is_training: bool = True,
-    global_pool: bool = True,
-    output_stride: int | None = None,
-    reuse: Any = None,
-    scope: str = "resnet_v2_50",
-) -> Built:
-    """Return the output and end points of the network of 50 layers; for arguments see `resnet_v2`."""
-    return _build((3, 4, 6, 3), inputs, num_classes, is_training, global_pool, output_stride, reuse, scope)
-
-
-def resnet_v2_101(
-    inputs: tf.Tensor,
-    num_classes: int | None = None,
-    is_training: bool = True,
-    global_pool: bool = True,
-    output_stride: int | None = None,
-    reuse: Any = None,
-    scope: str = "resnet_v2_101",
-) -> Built:
-    """Return the output and end points of the network of 101 layers; for arguments see `resnet_v2`."""
-    return _build((3, 4, 23, 3), inputs, num_classes, is_training, global_pool, output_stride, reuse, scope)
-
-
-def resnet_v2_152(
-    inputs: tf.Tensor,
-    num_classes: int | None = None,
-    is_training: bool = True,
-    global_pool: bool = True,
-    output_stride: int | None = None,
-    reuse: Any = None,
-    scope: str = "resnet_v2_152",
-) -> Built:
-    """Return the output and end points of the network of 152 layers; for arguments see `resnet_v2`."""
-    return _build((3, 8, 36, 3), inputs, num_classes, is_training, global_pool, output_stride, reuse, scope)
-
-
-def resnet_v2_200(
-    inputs: tf.Tensor,
-    num_classes: int | None = None,
-    is_training: bool = True,
-    global_pool: bool = True,
-    output_stride: int | None = None,
-    reuse: Any = None,
-    scope: str = "resnet_v2_200",
-) -> Built:
-    """Return the output and end points of the network of 200 layers; for arguments see `resnet_v2`."""
-    return _build((3, 24, 36, 3), inputs, num_classes, is_training, global_pool, output_stride, reuse, scope)
+resnet_v2_50 = _of_depth("resnet_v2_50", (3, 4, 6, 3))
+resnet_v2_101 = _of_depth("resnet_v2_101", (3, 4, 23, 3))
+resnet_v2_152 = _of_depth("resnet_v2_152", (3, 8, 36, 3))
+resnet_v2_200 = _of_depth("resnet_v2_200", (3, 24, 36, 3))
