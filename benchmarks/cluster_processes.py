@@ -23,7 +23,7 @@ from pathlib import Path
 from cluster_line import MARK
 
 from tpack.multi_worker.cluster.ports import PortReservation
-from tpack.utils.launch_env import LOOPBACK
+from tpack.utils.addresses import LOOPBACK
 
 LIMIT_SECS = 120
 

@@ -21,7 +21,7 @@ from tpack.input_source.tensors import TensorInput
 from tpack.multi_worker.ps_trainer import DistributedTrainerParameterServer, DistributedTrainerReplicated
 from tpack.multi_worker.trainer import MultiWorkerTrainerReplicated
 from tpack.train.trainers import SimpleTrainer
-from tpack.utils.launch_env import ClusterTask
+from tpack.utils.tf_config import ClusterTask
 
 
 def cost_of(network, size, inputs, labels, weight):

@@ -8,7 +8,7 @@ import pytest
 from tpack.errors import CheckpointError, ClusterError
 from tpack.estimator.run_config import ClusterPlace
 from tpack.estimator.train_and_evaluate import NOTE_NAME, EndNote, Pace, evaluate_until_end
-from tpack.utils.launch_env import ClusterTask
+from tpack.utils.tf_config import ClusterTask
 
 CLUSTER = {"chief": ["a:1"], "worker": ["b:1"]}
 AT_ONCE = Pace(0, 0, 0.2)

@@ -15,7 +15,7 @@ from tpack.multi_worker.cluster.peers import Peers, connect_peers
 from tpack.multi_worker.cluster.resolver import resolve_cluster
 from tpack.multi_worker.servers import WorkerSessionCreator, start_server, task_device
 from tpack.tower.grads import ReduceOp
-from tpack.utils.launch_env import parse_address
+from tpack.utils.addresses import parse_address
 
 STEPS = 3
 

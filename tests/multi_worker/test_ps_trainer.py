@@ -20,7 +20,7 @@ from tpack.train.interface import launch_train_with_config
 from tpack.train.resume import AutoResumeTrainConfig
 from tpack.train.trainers import SimpleTrainer
 from tpack.utils import logger
-from tpack.utils.launch_env import ClusterTask
+from tpack.utils.tf_config import ClusterTask
 
 KINDS = ("synchronous", "replicated", "asynchronous")
 

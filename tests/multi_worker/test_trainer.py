@@ -10,7 +10,7 @@ from tpack.errors import ConfigError
 from tpack.multi_worker.trainer import MultiWorkerTrainerReplicated, WaitLimits
 from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config
-from tpack.utils.launch_env import ClusterTask
+from tpack.utils.tf_config import ClusterTask
 
 
 def equal_bits(left, right):

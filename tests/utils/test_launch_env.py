@@ -7,7 +7,8 @@ import psutil
 import pytest
 
 from tpack.errors import ConfigError, WrongTypeError
-from tpack.utils.launch_env import ClusterRank, ClusterTask, check_only_process, read_launch_env, read_tf_config
+from tpack.utils.launch_env import ClusterRank, check_only_process, read_launch_env
+from tpack.utils.tf_config import ClusterTask
 
 # What `torchrun --nproc-per-node 2` sets, whose agent listens at MASTER_PORT; a static one without it.
 TORCHRUN = {
@@ -313,28 +314,6 @@ def test_an_attempt_of_the_launcher_has_a_name_of_its_own():
 
 
 @pytest.mark.parametrize(
-    ("cluster", "job", "index", "message"),
-    [
-        ({"worker": ["a:1"]}, "worker", 1, "index=1: expected 0, since the cluster has 1 worker"),
-        ({"worker": ["a:1"]}, "worker", -1, "index=-1"),
-        ({"worker": "a:1"}, "worker", 0, "cluster"),
-        ({}, "worker", 0, "a cluster of nothing: expected a worker"),
-        ({"worker": ["a:1"]}, "evaluator", 1, "index=1: expected 0"),
-    ],
-)
-def test_a_task_that_cannot_be_is_refused(cluster, job, index, message):
-    with pytest.raises(ConfigError, match=message):
-        ClusterTask(cluster, job, index)
-
-
-def test_a_task_keeps_what_was_checked():
-    cluster = {"worker": ["a:1", "b:1"]}
-    task = ClusterTask(cluster, "worker", 1)
-    cluster["worker"].append("b:1")
-    assert task.cluster == {"worker": ("a:1", "b:1")}
-
-
-@pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
         ((2, 2), ConfigError, "rank=2: expected an integer from 0 to 1"),
@@ -406,18 +385,3 @@ def test_a_variable_that_cannot_be_read_is_an_error(launched):
     launched({"TF_CONFIG": "{"})
     with pytest.raises(ConfigError, match="TF_CONFIG got .*: expected JSON"):
         check_only_process("It")
-
-
-def test_a_master_is_a_chief_whichever_of_the_two_names_the_cluster_has():
-    for job, other in (("chief", "master"), ("master", "chief")):
-        config = {"cluster": {job: ["a:1"], "worker": ["b:1"]}, "task": {"type": other}}
-        found = read_tf_config({"TF_CONFIG": json.dumps(config)})
-        assert (found.job, found.index, found.task.job) == (job, 0, "chief")
-
-
-def test_an_index_may_be_left_out_where_its_job_has_one_task():
-    config = {"cluster": {"worker": ["a:1", "b:1"], "ps": ["c:1"]}, "task": {"type": "ps"}}
-    assert read_tf_config({"TF_CONFIG": json.dumps(config)}).task.index == 0
-    config["task"] = {"type": "worker"}
-    with pytest.raises(ConfigError, match=r"^TF_CONFIG got task\.index=None"):
-        read_tf_config({"TF_CONFIG": json.dumps(config)})

@@ -13,7 +13,7 @@ from tpack.distribute.strategy import DistributeConfig, DistributionStrategy
 from tpack.errors import ConfigError
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.cluster.resolver import resolve_cluster
-from tpack.utils.launch_env import ClusterTask, read_tf_config
+from tpack.utils.tf_config import ClusterTask, read_tf_config
 from tpack.utils.validation import (
     check_arguments,
     check_choice,

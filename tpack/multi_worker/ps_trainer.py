@@ -37,7 +37,8 @@ from tpack.tfutils.sessinit import SessionInit
 from tpack.train.loop import StepCounter
 from tpack.train.single_cost import SingleCostTrainer
 from tpack.utils import logger
-from tpack.utils.launch_env import ClusterTask, parse_address
+from tpack.utils.addresses import parse_address
+from tpack.utils.tf_config import ClusterTask
 from tpack.utils.validation import check_arguments, check_count
 
 _POLL_SECS = 0.05

@@ -21,7 +21,7 @@ from tpack.multi_worker.port_filter import listen_only_at, own_addresses
 from tpack.tfutils.sesscreate import NewSessionCreator, get_default_sess_config
 from tpack.tower.devices import check_devices_present, list_gpus, provide_cpu_devices, required_cpu_devices
 from tpack.utils import logger
-from tpack.utils.launch_env import parse_address
+from tpack.utils.addresses import parse_address
 from tpack.utils.validation import check_arguments, check_count
 
 NUM_CHANNELS = 4

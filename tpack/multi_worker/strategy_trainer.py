@@ -10,7 +10,8 @@ from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.multi_worker.all_reduce import WorkerGroup
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.trainer import MultiWorkerTrainer, WaitLimits
-from tpack.utils.launch_env import ClusterRank, ClusterTask
+from tpack.utils.launch_env import ClusterRank
+from tpack.utils.tf_config import ClusterTask
 from tpack.utils.validation import check_arguments
 
 

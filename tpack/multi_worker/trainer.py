@@ -52,7 +52,8 @@ from tpack.train.config import TrainConfig
 from tpack.train.interruption import Interruption
 from tpack.train.single_cost import BuilderTrainer
 from tpack.utils import logger
-from tpack.utils.launch_env import ClusterRank, ClusterTask
+from tpack.utils.launch_env import ClusterRank
+from tpack.utils.tf_config import ClusterTask
 from tpack.utils.validation import check_arguments, check_number
 
 

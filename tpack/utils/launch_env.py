@@ -6,83 +6,23 @@ was started; but two that describe the same processes must agree. No MPI library
 """
 
 import importlib
-import ipaddress
 import itertools
-import json
 import os
 import re
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from tpack.errors import ConfigError, WrongTypeError
-from tpack.utils.validation import check_arguments, check_count, check_text, shown
+from tpack.errors import ConfigError
+from tpack.utils.addresses import LOOPBACK, derived_port, expand_hosts, join_address, parse_address
+from tpack.utils.tf_config import WORKING_JOBS, ClusterTask, read_tf_config
+from tpack.utils.validation import check_arguments, check_count
 
-JOBS = ("chief", "worker", "ps", "evaluator")
-"""The jobs of a cluster, in the order in which their tasks are numbered."""
-WORKING_JOBS = ("chief", "worker")
-"""The jobs that train."""
 OWN_GPUS_VARIABLE = "TPACK_OWN_GPUS"
 """Set to 1 by tpack's launchers where each process sees only GPUs of its own; Slurm has variables for that."""
-
-LOOPBACK = "127.0.0.1"
-
-_EXAMPLE = '{"cluster": {"worker": ["host:port"]}, "task": {"type": "worker", "index": 0}}'
 # The processes of MPICH, Intel MPI and Open MPI that start the others of a machine.
 _MPI_LAUNCHER = re.compile(r"hydra|pmi_proxy|mpirun|mpiexec|orted|prte")
-# Below the ephemeral ports of Linux, which begin at 32768.
-_FIRST_PORT, _NUM_PORTS = 15000, 15000
 # Ways to bind GPUs (--gpu-bind) after which each task sees only its own.
 _BINDS_OWN_GPUS = ("single:", "per_task:", "map:", "mask:", "map_gpu:", "mask_gpu:", "verbose,single:")
-
-
-_MOST_HOSTS = 65536
-
-# A part in brackets, or text outside of them.
-_PART = re.compile(r"\[([^\[\]]*)\]|([^\[\],\s]+)")
-
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
-
-
-@check_arguments
-@dataclass(frozen=True)
-class ClusterTask:
-    """One task of a cluster whose addresses are all known.
-
-    Args:
-        cluster: {job: addresses of its tasks}, each ``host:port``. A ``master`` is a chief. An evaluator may be left
-            out.
-        job: the job of this process.
-        index: its number in the job.
-
-    Raises:
-        ConfigError: The task does not exist, or the cluster contradicts itself: two tasks with one address, more than
-            one chief or evaluator, or no worker.
-
-    Example:
-        ``ClusterTask({"worker": ["node1:5000", "node2:5000"]}, "worker", 1)``
-    """
-
-    cluster: Mapping[str, Sequence[str]]
-    job: str
-    index: int
-
-    def __post_init__(self) -> None:
-        checked = _checked_task("ClusterTask", ("job", "index"), self.cluster, self.job, self.index)
-        # The class is frozen, so that the values stay checked.
-        for name, value in zip(("cluster", "job", "index"), checked, strict=True):
-            object.__setattr__(self, name, value)
-
-    @property
-    def size(self) -> int:
-        """The number of processes, this one included."""
-        return sum(map(len, self.cluster.values())) + int(self.job not in self.cluster)
-
-    @property
-    def rank(self) -> int:
-        """The number of the task over all jobs, in the order of `JOBS`."""
-        return sum(len(self.cluster.get(job, ())) for job in JOBS[: JOBS.index(self.job)]) + self.index
 
 
 @check_arguments
@@ -118,144 +58,6 @@ class ClusterRank:
             check_count(self, "local_size", self.local_size, 1, self.size)
         if self.local_rank is not None:
             check_count(self, "local_rank", self.local_rank, 0, (self.local_size or self.size) - 1)
-
-
-def _checked_task(
-    owner: str, names: tuple[str, str], cluster: Mapping[str, Sequence[str]], job: str, index: object
-) -> tuple[dict[str, tuple[str, ...]], str, int]:
-    """Return cluster, job and index of a task, with the jobs in order and ``chief`` for ``master``.
-
-    Args:
-        owner: the class or variable that got them, for the messages.
-        names: those of job and index there.
-        cluster: {job: addresses}.
-        job: that of the task.
-        index: its number in the job.
-    """
-    found = _checked_cluster(owner, cluster)
-    kind = "chief" if job == "master" else job
-    if kind not in JOBS:
-        raise ConfigError(f"{owner} got {names[0]}={shown(job)}: expected one of {', '.join(JOBS)}")
-    number = check_count(owner, names[1], index, 0)
-    count = len(found.get(kind, ())) or int(kind == "evaluator")
-    if not count:
-        raise ConfigError(f"{owner} got {names[0]}={shown(job)}: expected a job of the cluster, {', '.join(found)}")
-    if number >= count:
-        expected = "0" if count == 1 else f"0 to {count - 1}"
-        raise ConfigError(f"{owner} got {names[1]}={number}: expected {expected}, since the cluster has {count} {kind}")
-    return found, kind, number
-
-
-def _checked_cluster(owner: str, cluster: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    if "chief" in cluster and "master" in cluster:
-        raise ConfigError(f"{owner} got a cluster with chief and master, which are the same: expected one of the two")
-    renamed = {"chief" if job == "master" else job: addresses for job, addresses in cluster.items()}
-    unknown = [job for job in renamed if job not in JOBS]
-    if unknown:
-        raise ConfigError(f"{owner} got cluster.{unknown[0]}: expected the jobs {', '.join(JOBS)}")
-    found = {job: tuple(renamed[job]) for job in JOBS if job in renamed and len(renamed[job])}
-    for job, addresses in found.items():
-        if isinstance(renamed[job], str):
-            raise WrongTypeError(f"{owner} got cluster.{job}={shown(renamed[job])}: expected a list of addresses")
-        if job in ("chief", "evaluator") and len(addresses) > 1:
-            raise ConfigError(f"{owner} got cluster.{job} with {len(addresses)} addresses: expected one")
-    if not any(job in found for job in WORKING_JOBS):
-        raise ConfigError(f"{owner} got a cluster of {', '.join(found) or 'nothing'}: expected a worker in it")
-    _check_addresses(owner, found)
-    return found
-
-
-def _check_addresses(owner: str, cluster: Mapping[str, Sequence[str]]) -> None:
-    owners: dict[str, str] = {}
-    for job, addresses in cluster.items():
-        for index, address in enumerate(addresses):
-            name = f"cluster.{job}[{index}]"
-            parse_address(owner, name, address)
-            other = owners.setdefault(address, name)
-            if other != name:
-                raise ConfigError(f"{owner} got {other} and {name}={address!r}: expected an address for each task")
-
-
-# TF_CONFIG
-
-
-@dataclass(frozen=True)
-class TFConfig:
-    """Content of ``TF_CONFIG``; nothing where the variable is not set.
-
-    Attributes:
-        cluster: {job: addresses}, with the names of jobs as they are there; empty for a process that is alone.
-        job: the job of this process, likewise; None where it is not named.
-        index: its number in the job.
-        task: the same, checked; None without a cluster.
-        other: the other entries.
-    """
-
-    cluster: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    job: str | None = None
-    index: int = 0
-    task: ClusterTask | None = None
-    other: Mapping[str, Any] = field(default_factory=dict)
-
-
-def read_tf_config(environment: Mapping[str, str]) -> TFConfig:
-    """Return the content of ``TF_CONFIG``.
-
-    The addresses of a job are a list, or stand under their numbers. Numbers may be text. The task may be left out where
-    the cluster has only one, and its index where its job has only one.
-
-    Raises:
-        ConfigError: It cannot be read or contradicts itself; the message shows the entry.
-    """
-    config = _json_object("", _json_of(environment.get("TF_CONFIG", "")))
-    entries = {name: _json_object(f"{name}=", config.get(name) or {}) for name in ("cluster", "task")}
-    cluster = {job: _listed_addresses(job, value) for job, value in entries["cluster"].items()}
-    job, index = entries["task"].get("type"), entries["task"].get("index")
-    other = {name: value for name, value in config.items() if name not in entries}
-    if not any(cluster.values()):
-        return TFConfig(job=job, other=other)
-    if job is None and sum(map(len, cluster.values())) == 1:
-        job = next(each for each, addresses in cluster.items() if addresses)
-    if not isinstance(job, str):
-        raise ConfigError(f"TF_CONFIG got task.type={shown(job)}: expected the job of this process, as in {_EXAMPLE}")
-    if index is None and len(cluster.get(job, ())) <= 1:
-        index = 0
-    if isinstance(index, str) and re.fullmatch(r"\d{1,9}", index, re.ASCII):
-        index = int(index)
-    task = ClusterTask(*_checked_task("TF_CONFIG", ("task.type", "task.index"), cluster, job, index))
-    # A master is a chief, whichever of the two names the cluster has.
-    named = (
-        job if job in cluster or task.job != "chief" else next(each for each in ("chief", "master") if each in cluster)
-    )
-    return TFConfig(cluster, named, task.index, task, other)
-
-
-def _json_of(text: str) -> Any:
-    try:
-        return json.loads(text) if text.strip() else {}
-    except ValueError as error:
-        raise ConfigError(f"TF_CONFIG got {shown(text)}: expected JSON such as {_EXAMPLE} ({error})") from error
-
-
-def _json_object(name: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ConfigError(f"TF_CONFIG got {name}{shown(value)}: expected a JSON object, as in {_EXAMPLE}")
-    return value
-
-
-def _listed_addresses(job: str, value: Any) -> list[Any]:
-    """Return a job's addresses, which are a list, or stand under their numbers."""
-    if isinstance(value, dict) and sorted(value) == sorted(map(str, range(len(value)))):
-        return [value[str(number)] for number in range(len(value))]
-    if not isinstance(value, list):
-        keys = f" with the numbers {', '.join(sorted(value)[:10])}" if isinstance(value, dict) else f"={shown(value)}"
-        raise ConfigError(
-            f"TF_CONFIG got cluster.{job}{keys}: expected a list of addresses, or one for each number from 0 on"
-        )
-    return value
-
-
-# Ranks
 
 
 @dataclass(frozen=True)
@@ -406,8 +208,8 @@ def control_address(environment: Mapping[str, str], workers: Sequence[str]) -> s
     parsed = [parse_address("ClusterTask", "an address of a worker", address) for address in workers]
     taken = {port for _, port in parsed}
     runs = (f"{number} {' '.join(workers)}" for number in itertools.count())
-    run = next(run for run in runs if _derived_port(run) not in taken)
-    return _master(environment, parsed[0][0], run) or join_address(parsed[0][0], _derived_port(run))
+    run = next(run for run in runs if derived_port(run) not in taken)
+    return _master(environment, parsed[0][0], run) or join_address(parsed[0][0], derived_port(run))
 
 
 def _from_torchrun(environment: Mapping[str, str]) -> LauncherInfo:
@@ -505,7 +307,7 @@ def _master(environment: Mapping[str, str], host: str | None = None, run: str = 
         later_by: added to ``MASTER_PORT``.
     """
     host = environment.get("MASTER_ADDR") or host
-    port = environment.get("MASTER_PORT") or (str(_derived_port(run)) if run else "")
+    port = environment.get("MASTER_PORT") or (str(derived_port(run)) if run else "")
     if environment.get("MASTER_PORT"):
         port = str(parse_address("The environment", "MASTER_PORT", f"host:{port}")[1] + later_by)
     if host is None or not port:
@@ -544,108 +346,3 @@ def _incomplete(environment: Mapping[str, str]) -> str:
         if environment.get(name, of_one).strip() not in ("", of_one) and other not in environment:
             return f"{name} got {environment[name][:40]!r} and {other} is missing: expected both"
     return ""
-
-
-# Addresses
-
-
-def parse_address(owner: str, name: str, address: object) -> tuple[str, int]:
-    """Return host and port of ``host:port``; the host of an IPv6 address stands in brackets.
-
-    Args:
-        owner: the class, function or variable that got the address, for the message.
-        name: the argument or field.
-        address: the value.
-
-    Raises:
-        ConfigError: It is not an address.
-    """
-    host, colon, port = address.rpartition(":") if isinstance(address, str) else ("", "", "")
-    is_bracketed = host.startswith("[") and host.endswith("]")
-    bare = host[1:-1] if is_bracketed else host
-    is_host = bool(bare) and not any(letter.isspace() or letter in "/,[]" for letter in bare)
-    is_port = port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) <= 65535
-    if not colon or not is_host or (":" in bare) != is_bracketed or not is_port:
-        raise ConfigError(
-            f"{owner} got {name}={shown(address)}: expected an address such as node1:5000, with a port from 1 to 65535"
-        )
-    return bare, int(port)
-
-
-def join_address(host: str, port: int) -> str:
-    """Return ``host:port``, with an IPv6 host in brackets."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether an IP address is one that only this machine can use."""
-    address = ipaddress.ip_address(host.partition("%")[0])
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback
-
-
-def _derived_port(text: str) -> int:
-    """Return a port from 15000 to 29999 that is a hash of a text, the same in all processes of a job."""
-    return _FIRST_PORT + zlib.crc32(text.encode()) % _NUM_PORTS
-
-
-@check_arguments
-def expand_hosts(nodelist: str, name: str = "nodelist") -> tuple[str, ...]:
-    """Return the hosts of a list in Slurm's short form, in its order.
-
-    Args:
-        nodelist: such as ``n[001-003,7],gpu1``; several brackets in one name give all combinations.
-        name: the variable that holds it, for the message.
-
-    Raises:
-        ConfigError: It cannot be read, or it has more than 65,536 hosts.
-
-    Example:
-        ``expand_hosts("n[08-10],gpu1")`` gives ``("n08", "n09", "n10", "gpu1")``.
-    """
-    check_text("expand_hosts", name, nodelist)
-    hosts: list[str] = []
-    for entry in _split(nodelist, name):
-        hosts += itertools.islice(_combinations(entry, nodelist, name), _MOST_HOSTS + 1)
-        if len(hosts) > _MOST_HOSTS:
-            raise _unreadable(name, nodelist, f"at most {_MOST_HOSTS} hosts")
-    return tuple(hosts)
-
-
-def _split(nodelist: str, name: str) -> Iterator[str]:
-    """Yield the entries between the commas that are outside of brackets."""
-    depth = start = 0
-    for place, letter in enumerate(nodelist):
-        depth += {"[": 1, "]": -1}.get(letter, 0)
-        if depth not in (0, 1):
-            break
-        if letter == "," and not depth:
-            yield nodelist[start:place]
-            start = place + 1
-    if depth:
-        raise _unreadable(name, nodelist, "brackets in pairs, not nested")
-    yield nodelist[start:]
-
-
-def _combinations(entry: str, nodelist: str, name: str) -> Iterator[str]:
-    """Yield the hosts of one entry; the last bracket counts fastest."""
-    parts = list(_PART.finditer(entry))
-    if not parts or "".join(part[0] for part in parts) != entry:
-        raise _unreadable(name, nodelist, "hosts between the commas")
-    choices = [(part[2],) if part[2] else tuple(_numbers(part[1], nodelist, name)) for part in parts]
-    return map("".join, itertools.product(*choices))
-
-
-def _numbers(text: str, nodelist: str, name: str) -> Iterator[str]:
-    """Yield the numbers of a bracket, with their leading zeros."""
-    for item in text.split(","):
-        found = _RANGE.fullmatch(item)
-        low, high = (found[1], found[2] or found[1]) if found else ("1", "0")
-        if int(low) > int(high) or int(high) - int(low) >= _MOST_HOSTS:
-            raise _unreadable(name, nodelist, f"a number or a range in place of {item!r}")
-        for number in range(int(low), int(high) + 1):
-            yield f"{number:0{len(low)}d}"
-
-
-def _unreadable(name: str, nodelist: str, expected: str) -> ConfigError:
-    return ConfigError(f"{name} got {nodelist[:100]!r}: expected {expected}, as in n[001-003,7],gpu1")

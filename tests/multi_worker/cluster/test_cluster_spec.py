@@ -6,7 +6,7 @@ import pytest
 
 from tpack.errors import ConfigError
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
-from tpack.utils.launch_env import ClusterTask
+from tpack.utils.tf_config import ClusterTask
 
 CLUSTER = {"chief": ("a:1",), "worker": ("b:1", "b:2"), "ps": ("c:1",)}
 

@@ -12,8 +12,9 @@ from tpack.errors import ClusterError, ConfigError, WrongTypeError
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.cluster.ports import PortReservation
 from tpack.multi_worker.cluster.resolver import resolve_cluster
-from tpack.utils import launch_env
-from tpack.utils.launch_env import ClusterRank, ClusterTask
+from tpack.utils import addresses
+from tpack.utils.launch_env import ClusterRank
+from tpack.utils.tf_config import ClusterTask
 
 CLUSTER = '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}'
 
@@ -60,7 +61,7 @@ def test_all_workers_of_a_listed_cluster_know_where_worker_0_listens_for_them(mo
     assert (point.master, point.secret) == ("10.0.0.1:7", None)
     assert point.token == f"tpack launch x, attempt 1 {' '.join(workers)}"
     # On one machine, the port may be none that a worker has.
-    monkeypatch.setattr(launch_env, "_NUM_PORTS", 2)
+    monkeypatch.setattr(addresses, "_NUM_PORTS", 2)
     for taken, free in ((15000, 15001), (15001, 15000)):
         cluster = ClusterTask({"worker": ["127.0.0.1:7", f"127.0.0.1:{taken}"]}, "worker", 0)
         assert resolve_cluster(cluster, environment={}).rendezvous.master == f"127.0.0.1:{free}"

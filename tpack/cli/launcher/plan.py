@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tpack.errors import ConfigError
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
-from tpack.utils.launch_env import LOOPBACK, is_loopback, join_address
+from tpack.utils.addresses import LOOPBACK, is_loopback, join_address
 
 _HOST = re.compile(r"(?:(?P<user>[\w.][\w.-]*)@)?(?P<name>[A-Za-z0-9][\w.-]*)(?::(?P<slots>\d{1,5}))?", re.ASCII)
 

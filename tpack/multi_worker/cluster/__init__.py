@@ -8,6 +8,8 @@ __getattr__, __dir__, __all__ = attach(
         "cluster_spec": ("ClusterMember",),
         "peers": ("Peers", "connect_peers"),
         "resolver": ("resolve_cluster",),
-        "tpack.utils.launch_env": ("ClusterRank", "ClusterTask", "expand_hosts"),
+        "tpack.utils.addresses": ("expand_hosts",),
+        "tpack.utils.launch_env": ("ClusterRank",),
+        "tpack.utils.tf_config": ("ClusterTask",),
     },
 )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from tpack.errors import ConfigError
 from tpack.multi_worker.cluster.ports import PortReservation
 from tpack.multi_worker.control.handshake import RendezvousOptions
-from tpack.utils.launch_env import WORKING_JOBS
+from tpack.utils.tf_config import WORKING_JOBS
 from tpack.utils.validation import check_count
 
 

@@ -8,7 +8,7 @@ most servers do. It is bound on all interfaces, as gRPC binds all.
 import socket
 import sys
 
-from tpack.utils.launch_env import LOOPBACK
+from tpack.utils.addresses import LOOPBACK
 
 
 class PortReservation:

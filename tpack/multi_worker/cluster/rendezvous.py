@@ -34,7 +34,7 @@ from tpack.multi_worker.control.handshake import (
     proof,
 )
 from tpack.multi_worker.control.messages import Channel, Waker, receive_now
-from tpack.utils.launch_env import join_address
+from tpack.utils.addresses import join_address
 
 _GRACE_SECS = 5.0
 _POLL_SECS = 0.5

@@ -9,15 +9,9 @@ from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.cluster.rendezvous import meet
 from tpack.multi_worker.control.handshake import SECRET_VARIABLE, RendezvousOptions
 from tpack.utils import logger
-from tpack.utils.launch_env import (
-    ClusterRank,
-    ClusterTask,
-    LauncherInfo,
-    control_address,
-    launch_token,
-    parse_address,
-    read_launch_env,
-)
+from tpack.utils.addresses import parse_address
+from tpack.utils.launch_env import ClusterRank, LauncherInfo, control_address, launch_token, read_launch_env
+from tpack.utils.tf_config import ClusterTask
 from tpack.utils.validation import check_arguments, check_number
 
 

@@ -32,7 +32,7 @@ from typing import Any
 
 from tpack.errors import ClusterError, ConfigError, PeerLostError
 from tpack.multi_worker.control.messages import LONGEST_HELLO, Channel, close_in_children, receive_now, send_now
-from tpack.utils.launch_env import is_loopback, parse_address
+from tpack.utils.addresses import is_loopback, parse_address
 
 SECRET_VARIABLE = "TPACK_CLUSTER_SECRET"
 SHORTEST_SECRET = 16

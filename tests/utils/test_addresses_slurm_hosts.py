@@ -3,7 +3,7 @@
 import pytest
 
 from tpack.errors import ConfigError
-from tpack.utils.launch_env import expand_hosts
+from tpack.utils.addresses import expand_hosts
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from tpack.errors import ConfigError
-from tpack.utils.launch_env import is_loopback, join_address, parse_address
+from tpack.utils.addresses import is_loopback, join_address, parse_address
 
 
 @pytest.mark.parametrize(
