@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 from timing import Samples, argument_parser, print_table, time_calls, write_json
 
-from tpack.compat import make_callable
+from tpack.compat.runtime import make_callable
 from tpack.graph_builder.compiled import CompilePolicy
 from tpack.input_source.tensors import PlaceholderInput
 from tpack.models.batch_norm import BatchNorm

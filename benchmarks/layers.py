@@ -15,7 +15,7 @@ import resnet50
 import tensorflow.compat.v1 as tf
 from timing import Samples, argument_parser, print_table, time_calls, write_json
 
-from tpack.compat import make_callable
+from tpack.compat.runtime import make_callable
 from tpack.models.batch_norm import BatchNorm
 from tpack.models.conv2d import Conv2D
 from tpack.models.fc import FullyConnected

@@ -20,7 +20,7 @@ from layers_tf1_networks import LAYERS  # noqa: E402
 from timing import Samples, argument_parser, print_table, time_calls, write_json  # noqa: E402
 
 import tpack.tf1  # noqa: E402
-from tpack.compat import make_callable  # noqa: E402
+from tpack.compat.runtime import make_callable  # noqa: E402
 
 ORIGINAL, OURS = "original", "tpack.tf1"
 BATCH, TIME, DEPTH, UNITS = 32, 16, 64, 128

@@ -38,7 +38,7 @@ from tpack import (
     launch_train_with_config,
     logger,
 )
-from tpack.compat import make_callable
+from tpack.compat.runtime import make_callable
 from tpack.tfutils.sesscreate import ReuseSessionCreator
 from tpack.tfutils.summary import add_moving_summary
 

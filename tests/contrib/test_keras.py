@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import CallbackFactory
 from tpack.callbacks.saver import ModelSaver
-from tpack.compat import eager_mode
+from tpack.compat.runtime import eager_mode
 from tpack.contrib.keras import KerasModel, KerasPhaseCallback, setup_keras_trainer
 from tpack.dataflow.sources import DataFromList
 from tpack.errors import ConfigError, GraphBuildError, WrongTypeError

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import run_after
+from tpack.compat.operations import run_after
 from tpack.estimator.session import SessionPlan, model_session
 from tpack.estimator.variable_fetches import SplitPlan, split_run
 from tpack.utils import logger

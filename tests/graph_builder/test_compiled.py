@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.log_lines import captured_log
 from tests.helpers.predict_models import make_config, scores
 from tests.helpers.toy_training import Recorder
-from tpack import compat
+from tpack.compat.operations import is_marked_for_compilation
 from tpack.errors import CompilationError, ConfigError, WrongTypeError
 from tpack.graph_builder.compiled import CompilePolicy, as_compile_policy
 from tpack.graph_builder.model_desc import ModelDesc
@@ -114,7 +114,7 @@ def assert_same(compiled, plain):
 
 
 def marked(graph):
-    return {op.name for op in graph.get_operations() if compat.is_marked_for_compilation(op)}
+    return {op.name for op in graph.get_operations() if is_marked_for_compilation(op)}
 
 
 TRAINERS = {
@@ -131,7 +131,7 @@ def test_a_compiled_training_learns_the_same(name):
         compiled, trainer = weights_after(lambda: TRAINERS[name](compile="xla"), Mixed())
     assert_same(compiled, plain)
     assert any("XLA compiles" in line and "uncompiled" not in line for line in log)
-    types = {op.type for op in trainer.graph.get_operations() if compat.is_marked_for_compilation(op)}
+    types = {op.type for op in trainer.graph.get_operations() if is_marked_for_compilation(op)}
     assert {"Conv2D", "FusedBatchNormV3", "Conv2DBackpropFilter", "FusedBatchNormGradV3", "MatMul"} <= types
     assert {"ReadVariableOp", "StatelessRandomUniformV2", "ResourceApplyMomentum", "VarHandleOp"}.isdisjoint(types)
     outside = ("reduce_gradients", "sync_variables", "callbacks", "train_op", "MovingSummary", "average_gradients")
@@ -313,7 +313,7 @@ IMAGE = np.arange(12, dtype="float32").reshape(4, 3)
 def test_a_compiled_predictor_returns_the_same(make):
     predictor = make(make_config(compile="xla"))
     np.testing.assert_allclose(predictor(IMAGE, 0.5)[0], scores(IMAGE, 0.5), rtol=1e-5)
-    types = {op.type for op in predictor.graph.get_operations() if compat.is_marked_for_compilation(op)}
+    types = {op.type for op in predictor.graph.get_operations() if is_marked_for_compilation(op)}
     assert {"MatMul", "Softplus"} <= types
     # What no output needs is left as it is.
     assert "Sum" not in types

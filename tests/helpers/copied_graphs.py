@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import names_in_use
+from tpack.compat.graphs import names_in_use
 from tpack.graph_builder.cost import GradientOptions, make_grad_fn
 from tpack.step.step_seeds import let_seeds_follow_steps
 from tpack.tower.tower_func import TowerFunc

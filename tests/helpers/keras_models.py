@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from tpack.compat import eager_mode
+from tpack.compat.runtime import eager_mode
 from tpack.dataflow.sources import DataFromList
 
 STEPS, ROWS = 3, 12

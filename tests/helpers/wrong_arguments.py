@@ -22,7 +22,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import tpack
-from tpack.compat import eager_mode
+from tpack.compat.runtime import eager_mode
 from tpack.errors import TpackError
 from tpack.multi_worker.all_reduce import WorkerGroup
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf2
 
-from tpack.compat import eager_mode
+from tpack.compat.runtime import eager_mode
 from tpack.errors import ConfigError
 from tpack.keras.model import KerasModel
 from tpack.keras.training import fit

@@ -8,7 +8,7 @@ import tf_keras
 
 import tpack
 from tests.helpers.keras_models import assert_close
-from tpack.compat import eager_mode
+from tpack.compat.runtime import eager_mode
 from tpack.dataflow.sources import DataFromList
 from tpack.distribute.strategies import MirroredStrategy
 from tpack.errors import GraphBuildError

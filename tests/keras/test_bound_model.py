@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.keras_models import assert_close
-from tpack.compat import eager_mode
+from tpack.compat.runtime import eager_mode
 from tpack.keras.training import fit
 
 rng = np.random.default_rng(0)

@@ -4,7 +4,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.keras_models import made
-from tpack.compat import eager_mode
+from tpack.compat.runtime import eager_mode
 from tpack.errors import ConfigError, GraphBuildError
 from tpack.keras.cloning import ModelMaker
 

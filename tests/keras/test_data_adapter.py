@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf2
 
-from tpack.compat import eager_mode
+from tpack.compat.runtime import eager_mode
 from tpack.errors import ConfigError
 from tpack.keras.data_adapter import NestedData, nested_arrays, split_for_tower, tower_batches, weights_of_classes
 

@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 
-from tpack.compat import eager_mode
+from tpack.compat.runtime import eager_mode
 from tpack.keras.losses_metrics import KerasMetric
 from tpack.keras.metric_states import OutputState, StateStats, WeightedStats
 

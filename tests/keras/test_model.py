@@ -3,7 +3,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.keras_models import LOSS, ROWS, X, Y, assert_close, build, made, shares
-from tpack.compat import eager_mode
+from tpack.compat.runtime import eager_mode
 from tpack.errors import ConfigError
 from tpack.keras.model import KerasModel
 from tpack.train.config import TrainConfig

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf2
 
 from tests.helpers.source import ROOT
-from tpack.compat import eager_mode
+from tpack.compat.runtime import eager_mode
 from tpack.errors import TpackError
 from tpack.keras.training import fit
 

@@ -6,7 +6,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.keras_models import LOSS, STEPS, assert_close, fitted, made, shares
-from tpack.compat import eager_mode
+from tpack.compat.runtime import eager_mode
 from tpack.keras.model import KerasModel
 from tpack.keras.training import fit
 from tpack.train.config import TrainConfig

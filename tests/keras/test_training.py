@@ -6,7 +6,7 @@ import pytest
 import tpack
 import tpack.callbacks
 from tests.helpers.keras_models import LOSS, STEPS, X, Y, assert_close, fitted, made, shares
-from tpack.compat import eager_mode
+from tpack.compat.runtime import eager_mode
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.keras.training import _COUNTERPARTS, fit
 

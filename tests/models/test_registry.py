@@ -8,7 +8,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.log_lines import captured_log
-from tpack.compat import eager_mode
+from tpack.compat.runtime import eager_mode
 from tpack.errors import ConfigError
 from tpack.models.batch_norm import BatchNorm
 from tpack.models.conv2d import Conv2D, Conv2DTranspose

@@ -6,7 +6,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.tower_grads import dense_towers, run, slices, source
-from tpack.compat import eager_mode
+from tpack.compat.runtime import eager_mode
 from tpack.errors import ReductionError
 from tpack.reduction.base import Column, ReduceOp, Reducer, ReducerWrapper
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tpack import compat
+from tpack.compat.operations import is_marked_for_compilation, run_after
 from tpack.errors import ConfigError
 from tpack.step.fetch_plan import CompiledCopy, FetchPlan
 
@@ -22,7 +22,7 @@ def test_both_steps_go_on_where_the_last_one_ended(graph):
     names = {op.name for op in graph.get_operations() if op.name.startswith("compiled/")}
     assert {"compiled/product", "compiled/after", "compiled/update"} <= names
     assert not names & {"compiled/x", "compiled/before", "compiled/weight"}
-    marked = [op.name for op in graph.get_operations() if compat.is_marked_for_compilation(op)]
+    marked = [op.name for op in graph.get_operations() if is_marked_for_compilation(op)]
     assert marked == ["compiled/product"]
     assert copy.in_place_of(before) is before
     with tf.Session() as session:
@@ -49,7 +49,7 @@ def test_what_is_fed_inside_the_step_is_fed_inside_the_copy(graph):
 def test_what_waits_for_something_made_later_is_copied(graph):
     early = tf.no_op(name="early")
     product = tf.tanh(tf.constant(0.5), name="product")
-    compat.run_after(early, [product.op])
+    run_after(early, [product.op])
     copy = CompiledCopy({product.op: "scope"})
     assert [op.name for op in copy.in_place_of(early).control_inputs] == ["compiled/product"]
 

@@ -5,7 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.sessions import cpu_session
-from tpack.compat import loop_in_graph
+from tpack.compat.operations import loop_in_graph
 from tpack.errors import ConfigError
 from tpack.step.fetch_plan import Way
 from tpack.step.loop_graph import LoopGraph, LoopPlan

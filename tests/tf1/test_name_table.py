@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tfv1
 
 import tpack.tf1 as tf
 from tests.helpers.source import ROOT, assert_none
-from tpack.compat import lookup_ops
+from tpack.compat.runtime import lookup_ops
 from tpack.errors import MissingNameError
 from tpack.models.fc import FullyConnected
 from tpack.tf1.name_table import MODULES, look_up
@@ -30,7 +30,7 @@ def test_a_name_is_in_tensorflow_or_in_tpack(package):
         "tensorflow.compat.v1.data": "Dataset Data=Dataset",
         "tpack.models.fc": "fc= FullyConnected",
         "tpack.tf1.rnn_cell": "*",
-        "tpack.compat": "HashTable=lookup_ops.HashTable",
+        "tpack.compat.runtime": "HashTable=lookup_ops.HashTable",
     }
     load, _, public = look_up(package.__name__, table)
     assert load("Dataset") is load("Data") is tfv1.data.Dataset

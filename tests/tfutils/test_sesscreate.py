@@ -8,7 +8,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.partition_graphs import run_with_devices
-from tpack.compat import mark_for_compilation
+from tpack.compat.operations import mark_for_compilation
 from tpack.errors import ConfigError, DeviceError, WrongTypeError
 from tpack.reduction.sums import sum_tensors
 from tpack.tfutils import sesscreate

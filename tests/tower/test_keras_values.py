@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 import tf_keras
 
 from tests.helpers.log_lines import captured_log
-from tpack.compat import unknown_keras_places
+from tpack.compat.keras import unknown_keras_places
 from tpack.errors import GraphBuildError
 from tpack.keras.bound_model import own_global_seeds
 from tpack.tower.context import PredictTowerContext, TowerContext, TrainTowerContext

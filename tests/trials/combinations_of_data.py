@@ -23,7 +23,7 @@ from tpack.callbacks.inference.inferencers import ScalarStats
 from tpack.callbacks.inference.runners import DataParallelInferenceRunner, InferenceRunner
 from tpack.callbacks.run_op import RunUpdateOps
 from tpack.callbacks.weight_averages.ema import EMA
-from tpack.compat import eager_mode
+from tpack.compat.runtime import eager_mode
 from tpack.dataflow.sources import DataFromList
 from tpack.estimator.replicate_model_fn import replicate_model_fn
 from tpack.estimator.tower_optimizer import TowerOptimizer

@@ -14,7 +14,7 @@ import keras
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import eager_mode
+from tpack.compat.runtime import eager_mode
 from tpack.dataflow.sources import DataFromList
 from tpack.keras.model import KerasModel
 from tpack.train.config import TrainConfig

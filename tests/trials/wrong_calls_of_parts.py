@@ -153,7 +153,7 @@ def _all(flow: Any) -> list[Any]:
 def _keras(compiled: bool = False) -> Any:
     import keras  # noqa: PLC0415
 
-    from tpack.compat import eager_mode  # noqa: PLC0415
+    from tpack.compat.runtime import eager_mode  # noqa: PLC0415
 
     with eager_mode():
         model = keras.Sequential([keras.Input([2]), keras.layers.Dense(1)])

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from tpack.callbacks.base import Callback
 from tpack.callbacks.run_op import copies_in_towers
-from tpack.compat import make_callable
+from tpack.compat.runtime import make_callable
 from tpack.errors import CallbackError, ConfigError
 from tpack.tower.names import op_and_tensor_name
 from tpack.types import Trainer

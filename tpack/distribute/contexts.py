@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import BaseVariable, current_device, shown_strategy
+from tpack.compat.graphs import BaseVariable, current_device, shown_strategy
 from tpack.errors import StrategyError
 from tpack.tower.context import Frame, current_frame, entered, get_current_tower_context, pop_frame, push_frame
 from tpack.tower.context import TowerContext as Tower

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import BaseVariable
+from tpack.compat.graphs import BaseVariable
 from tpack.distribute.values import (
     Aggregation,
     Destinations,

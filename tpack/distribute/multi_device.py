@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import make_multi_device_iterator
+from tpack.compat.runtime import make_multi_device_iterator
 from tpack.distribute.cross_tower_ops import (
     CrossTowerOps,
     ReductionToOneDeviceCrossTowerOps,

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import loop_in_graph
+from tpack.compat.operations import loop_in_graph
 from tpack.distribute.contexts import tower_context_of
 from tpack.distribute.values import Aggregation, DistributedValues, PerDevice, Structure, Value
 from tpack.errors import ConfigError, TowerMismatchError

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import BaseVariable
+from tpack.compat.graphs import BaseVariable
 from tpack.distribute.cross_tower_ops import CrossTowerOps, ValueDestinationPairs, get_devices_from
 from tpack.distribute.strategy import DistributionStrategy
 from tpack.distribute.values import Aggregation, Destinations, DistributedValues, Mirrored, reduce_op_of
@@ -18,7 +18,7 @@ from tpack.errors import ConfigError
 from tpack.multi_worker.all_reduce import Exchange, WorkerGroup, all_reduce_between_workers
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.tower.per_graph import PerGraph
-from tpack.utils.launch_env import ClusterTask
+from tpack.utils.tf_config import ClusterTask
 from tpack.utils.validation import check_arguments, check_count, check_text, shown
 
 

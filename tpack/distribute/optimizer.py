@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import BaseVariable
+from tpack.compat.graphs import BaseVariable
 from tpack.distribute.contexts import get_distribution_strategy, get_tower_context, has_distribution_strategy
 from tpack.distribute.strategy import DistributionStrategy, is_updating
 from tpack.distribute.values import PlainValue, Value, Variable

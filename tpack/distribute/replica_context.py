@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import (
+from tpack.compat.graphs import (
     current_control_dependencies,
     current_device,
     optimizer_that_applies,

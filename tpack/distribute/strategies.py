@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import forget_names, is_in_variable_store
+from tpack.compat.graphs import forget_names, is_in_variable_store
 from tpack.distribute.contexts import UpdateContext
 from tpack.distribute.cross_tower_ops import CrossTowerOps, ReductionToOneDeviceCrossTowerOps, devices_for
 from tpack.distribute.multi_device import MultiDeviceStrategy, different_devices, worker_devices_of

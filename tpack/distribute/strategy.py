@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import BaseVariable, last_loss_reduction
+from tpack.compat.graphs import BaseVariable, last_loss_reduction
 from tpack.distribute.contexts import (
     across_towers,
     current_strategy,

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import BaseVariable, current_device
+from tpack.compat.graphs import BaseVariable, current_device
 from tpack.distribute.contexts import UpdateContext, tower_context_of
 from tpack.errors import ConfigError, StrategyError, TowerMismatchError
 from tpack.reduction.sums import on_device

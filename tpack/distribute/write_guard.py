@@ -7,7 +7,7 @@ that the traceback shows the line of code.
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import BaseVariable
+from tpack.compat.graphs import BaseVariable
 from tpack.distribute.contexts import get_update_device
 from tpack.errors import StrategyError
 from tpack.graph_copy import op_kinds

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import silent_deprecations
+from tpack.compat.runtime import silent_deprecations
 from tpack.errors import ConfigError
 from tpack.utils.validation import check_arguments, check_instance, check_instances, mismatch, owner_name
 

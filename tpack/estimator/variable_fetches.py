@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack import compat
+from tpack.compat.runtime import make_callable
 from tpack.graph_copy import op_kinds
 from tpack.step.fetch_plan import FetchPlan, graph_element, is_composite
 from tpack.utils.logger import log_once
@@ -124,7 +124,7 @@ class SplitPlan(FetchPlan):
         parts = split_run(self._tensors, targets, [feed.name for feed in self._feeds]) if self.runs_anything else None
         if parts is None:
             return super()._make_callable(in_caller_thread=in_caller_thread)
-        make = compat.make_callable
+        make = make_callable
         main = (
             make(
                 self._session,
@@ -152,10 +152,7 @@ class ReadRuns:
         """Return the values of tensors."""
         key = tuple(map(id, fetches))
         if key not in self._callables:
-            self._callables[key] = (
-                fetches,
-                compat.make_callable(self._session, fetches=fetches, in_caller_thread=True),
-            )
+            self._callables[key] = (fetches, make_callable(self._session, fetches=fetches, in_caller_thread=True))
         return self._callables[key][1]()
 
 

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 import tensorflow.compat.v1 as tf
 
-from tpack import compat
+from tpack.compat.operations import compiled_kernels, mark_for_compilation
 from tpack.errors import CompilationError, ConfigError
 from tpack.graph_copy import op_kinds
 from tpack.step.fetch_plan import CompiledCopy
@@ -121,7 +121,7 @@ class TowerCompiler:
         if self.measures:
             self._scopes[op] = _scope_of(tower)
         else:
-            compat.mark_for_compilation(op, _scope_of(tower))
+            mark_for_compilation(op, _scope_of(tower))
 
     def copy_step(self) -> CompiledCopy | None:
         """Add a compiled copy of all that depends on marked operations to the complete graph; None if impossible."""
@@ -156,7 +156,7 @@ class TowerCompiler:
         """
         # TensorFlow registers its kernels in the first run of any session.
         session.run(tf.no_op())
-        kernels = cache(compat.compiled_kernels)
+        kernels = cache(compiled_kernels)
         missing = [op for op in self._marked if not _has_kernel(op, kernels)]
         loops = sorted(self._refused, key=lambda op: op.type not in op_kinds.CONTROL_FLOW)
         if (missing or loops) and not (self._policy.fall_back or self.measures):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import add_nodes
+from tpack.compat.operations import add_nodes
 from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn, SyncOp
 from tpack.graph_builder.towers import BuiltTowers, DataParallelBuilder, align_own_gradients, build_towers
 from tpack.graph_copy.towers import TowerBuilding, update_in_towers

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import BaseVariable, RandomSeeds, current_device, names_in_use, variables_by_name
+from tpack.compat.graphs import BaseVariable, RandomSeeds, current_device, names_in_use, variables_by_name
 from tpack.graph_copy import op_kinds
 from tpack.graph_copy.nodes import op_of_input
 from tpack.tower.collections import CollectionSnapshot, collection_keys

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import BaseVariable, RandomSeeds, names_in_use, variables_by_name
+from tpack.compat.graphs import BaseVariable, RandomSeeds, names_in_use, variables_by_name
 from tpack.errors import GraphBuildError
 from tpack.graph_copy.capture import (
     COMPOSITE,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import add_nodes
+from tpack.compat.operations import add_nodes
 
 _COLOCATED = b"loc:@"
 

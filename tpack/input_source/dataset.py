@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
-from tpack.compat import eager_mode
+from tpack.compat.runtime import eager_mode
 from tpack.dataflow.base import DataFlow
 from tpack.dataflow.iterator_state import StatelessError
 from tpack.errors import ConfigError, DataPointError

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
-from tpack.compat import make_callable
+from tpack.compat.runtime import make_callable
 
 
 class TimedDequeue:

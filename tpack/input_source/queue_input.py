@@ -21,7 +21,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback, WithSteps
-from tpack.compat import make_callable
+from tpack.compat.runtime import make_callable
 from tpack.dataflow.base import DataFlow, length_or_none
 from tpack.dataflow.iterator_state import StatelessError
 from tpack.errors import ConfigError, InputError

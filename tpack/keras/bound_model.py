@@ -13,7 +13,7 @@ import keras
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import eager_mode
+from tpack.compat.runtime import eager_mode
 from tpack.tower.context import current_tower_context
 
 _SEEDS = "global_seed_generator"

@@ -17,7 +17,8 @@ import keras
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import eager_mode, shown_strategy
+from tpack.compat.graphs import shown_strategy
+from tpack.compat.runtime import eager_mode
 from tpack.errors import ConfigError, GraphBuildError
 from tpack.keras.bound_model import BoundModel
 from tpack.keras.losses_metrics import COMPUTE_LOSS, COMPUTE_METRICS, KerasLoss, for_each_output, has_own

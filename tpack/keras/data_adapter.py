@@ -13,7 +13,7 @@ import keras
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import eager_mode
+from tpack.compat.runtime import eager_mode
 from tpack.dataflow.arrays import DataFromArrays, is_array
 from tpack.dataflow.base import DataFlow, ProxyDataFlow
 from tpack.dataflow.batch import BatchData

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import keras
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import eager_mode
+from tpack.compat.runtime import eager_mode
 from tpack.errors import ConfigError
 from tpack.utils.validation import shown
 

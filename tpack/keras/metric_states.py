@@ -15,7 +15,8 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback, WithSteps, training_towers
 from tpack.callbacks.inference.inferencers import Inferencer
-from tpack.compat import eager_mode, elementwise_equality
+from tpack.compat.keras import elementwise_equality
+from tpack.compat.runtime import eager_mode
 from tpack.keras.layout import OUTPUT, Layout, Parts, zeros_of
 from tpack.keras.losses_metrics import KerasMetric, own_metrics
 from tpack.tower.collections import EPOCH_MEANS_KEY

@@ -20,7 +20,8 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.callbacks.inference.inferencers import Inferencer
-from tpack.compat import eager_mode, elementwise_equality
+from tpack.compat.keras import elementwise_equality
+from tpack.compat.runtime import eager_mode
 from tpack.errors import ConfigError, GraphBuildError
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.keras.bound_model import BoundModel, global_seeds, own_global_seeds

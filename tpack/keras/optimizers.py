@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import eager_mode
+from tpack.compat.runtime import eager_mode
 from tpack.errors import ConfigError
 from tpack.optimizers.weight_decay import AdamW, Lion
 from tpack.tfutils.gradproc import GlobalNormClip, GradientProcessor, MapGradient

@@ -14,7 +14,7 @@ from tpack.callbacks.inference.runners import InferenceRunner
 from tpack.callbacks.monitors.writers import ScalarPrinter
 from tpack.callbacks.progress import ProgressBar
 from tpack.callbacks.trigger import PeriodicTrigger
-from tpack.compat import eager_mode
+from tpack.compat.runtime import eager_mode
 from tpack.dataflow.arrays import DataFromArrays
 from tpack.dataflow.batch import BatchData
 from tpack.dataflow.mapping import MapData

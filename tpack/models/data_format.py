@@ -17,7 +17,8 @@ from collections.abc import Callable, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import is_in_loop_or_function, is_onednn_enabled
+from tpack.compat.graphs import is_in_loop_or_function
+from tpack.compat.runtime import is_onednn_enabled
 from tpack.models.steps import Step
 from tpack.tower.devices import list_gpus
 from tpack.utils.argtools import get_data_format

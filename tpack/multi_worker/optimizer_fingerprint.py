@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import BaseVariable
+from tpack.compat.graphs import BaseVariable
 from tpack.graph_copy import op_kinds
 from tpack.tfutils.dependency import ancestors, is_handle
 from tpack.tfutils.gradproc import GradientProcessor

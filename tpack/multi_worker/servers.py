@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import place_in_task
+from tpack.compat.operations import place_in_task
 from tpack.errors import ClusterError, ConfigError, DataExhaustedError, DeviceError
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.port_filter import listen_only_at, own_addresses

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import BaseVariable
+from tpack.compat.graphs import BaseVariable
 from tpack.errors import ConfigError
 from tpack.tfutils.scope_utils import variable_name_without_tower
 from tpack.utils import logger

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import make_callable
+from tpack.compat.runtime import make_callable
 from tpack.step.op_traceback import with_origin
 from tpack.utils.renames import on_unknown_name
 

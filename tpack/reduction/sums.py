@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import fix_summation_order
+from tpack.compat.operations import fix_summation_order
 from tpack.tower.grads import Column, Gradient, ReduceOp, is_sparse
 
 _NARROW = ("float16", "bfloat16")

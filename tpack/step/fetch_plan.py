@@ -28,7 +28,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack import compat
+from tpack.compat.operations import mark_for_compilation
+from tpack.compat.runtime import make_callable
 from tpack.errors import ConfigError
 from tpack.graph_copy import op_kinds
 from tpack.graph_copy.nodes import NodeCopier, add_to_graph
@@ -86,7 +87,7 @@ class CompiledCopy:
         add_to_graph(copier.graph_def)
         self._graph = graph
         for op, scope in scopes.items():
-            compat.mark_for_compilation(graph.get_operation_by_name(self._prefix + op.name), scope)
+            mark_for_compilation(graph.get_operation_by_name(self._prefix + op.name), scope)
 
     def in_place_of(self, element: GraphElement) -> GraphElement:
         """Return the copy of a tensor or operation in the compiled step, or itself if there is none."""
@@ -197,7 +198,7 @@ class FetchPlan:
         if not self.runs_anything:
             # TensorFlow refuses to make a callable of no fetches.
             return lambda *feed_values: []
-        return compat.make_callable(
+        return make_callable(
             self._session,
             feeds=self._feeds,
             fetches=self._tensors,

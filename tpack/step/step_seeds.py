@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import is_building_gradient, is_in_loop_or_function
+from tpack.compat.graphs import is_building_gradient, is_in_loop_or_function
 from tpack.errors import ConfigError
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tower.collections import WORKER_RANK_KEY

@@ -1,6 +1,6 @@
 """The public names around sessions, the global step and names in a graph, under scripts' module name."""
 
-from tpack.compat import get_tf_version_tuple
+from tpack.compat.runtime import get_tf_version_tuple
 from tpack.tfutils.graph_lookup import (
     get_global_step_value,
     get_global_step_var,

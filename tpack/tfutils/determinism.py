@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import fix_summation_order
+from tpack.compat.operations import fix_summation_order
 from tpack.tfutils.sesscreate import ReuseSessionCreator, SessionCreator, makes_new_sessions
 from tpack.tfutils.sessinit import JustCurrentSession, SessionInit
 from tpack.tower.devices import check_session_devices

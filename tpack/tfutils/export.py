@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import silent_deprecations
+from tpack.compat.runtime import silent_deprecations
 from tpack.errors import ConfigError
 from tpack.graph_copy import op_kinds
 from tpack.tfutils.determinism import create_initialized_session

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import BaseVariable
+from tpack.compat.graphs import BaseVariable
 from tpack.errors import GraphBuildError
 from tpack.utils.validation import check_number, shown
 

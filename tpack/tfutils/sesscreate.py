@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import is_marked_for_compilation, is_mixed_precision_rewrite_enabled
+from tpack.compat.operations import is_marked_for_compilation
+from tpack.compat.runtime import is_mixed_precision_rewrite_enabled
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.graph_copy import op_kinds
 from tpack.tower.devices import check_session_devices, list_gpus, local_devices, provide_cpu_devices

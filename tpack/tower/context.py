@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack import compat
+from tpack.compat.graphs import continue_scope_counts, control_flow_of, only_in
 from tpack.errors import ConfigError, TowerError, TowerMismatchError, TpackError
 from tpack.tower.collections import TowerCollections
 from tpack.tower.devices import Device
@@ -241,7 +241,7 @@ class TowerContext:
             scopes.enter_context(self.recorder.paused())
             # Forgets devices as well.
             scopes.enter_context(tf.get_default_graph().colocate_with(None, ignore_existing=True))
-            scopes.enter_context(compat.only_in(self.control_flow))
+            scopes.enter_context(only_in(self.control_flow))
             scopes.enter_context(tf.variable_scope(root, auxiliary_name_scope=False))
             scopes.enter_context(tf.name_scope(None))
             yield
@@ -265,7 +265,7 @@ class TowerContext:
         if self._graph is not None:
             raise TowerError(f"{self!r} was used already: make a new context for each call of the tower function")
         self._graph = tf.get_default_graph()
-        self.control_flow = compat.control_flow_of(self._graph)
+        self.control_flow = control_flow_of(self._graph)
         try:
             self._open_scopes(self._graph)
         except BaseException:
@@ -304,7 +304,7 @@ class TowerContext:
         enter(tf.variable_scope(self.vs_name or around, reuse=self._reuse or None, auxiliary_name_scope=False))
         if self.vs_name:
             # A scope without a name of its own is called by how many there are: as many as for the main tower.
-            compat.continue_scope_counts(around.name, tf.get_variable_scope().name)
+            continue_scope_counts(around.name, tf.get_variable_scope().name)
         if self.name:
             enter(tf.name_scope(f"{self.name}/"))
         if self._reuse:
@@ -450,7 +450,7 @@ def is_in_control_flow() -> bool:
     """Tell whether the code is in a loop, condition or function of TensorFlow inside the tower."""
     graph, tower = built_graph(), get_current_tower_context()
     around = None if tower is None else tower.control_flow
-    return tf.get_default_graph() is not graph or compat.control_flow_of(graph) is not around
+    return tf.get_default_graph() is not graph or control_flow_of(graph) is not around
 
 
 def add_model_variable(variable: tf.Variable) -> None:

@@ -19,16 +19,16 @@ from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import (
+from tpack.compat.graphs import BaseVariable
+from tpack.compat.keras import (
     KERAS_BUILDING,
     KERAS_LAYER_FILES,
     KERAS_MAKING,
     KERAS_VARIABLE_FILE,
-    BaseVariable,
     filter_collection,
-    set_initial_value,
     unknown_keras_places,
 )
+from tpack.compat.operations import set_initial_value
 from tpack.errors import GraphBuildError
 from tpack.tower.per_graph import PerGraph, built_graph
 from tpack.utils import logger

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import is_in_variable_store
+from tpack.compat.graphs import is_in_variable_store
 from tpack.errors import TowerMismatchError
 from tpack.tower.collections import KEEP_ALL, KEEP_UPDATES, KEEP_VARIABLES, CollectionPolicy
 from tpack.tower.keras_values import record_owner

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import current_seed
+from tpack.compat.graphs import current_seed
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, overload
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import run_after
+from tpack.compat.operations import run_after
 from tpack.errors import ConfigError, TowerError, WrongTypeError
 from tpack.graph_copy import op_kinds
 from tpack.tower.collections import WORKER_RANK_KEY

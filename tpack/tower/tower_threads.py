@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import BuildState, swap_graph_state
+from tpack.compat.graphs import BuildState, swap_graph_state
 from tpack.errors import ConfigError, TowerMismatchError
 from tpack.tower.context import TowerContext, current_frame, entered
 from tpack.tower.keras_names import keep_keras_policy

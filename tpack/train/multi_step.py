@@ -9,7 +9,7 @@ due, such as a periodic one. A signal ends it after the current step.
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.group import Callbacks
-from tpack.compat import make_callable
+from tpack.compat.runtime import make_callable
 from tpack.errors import ConfigError
 from tpack.step.hooked_session import HookedSession
 from tpack.step.loop_graph import LoopGraph

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.monitors.base import MonitorBase
-from tpack.compat import serialized_graph
+from tpack.compat.operations import serialized_graph
 from tpack.errors import CallbackError, ConfigError
 from tpack.utils import logger
 from tpack.utils.validation import check_arguments, check_count, mismatch

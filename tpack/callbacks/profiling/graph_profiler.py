@@ -8,7 +8,7 @@ import os
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
-from tpack.compat import chrome_trace
+from tpack.compat.runtime import chrome_trace
 from tpack.errors import CallbackError, ConfigError
 from tpack.utils import logger
 from tpack.utils.fs import atomic_write

@@ -23,7 +23,7 @@ from tpack.callbacks.profiling.spans import (
     read_allocations,
     read_spans,
 )
-from tpack.compat import start_profiler, stop_profiler
+from tpack.compat.runtime import start_profiler, stop_profiler
 from tpack.errors import CallbackError, ConfigError
 from tpack.input_source.base import FeedfreeInput, InputSource
 from tpack.input_source.dequeue import DataWaitReport

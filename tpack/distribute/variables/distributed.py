@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import VARIABLE_VALUE_KEY, BaseVariable, SaveableObject, SaveSpec, Trackable, current_device
+from tpack.compat.graphs import VARIABLE_VALUE_KEY, BaseVariable, SaveableObject, SaveSpec, Trackable, current_device
 from tpack.distribute.values import DistributedValues, Structure, Value, with_operators
 from tpack.errors import StrategyError
 from tpack.reduction.sums import on_device

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import BaseVariable, keep_watching
+from tpack.compat.graphs import BaseVariable, keep_watching
 from tpack.distribute.contexts import (
     TowerContext,
     get_cross_tower_context,

@@ -13,7 +13,7 @@ import itertools
 import threading
 from collections.abc import Iterable, Sequence
 
-from tpack.compat import collective_all_reduce
+from tpack.compat.operations import collective_all_reduce
 from tpack.reduction.algorithms.launch_order import check_launch, launch_in_order
 from tpack.reduction.base import Reducer
 from tpack.reduction.sums import on_device_of

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import nccl_all_sum
+from tpack.compat.operations import nccl_all_sum
 from tpack.errors import ReductionError
 from tpack.reduction.algorithms.launch_order import check_launch, launch_in_order
 from tpack.reduction.base import Reducer

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import list_local_devices
+from tpack.compat.runtime import list_local_devices
 from tpack.reduction.algorithms.composite import HierarchicalReducer
 from tpack.reduction.algorithms.nccl import NcclReducer
 from tpack.reduction.autotune.measure import MeasuringOptions, make_workload, measure_candidate

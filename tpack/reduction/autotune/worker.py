@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import make_callable
+from tpack.compat.runtime import make_callable
 from tpack.errors import ReductionError, TpackError
 from tpack.graph_copy import op_kinds
 from tpack.reduction.autotune.candidates import is_of_user, make_candidate

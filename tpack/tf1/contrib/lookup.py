@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import lookup_ops
+from tpack.compat.runtime import lookup_ops
 from tpack.tf1.name_table import look_up
 from tpack.tf1.signatures import like, parameter
 
@@ -23,7 +23,7 @@ _OF_TENSORFLOW = [f"{name}=lookup_ops.{name}" for name in _SAME.split()]
 
 __getattr__, __dir__, __all__ = look_up(
     __name__,
-    {"tpack.compat": " ".join([*_OF_TENSORFLOW, "MutableDenseHashTable=lookup_ops.DenseHashTable"])},
+    {"tpack.compat.runtime": " ".join([*_OF_TENSORFLOW, "MutableDenseHashTable=lookup_ops.DenseHashTable"])},
     own=_TABLES.split(),
 )
 

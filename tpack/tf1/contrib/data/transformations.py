@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import nest
+from tpack.compat.runtime import nest
 from tpack.errors import ConfigError
 
 Transformation: TypeAlias = Callable[[tf.data.Dataset], tf.data.Dataset]

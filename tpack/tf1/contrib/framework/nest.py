@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tpack.compat import nest as _nest
+from tpack.compat.runtime import nest as _nest
 
 # Names that TensorFlow changed.
 _NEWER = {"is_sequence": "is_nested", "is_sequence_or_composite": "is_nested_or_composite"}

@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import replace_input, run_after, set_control_inputs
+from tpack.compat.operations import replace_input, run_after, set_control_inputs
 from tpack.errors import ConfigError
 from tpack.tf1.contrib.graph_editor.subgraph import SubGraphView, make_view
 from tpack.tf1.contrib.graph_editor.util import make_list_of_op, make_list_of_t

@@ -1,0 +1,217 @@
+"""Operations that TensorFlow has no public function for, and changes of operations that exist."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tfv1
+from tensorflow.core.framework.attr_value_pb2 import AttrValue
+from tensorflow.python.client import pywrap_tf_session
+from tensorflow.python.framework import c_api_util, kernels
+from tensorflow.python.ops import collective_ops, control_flow_ops, nccl_ops
+
+from tpack.graph_copy import op_kinds
+
+# OpKernelContext::Params::kNeverForward in tensorflow/core/framework/op_kernel.h.
+_NEVER_FORWARD = -2
+# Marks the additions that the arithmetic optimizer of grappler has dealt with.
+_DO_NOT_JOIN = "_grappler_ArithmeticOptimizer_AddOpsRewriteStage"
+
+
+def collective_all_reduce(
+    tensor: tfv1.Tensor,
+    *,
+    group_size: int,
+    group_key: int,
+    instance_key: int,
+    hint: str = "auto",
+    timeout_secs: float = 0,
+) -> tfv1.Tensor:
+    """Sum ``tensor`` over the devices of a group with TensorFlow's collective op, on the device of ``tensor``.
+
+    Args:
+        tensor: this device's summand.
+        group_size: the number of devices.
+        group_key: one integer for each set of devices.
+        instance_key: one integer for each tensor that is reduced; never used twice in a graph.
+        hint: the implementation: ``"auto"``, ``"ring"`` or ``"nccl"``.
+        timeout_secs: seconds to wait for the peers before the op fails; 0 waits for ever.
+    """
+    ops = {"merge_op": "Add", "final_op": "Id", "communication_hint": hint, "timeout": timeout_secs}
+    return collective_ops.all_reduce(tensor, group_size, group_key, instance_key, **ops)
+
+
+def nccl_all_sum(tensors: Sequence[tfv1.Tensor]) -> list[tfv1.Tensor]:
+    """Sum tensors of one shape on different GPUs with NCCL; entry k of the result is on the GPU of input k."""
+    return list(nccl_ops.all_sum(list(tensors)))
+
+
+def loop_in_graph(
+    condition: Callable[..., tfv1.Tensor], body: Callable[..., Any], start: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """Build a loop of TensorFlow 1 in the current graph, with its towers and scopes; return the last values.
+
+    Args:
+        condition: takes the values; returns whether there is another turn.
+        body: takes the values and returns those of the next turn; one turn after the other.
+        start: the values before the first turn.
+    """
+    loop = control_flow_ops.WhileContext(parallel_iterations=1, back_prop=False)
+    if loop.outer_context is None:
+        tfv1.add_to_collection(tfv1.GraphKeys.WHILE_CONTEXT, loop)
+    return tuple(loop.BuildLoop(condition, body, start, None, True))
+
+
+def fix_summation_order(operations: Iterable[tfv1.Operation]) -> None:
+    """Make every run of a graph add in the same order, so that sums of floating-point numbers repeat bit by bit.
+
+    ``AddN`` of three and more tensors starts with the input that may be overwritten at that moment, and TensorFlow's
+    optimizer joins neighbouring additions to larger ``AddN`` ops; attributes forbid both. The optimizer's pass for
+    memory, where a device's memory seems short (256 MB for a CPU), adds each summand at once; sessions of
+    `NewSessionCreator` have this pass off by default.
+
+    Args:
+        operations: only additions are changed. No session may have run them.
+    """
+    never_overwrite = AttrValue(list=AttrValue.ListValue(i=[_NEVER_FORWARD, 0]))
+    for operation in operations:
+        if operation.type in op_kinds.ADDITIONS:
+            operation._set_attr(_DO_NOT_JOIN, AttrValue(b=True))
+        if operation.type == "AddN":
+            operation._set_attr("_forward_input", never_overwrite)
+
+
+def place_in_task(operations: Iterable[tfv1.Operation], task: str, container: str) -> None:
+    """Place operations without a job in one task of a cluster, with their state in a container of its own.
+
+    Args:
+        operations: those with a job, and those colocated with them, stay. No session may have run them.
+        task: such as ``"/job:worker/task:1"``.
+        container: for variables, queues and the like, apart from those of other graphs there.
+    """
+    operations = list(operations)
+    specs = {device: tfv1.DeviceSpec.from_string(device) for device in {operation.device for operation in operations}}
+    here = tfv1.DeviceSpec.from_string(task)
+    full = {device: here.make_merged_spec(spec).to_string() for device, spec in specs.items() if spec.job is None}
+    # A variable's initial value, which runs beside it, was made before it.
+    elsewhere = {operation.name for operation in operations if operation.device not in full}
+    own = AttrValue(s=container.encode())
+    for operation in operations:
+        if operation.name in elsewhere:
+            continue
+        if not elsewhere.isdisjoint(_run_beside(operation)):
+            elsewhere.add(operation.name)
+            continue
+        operation._set_device(full[operation.device])
+        if "container" in operation.node_def.attr:
+            operation._set_attr("container", own)
+
+
+def _run_beside(operation: tfv1.Operation) -> Iterator[str]:
+    """Yield the names of the operations that share a task with another: its colocations and resources."""
+    for group in operation.colocation_groups():
+        yield group.decode().removeprefix("loc:@")
+    for tensor in operation.inputs:
+        if tensor.dtype == tfv1.resource:
+            yield tensor.op.name
+
+
+def mark_for_compilation(operation: tfv1.Operation, scope: str) -> None:
+    """Let XLA compile an operation, which no session has run, as ``tf.xla.experimental.jit_scope`` does.
+
+    Operations of one scope and device are compiled together. TensorFlow ignores the mark where it cannot compile.
+    """
+    operation._set_attr("_XlaCompile", AttrValue(b=True))
+    operation._set_attr("_XlaScope", AttrValue(s=scope.encode()))
+
+
+def is_marked_for_compilation(operation: tfv1.Operation) -> bool:
+    """Tell whether XLA is to compile an operation."""
+    try:
+        return bool(operation.get_attr("_XlaCompile"))
+    except ValueError:
+        return False
+
+
+def compiled_kernels(op_type: str, device_type: str) -> list[dict[str, set[int]]]:
+    """Return XLA's kernels for an operation type on ``"CPU"`` or ``"GPU"``: the allowed dtypes of attributes for each.
+
+    There are none until the first session of the process has run.
+    """
+    found = kernels.get_registered_kernels_for_op(op_type).kernel
+    return [
+        {rule.name: set(rule.allowed_values.list.type) for rule in kernel.constraint}
+        for kernel in found
+        if kernel.device_type == f"XLA_{device_type}_JIT"
+    ]
+
+
+def set_initial_value(variable: tfv1.Variable, value: tfv1.Tensor) -> None:
+    """Change the initial value of a resource variable, which no session has initialised, and its initialiser.
+
+    The value is computable before everything else, and of the variable's shape and dtype.
+    """
+    if variable.initializer.inputs[1] is not value:
+        variable.initializer._update_input(1, value)
+    variable._initial_value = value
+
+
+def run_after(operation: tfv1.Operation, others: Iterable[tfv1.Operation]) -> None:
+    """Let an operation that exists run after others, which must not depend on it."""
+    operation._add_control_inputs(list(others))
+
+
+def replace_input(operation: tfv1.Operation, index: int, tensor: tfv1.Tensor) -> None:
+    """Let an operation that exists take another tensor, which must not depend on it."""
+    operation._update_input(index, tensor)
+
+
+def set_control_inputs(operation: tfv1.Operation, others: Iterable[tfv1.Operation]) -> None:
+    """Let an operation that exists run after others, and no longer after those before."""
+    operation._remove_all_control_inputs()
+    run_after(operation, others)
+
+
+def serialized_graph(graph: tfv1.Graph) -> bytes:
+    """Return the ``GraphDef`` of a graph, without shapes, as it is written to files."""
+    with graph._lock, c_api_util.tf_buffer() as buffer, graph._c_graph.get() as c_graph:
+        pywrap_tf_session.TF_GraphToGraphDef(c_graph, buffer)
+        return bytes(pywrap_tf_session.TF_GetBuffer(buffer))
+
+
+def add_nodes(
+    graph: tfv1.Graph,
+    nodes: tfv1.GraphDef,
+    tensors: Mapping[str, tfv1.Tensor],
+    operations: Mapping[str, tfv1.Operation],
+) -> list[tfv1.Operation]:
+    """Add operations to a graph just as they are described, outside all open blocks, and return them in order.
+
+    Args:
+        graph: the current graph.
+        nodes: the operations; their names are new, and their functions are known to the graph.
+        tensors: the inputs from outside, by their names in ``nodes``.
+        operations: the same for control inputs.
+
+    Raises:
+        tf.errors.InvalidArgumentError: TensorFlow refuses the nodes.
+    """
+    options = c_api_util.ScopedTFImportGraphDefOptions()
+    for name, tensor in tensors.items():
+        op_name, _, index = name.partition(":")
+        pywrap_tf_session.TF_ImportGraphDefOptionsAddInputMapping(
+            options.options, op_name, int(index or 0), tensor._as_tf_output()
+        )
+    for name, operation in operations.items():
+        pywrap_tf_session.TF_ImportGraphDefOptionsRemapControlDependency(options.options, name, operation._c_op)
+    pywrap_tf_session.TF_ImportGraphDefOptionsSetValidateColocationConstraints(options.options, False)
+    # No session may run the graph before Python knows its new operations.
+    with tfv1.control_dependencies(None), graph._mutation_lock():
+        buffer = pywrap_tf_session.TF_NewBufferFromString(nodes.SerializeToString())
+        try:
+            with graph._c_graph.get() as c_graph:
+                results = pywrap_tf_session.TF_GraphImportGraphDefWithResults(c_graph, buffer, options.options)
+        finally:
+            pywrap_tf_session.TF_DeleteBuffer(buffer)
+        c_api_util.ScopedTFImportGraphDefResults(results)
+        # TensorFlow's import does more, which takes as long again and is only about open blocks.
+        return [graph._create_op_from_tf_operation(op, compute_device=False) for op in graph.new_operations()]

@@ -1,0 +1,134 @@
+"""Versions, devices, sessions and profiles of TensorFlow, and modules of it that are not public."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import tensorflow
+import tensorflow.compat.v1 as tfv1
+from tensorflow.core.framework.device_attributes_pb2 import DeviceAttributes
+from tensorflow.core.protobuf import config_pb2
+from tensorflow.python.client import device_lib, timeline
+from tensorflow.python.data.ops import multi_device_iterator_ops
+from tensorflow.python.eager import context
+from tensorflow.python.ops import lookup_ops
+from tensorflow.python.profiler import profiler_v2
+from tensorflow.python.training.experimental import mixed_precision_global_state
+from tensorflow.python.util import _pywrap_util_port, deprecation, nest
+
+__all__ = [
+    "chrome_trace", "eager_mode", "get_tf_version_tuple", "is_mixed_precision_rewrite_enabled", "is_onednn_enabled",
+    "is_tfv2", "list_local_devices", "lookup_ops", "make_callable", "make_multi_device_iterator", "nest",
+    "silent_deprecations", "start_profiler", "stop_profiler", "tfv1",
+]  # fmt: skip
+
+
+def is_tfv2() -> bool:
+    """Tell whether this is TensorFlow 2; always true on the versions that tpack supports."""
+    return get_tf_version_tuple()[0] >= 2
+
+
+def get_tf_version_tuple() -> tuple[int, int]:
+    """Return TensorFlow's (major, minor) version as integers."""
+    major, minor = tensorflow.__version__.split(".")[:2]
+    return int(major), int(minor)
+
+
+def is_onednn_enabled() -> bool:
+    """Tell whether TensorFlow computes with oneDNN on the CPU: by its build, the processor and the environment."""
+    return bool(_pywrap_util_port.IsMklEnabled())
+
+
+def is_mixed_precision_rewrite_enabled() -> bool:
+    """Tell whether TensorFlow's rewriting of graphs to 16 bits was enabled."""
+    return bool(mixed_precision_global_state.is_mixed_precision_graph_rewrite_enabled())
+
+
+def list_local_devices(session_config: tfv1.ConfigProto | None = None) -> list[DeviceAttributes]:
+    """Return a ``DeviceAttributes`` message for each device of this process, and start those that do not run yet.
+
+    By default the memory of GPUs grows; otherwise the first session takes all of it (tensorflow/tensorflow#9374).
+    """
+    if session_config is None:
+        session_config = tfv1.ConfigProto()
+        session_config.gpu_options.allow_growth = True
+    return list(device_lib.list_local_devices(session_config=session_config))
+
+
+@contextmanager
+def eager_mode() -> Iterator[None]:
+    """Run operations eagerly in this block, also inside a graph, and where eager mode was switched off."""
+    with context.eager_mode():
+        yield
+
+
+@contextmanager
+def silent_deprecations() -> Iterator[None]:
+    """Log no deprecations in this block, for calls of tpack's own that have no other form in a graph."""
+    logs, deprecation._PRINT_DEPRECATION_WARNINGS = deprecation._PRINT_DEPRECATION_WARNINGS, False
+    try:
+        yield
+    finally:
+        deprecation._PRINT_DEPRECATION_WARNINGS = logs
+
+
+def make_callable(
+    session: tfv1.Session,
+    *,
+    feeds: Sequence[tfv1.Tensor] = (),
+    fetches: Sequence[tfv1.Tensor] = (),
+    targets: Sequence[tfv1.Operation] = (),
+    in_caller_thread: bool = False,
+    timeout_in_ms: int = 0,
+) -> Callable[..., list[Any]]:
+    """Make a function that runs one fixed set of fetches, for less than ``session.run`` costs.
+
+    A feed aligned to 64 bytes is not copied: the array must stay unchanged until its consumer ran.
+
+    Args:
+        session: an open session.
+        feeds: tensors that the function takes as positional numpy arrays, in this order.
+        fetches: tensors whose values the function returns, in this order.
+        targets: operations to run for their effect.
+        in_caller_thread: run the kernels one after the other in the calling thread, without the thread pool.
+        timeout_in_ms: a call that takes longer fails with a ``DeadlineExceededError``; 0 for no limit.
+
+    Returns:
+        ``function(*arrays) -> list of numpy values``. It keeps the session alive and must not outlive it.
+    """
+    options = config_pb2.CallableOptions()
+    options.feed.extend(feed.name for feed in feeds)
+    options.fetch.extend(fetch.name for fetch in fetches)
+    options.target.extend(target.name for target in targets)
+    if in_caller_thread:
+        options.run_options.inter_op_thread_pool = -1
+    options.run_options.timeout_in_ms = timeout_in_ms
+    return session._make_callable_from_options(options)
+
+
+def make_multi_device_iterator(
+    dataset: tfv1.data.Dataset, devices: Sequence[str], buffer_size: int
+) -> multi_device_iterator_ops.MultiDeviceIterator:
+    """Make an iterator over a dataset whose ``get_next()`` returns one element for each device, with a buffer."""
+    return multi_device_iterator_ops.MultiDeviceIterator(
+        dataset, list(devices), max_buffer_size=buffer_size, prefetch_buffer_size=buffer_size
+    )
+
+
+def chrome_trace(run_metadata: tfv1.RunMetadata) -> str:
+    """Return the metadata of a run with a ``trace_level`` as JSON in Chrome's trace format."""
+    return str(timeline.Timeline(run_metadata.step_stats).generate_chrome_trace_format())
+
+
+def start_profiler(directory: str) -> None:
+    """Begin a recording of this process for TensorBoard's profiler, in ``plugins/profile`` of a directory.
+
+    Raises:
+        AlreadyExistsError: There is a recording already.
+    """
+    profiler_v2.start(directory)
+
+
+def stop_profiler() -> None:
+    """End the recording of `start_profiler`, and write it; TensorFlow raises an UnavailableError if there is none."""
+    profiler_v2.stop()
