@@ -6,7 +6,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import in_scope
-from tpack.distribute.contexts import TowerContext, get_cross_tower_context, get_tower_context
+from tpack.distribute.contexts import ReplicaContext, get_cross_tower_context, get_tower_context
 from tpack.distribute.default_strategy import DEFAULT_STRATEGY, DEFAULT_TOWER_CONTEXT
 from tpack.errors import StrategyError
 
@@ -79,7 +79,7 @@ def test_threads_enter_and_leave_the_default_tower_by_themselves(graph):
 
 def test_as_a_block_it_is_current_and_can_be_nested(graph):
     with DEFAULT_STRATEGY.scope():
-        context = TowerContext(DEFAULT_STRATEGY, tower_id=0)
+        context = ReplicaContext(DEFAULT_STRATEGY, tower_id=0)
         with context:
             with context as same:
                 assert same is context

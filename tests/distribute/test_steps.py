@@ -3,7 +3,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import mirrored, values
-from tpack.distribute.steps import Monitor, StandardInputStep, StandardSingleLossStep, Step
+from tpack.distribute.steps import Monitor, StandardInputStep, StandardSingleLossStep, TrainingStep
 from tpack.distribute.strategies import OneDeviceStrategy
 from tpack.errors import ConfigError, WrongTypeError
 
@@ -53,13 +53,13 @@ def test_a_monitor_ends_with_the_data(session8):
 def test_a_step_is_abstract_and_knows_its_strategy(graph):
     strategy = mirrored()
 
-    class Mine(Step):
+    class Mine(TrainingStep):
         def __call__(self):
             return tf.no_op()
 
     assert Mine(strategy).distribution is strategy
     with pytest.raises(TypeError, match="abstract"):
-        Step(strategy)
+        TrainingStep(strategy)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_arguments_of_steps_are_checked(graph, arguments, error, message):
 
 
 def test_a_step_of_other_input_is_a_step(graph):
-    assert issubclass(StandardInputStep, Step)
+    assert issubclass(StandardInputStep, TrainingStep)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ They are made from the tables that the packages themselves are made of, and say 
 """
 
 import ast
+import importlib
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -41,7 +42,10 @@ def _table_of(module: Module) -> dict[str, tuple[str, ...]]:
 def _text(package: str, table: dict[str, tuple[str, ...]]) -> str:
     lines = [line for module, names in table.items() for line in _imports(package, module, names)]
     if package != "tpack":
-        return "\n".join([*lines, ""])
+        # Only with ``__all__`` does a type checker offer names that are imported under others.
+        is_renamed = any("=" in entry.rstrip("=") for names in table.values() for entry in names)
+        star = [f"__all__ = {sorted(importlib.import_module(package).__all__)}"] if is_renamed else []
+        return "\n".join([*lines, *star, ""])
     # ``tpack.callbacks`` is there after ``import tpack``.
     lines += _imports("", package, sorted(module for module in table if "." not in module))
     lines += ["from typing import Any", "from tpack.version import __version__ as __version__"]

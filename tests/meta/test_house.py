@@ -54,7 +54,9 @@ STANDS_ALONE: dict[str, str] = {}
 HANDS_ON = {"tpack.tfutils.collection": "the code is in tpack.tower, which saves and restores collections itself"}
 
 # The only subclass is in another file of the package: users derive from the base.
-FOR_USERS: dict[str, str] = {}
+FOR_USERS: dict[str, str] = {
+    "tpack.distribute.contexts.ReplicaContext": "public as TowerContext; it is itself the default strategy's context"
+}
 
 # Code that scripts import from one module and that lies in a lower level, where it is needed first.
 BELOW = {

@@ -10,7 +10,7 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "contexts": (
-            "TowerContext",
+            "TowerContext=ReplicaContext",
             "UpdateContext",
             "get_cross_tower_context",
             "get_distribution_strategy",
@@ -27,7 +27,7 @@ __getattr__, __dir__, __all__ = attach(
             "ParameterServerStrategy",
         ),
         "multi_step": ("MultiStepContext",),
-        "steps": ("Monitor", "StandardInputStep", "StandardSingleLossStep", "Step"),
+        "steps": ("Monitor", "StandardInputStep", "StandardSingleLossStep", "Step=TrainingStep"),
         "optimizer": ("DistributedMovingAverage", "DistributedOptimizer", "increment_var"),
         "multi_device": ("PerDeviceDataset",),
         "reducer_ops": (

@@ -1,6 +1,6 @@
 """Made by ``python -m tests.helpers.stubs``: where each name of this package is, for type checkers."""
 
-from tpack.distribute.contexts import TowerContext as TowerContext
+from tpack.distribute.contexts import ReplicaContext as TowerContext
 from tpack.distribute.contexts import UpdateContext as UpdateContext
 from tpack.distribute.contexts import get_cross_tower_context as get_cross_tower_context
 from tpack.distribute.contexts import get_distribution_strategy as get_distribution_strategy
@@ -23,7 +23,7 @@ from tpack.distribute.reducer_ops import choose_the_best as choose_the_best
 from tpack.distribute.steps import Monitor as Monitor
 from tpack.distribute.steps import StandardInputStep as StandardInputStep
 from tpack.distribute.steps import StandardSingleLossStep as StandardSingleLossStep
-from tpack.distribute.steps import Step as Step
+from tpack.distribute.steps import TrainingStep as Step
 from tpack.distribute.strategies import CollectiveAllReduceStrategy as CollectiveAllReduceStrategy
 from tpack.distribute.strategies import MirroredStrategy as MirroredStrategy
 from tpack.distribute.strategies import OneDeviceStrategy as OneDeviceStrategy
@@ -40,3 +40,46 @@ from tpack.distribute.values import select_device as select_device
 from tpack.distribute.values import select_device_mirrored as select_device_mirrored
 from tpack.distribute.variables.replicated import MirroredVariable as MirroredVariable
 from tpack.distribute.variables.replicated import TowerLocalVariable as TowerLocalVariable
+
+__all__ = [
+    "AllReduceCrossTowerOps",
+    "CollectiveAllReduce",
+    "CollectiveAllReduceStrategy",
+    "CrossTowerOps",
+    "DistributeConfig",
+    "DistributedMovingAverage",
+    "DistributedOptimizer",
+    "DistributedValues",
+    "DistributionStrategy",
+    "MapOutput",
+    "Mirrored",
+    "MirroredStrategy",
+    "MirroredVariable",
+    "Monitor",
+    "MultiStepContext",
+    "MultiWorkerAllReduce",
+    "OneDeviceStrategy",
+    "ParameterServerStrategy",
+    "PerDevice",
+    "PerDeviceDataset",
+    "ReducerCrossTowerOps",
+    "ReductionToOneDeviceCrossTowerOps",
+    "StandardInputStep",
+    "StandardSingleLossStep",
+    "Step",
+    "TowerContext",
+    "TowerLocalVariable",
+    "UpdateContext",
+    "choose_the_best",
+    "get_cross_tower_context",
+    "get_distribution_strategy",
+    "get_loss_reduction",
+    "get_tower_context",
+    "get_update_device",
+    "has_distribution_strategy",
+    "increment_var",
+    "regroup",
+    "require_tower_context",
+    "select_device",
+    "select_device_mirrored",
+]

@@ -21,8 +21,15 @@ import tensorflow.compat.v1 as tf
 
 from tpack.compat.graphs import BaseVariable, current_device, shown_strategy
 from tpack.errors import StrategyError
-from tpack.tower.context import Frame, current_frame, entered, get_current_tower_context, pop_frame, push_frame
-from tpack.tower.context import TowerContext as Tower
+from tpack.tower.context import (
+    Frame,
+    TowerContext,
+    current_frame,
+    entered,
+    get_current_tower_context,
+    pop_frame,
+    push_frame,
+)
 from tpack.tower.devices import device_key
 from tpack.tower.getters import Getter, custom_getter_scope
 from tpack.types import Strategy
@@ -36,7 +43,7 @@ _DEFAULT_STRATEGY = "tpack.distribute.default_strategy"
 _TRAINER_TOWERS = "tpack.distribute.trainer_strategy"
 
 
-def get_tower_context() -> "TowerContext | None":
+def get_tower_context() -> "ReplicaContext | None":
     """Return the current tower context, or None in a cross-tower context; see `get_cross_tower_context`."""
     frame = current_frame()
     if frame.is_outside:
@@ -70,14 +77,14 @@ def strategy_of(frame: Frame) -> Any:
     return None if context is None else context.distribution_strategy
 
 
-def tower_context_of(frame: Frame) -> "TowerContext | None":
+def tower_context_of(frame: Frame) -> "ReplicaContext | None":
     """Return the strategy's tower context of a frame, or None where there is none yet."""
     if frame.tower is not None:
         return _contexts.get(frame.tower)
-    return frame.tower_context if isinstance(frame.tower_context, TowerContext) else None
+    return frame.tower_context if isinstance(frame.tower_context, ReplicaContext) else None
 
 
-def show_tower(tower: Tower, context: "TowerContext") -> None:
+def show_tower(tower: TowerContext, context: "ReplicaContext") -> None:
     """Register the tower context of a tower, which lives as long; the context must not refer to the tower."""
     _contexts[tower] = context
 
@@ -112,7 +119,7 @@ def require_cross_tower_context(strategy: Strategy) -> None:
         )
 
 
-def require_tower_context(tower_context: "TowerContext") -> None:
+def require_tower_context(tower_context: "ReplicaContext") -> None:
     """Raise a `StrategyError` unless a tower context is the current one."""
     frame = current_frame()
     strategy = tower_context.distribution_strategy
@@ -129,12 +136,12 @@ def require_tower_context(tower_context: "TowerContext") -> None:
     )
 
 
-class TowerContext:
+class ReplicaContext:
     """One tower of a strategy, as seen from inside; this base class is that of a single tower.
 
-    As a block it is the current tower context. The class of the same name in `tpack.tower`, which
-    `get_current_tower_context` returns, is a tower being built, with its scopes and variables. In a strategy's tower
-    both are current. Properties raise a `StrategyError` where this is not the current tower context.
+    As a block it is the current tower context; ``tpack.distribute.TowerContext`` is TensorFlow 1's name for it. The
+    `TowerContext` of `tpack.tower` is a tower being built, with its scopes and variables; in a strategy's tower both
+    are current. Properties raise a `StrategyError` where this is not the current tower context.
     """
 
     def __init__(self, distribution_strategy: Strategy, tower_id: int) -> None:
@@ -200,7 +207,7 @@ class TowerContext:
         require_tower_context(self)
         return device_key(current_device())
 
-    def __enter__(self) -> "TowerContext":
+    def __enter__(self) -> "ReplicaContext":
         # Stateless: several threads may be in blocks of the default strategy's one tower context.
         push_frame(current_frame().inside(tower_context=self))
         return self
@@ -214,7 +221,7 @@ class TowerContext:
         return f"tower {self._tower_id} of {self._distribution_strategy!r}"
 
 
-_contexts: WeakKeyDictionary[Tower, TowerContext] = WeakKeyDictionary()
+_contexts: WeakKeyDictionary[TowerContext, ReplicaContext] = WeakKeyDictionary()
 """The contexts of towers: of a strategy's towers from the beginning, of a trainer's on first use."""
 
 

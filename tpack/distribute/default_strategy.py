@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import tensorflow.compat.v1 as tf
 
 from tpack.distribute.contexts import (
-    TowerContext,
+    ReplicaContext,
     UpdateContext,
     current_strategy,
     require_distribution_strategy_scope,
@@ -126,5 +126,5 @@ def _has_no(name: str) -> StrategyError:
 DEFAULT_STRATEGY = DefaultStrategy()
 """The strategy that is current outside of all others."""
 
-DEFAULT_TOWER_CONTEXT = TowerContext(DEFAULT_STRATEGY, tower_id=0)
+DEFAULT_TOWER_CONTEXT = ReplicaContext(DEFAULT_STRATEGY, tower_id=0)
 """The tower context outside of all strategies and towers."""

@@ -23,7 +23,7 @@ from tpack.compat.graphs import (
     shown_strategy,
     watch_operations,
 )
-from tpack.distribute.contexts import TowerContext, across_towers, require_tower_context, show_tower, tower_context_of
+from tpack.distribute.contexts import ReplicaContext, across_towers, require_tower_context, show_tower, tower_context_of
 from tpack.distribute.values import Destinations, Structure, Value, Variable, regroup, select_device, tie_together
 from tpack.distribute.write_guard import refuse_lone_change
 from tpack.errors import StrategyError
@@ -48,7 +48,7 @@ class Arrival(NamedTuple):
     name_scope: str
 
 
-class MergeCallContext(TowerContext):
+class MergeCallContext(ReplicaContext):
     """One tower of several, which wait in `merge_call` for all of them.
 
     Args:
@@ -198,7 +198,7 @@ def seen_by_tensorflow(fn: Callable[..., Structure]) -> Callable[..., Structure]
 
     @functools.wraps(fn)
     def build(*args: Structure, **kwargs: Structure) -> Structure:
-        seen = TFReplicaShim(cast(TowerContext, tower_context_of(current_frame())))
+        seen = TFReplicaShim(cast(ReplicaContext, tower_context_of(current_frame())))
         with shown_strategy(seen.strategy, seen):
             return fn(*args, **kwargs)
 
@@ -208,7 +208,7 @@ def seen_by_tensorflow(fn: Callable[..., Structure]) -> Callable[..., Structure]
 class TFReplicaShim:
     """A tower of a strategy, for TensorFlow's functions."""
 
-    def __init__(self, context: TowerContext) -> None:
+    def __init__(self, context: ReplicaContext) -> None:
         self._context = context
         self.strategy = TFStrategyShim(context.distribution_strategy)
 
@@ -218,7 +218,7 @@ class TFReplicaShim:
         args: Sequence[Structure] = (),
         kwargs: Mapping[str, Structure] | None = None,
     ) -> Structure:
-        """Call a function with the strategy for TensorFlow and the values of all towers; see `TowerContext.merge_call`.
+        """Call a function with the strategy for TensorFlow and the towers' values; see `ReplicaContext.merge_call`.
 
         Optimizers that apply gradients use the strategy's `apply_gradients`.
         """

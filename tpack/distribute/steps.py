@@ -1,6 +1,6 @@
 """Training steps as objects, for a script that has neither a trainer nor an Estimator.
 
-A `Step` has its strategy, data and model; calling it builds the operation of a step, and a `Monitor` runs that.
+A `TrainingStep` has its strategy, data and model; calling it builds the operation of a step, and a `Monitor` runs that.
 
 Source:
     TensorFlow's ``contrib.distribute``.
@@ -20,8 +20,8 @@ from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.utils.validation import check_arguments, check_count, check_instance
 
 
-class Step(abc.ABC):
-    """One training step under a strategy: calling it builds the operation."""
+class TrainingStep(abc.ABC):
+    """One training step under a strategy, ``tpack.distribute.Step``: calling it builds the operation."""
 
     def __init__(self, distribution: DistributionStrategy) -> None:
         self._distribution = check_instance(self, "distribution", distribution, DistributionStrategy)
@@ -36,7 +36,7 @@ class Step(abc.ABC):
         """Return the operation of a step."""
 
 
-class StandardInputStep(Step):
+class StandardInputStep(TrainingStep):
     """Step whose data are those of the ``tf.data.Dataset`` that a function returns, dealt out to the towers."""
 
     def __init__(self, dataset_fn: DatasetFn, distribution: DistributionStrategy) -> None:
@@ -98,7 +98,7 @@ class Monitor:
     """Runner of steps in a session, which initialises all variables.
 
     Args:
-        step_callable: a `Step`, or any function that builds the operation of a step.
+        step_callable: a `TrainingStep`, or any function that builds the operation of a step.
         session: the session.
 
     Raises:

@@ -10,15 +10,14 @@ from typing import NoReturn
 
 import tensorflow.compat.v1 as tf
 
-from tpack.distribute.contexts import TowerContext, require_distribution_strategy_scope, show_tower, tower_context_of
+from tpack.distribute.contexts import ReplicaContext, require_distribution_strategy_scope, show_tower, tower_context_of
 from tpack.distribute.multi_device import MultiDeviceStrategy
 from tpack.distribute.replica_context import Arrival, MergeCallContext
 from tpack.distribute.strategy import DatasetFn, VariableCreator
 from tpack.distribute.values import Destinations, Structure, Value, Variable
 from tpack.errors import StrategyError
 from tpack.tfutils.optimizer_clone import check_optimizer
-from tpack.tower.context import Frame
-from tpack.tower.context import TowerContext as Tower
+from tpack.tower.context import Frame, TowerContext
 from tpack.tower.per_graph import PerGraph
 
 
@@ -75,7 +74,7 @@ class TrainerTowersStrategy(MultiDeviceStrategy):
         raise StrategyError("a trainer builds its towers by itself: they cannot be called for once more")
 
 
-def context_of_tower(tower: Tower) -> TowerContext:
+def context_of_tower(tower: TowerContext) -> ReplicaContext:
     """Return the strategy's context of a trainer's current tower, created on first use."""
     context = tower_context_of(Frame(tower))
     if context is None:

@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.estimator.replicated import BuiltTower
+from tpack.estimator.replicated import TowerSpec
 from tpack.estimator.spec import (
     AnyTensor,
     ClassificationOutput,
@@ -29,7 +29,7 @@ from tpack.estimator.spec import (
 from tpack.reduction.sums import sum_tensors
 
 
-def join_towers(towers: Sequence[BuiltTower], mode: str, device: str) -> EstimatorSpec:
+def join_towers(towers: Sequence[TowerSpec], mode: str, device: str) -> EstimatorSpec:
     """Return the spec of the whole batch.
 
     Args:
@@ -93,7 +93,7 @@ def reduce_metric_variables(tower_variables: Sequence[Sequence[tf.Variable]]) ->
         return tf.group(*(_reduce(*column) for column in zip(*tower_variables, strict=True)))
 
 
-def _join_metrics(towers: Sequence[BuiltTower]) -> dict[str, Any]:
+def _join_metrics(towers: Sequence[TowerSpec]) -> dict[str, Any]:
     metrics = [tower.spec.eval_metric_ops for tower in towers]
     _check_same_names("eval_metric_ops", metrics)
     updates = [operation_of(update) for named in metrics for _, update in named.values()]
@@ -102,7 +102,7 @@ def _join_metrics(towers: Sequence[BuiltTower]) -> dict[str, Any]:
     return {name: (value, reduced) for name, (value, _) in metrics[0].items()}
 
 
-def _metric_variables(towers: Sequence[BuiltTower]) -> list[list[tf.Variable]]:
+def _metric_variables(towers: Sequence[TowerSpec]) -> list[list[tf.Variable]]:
     """Return each tower's metric variables, in the first tower's order of creation by name."""
     towers_named = []
     for tower in towers:

@@ -141,7 +141,7 @@ class ModelFnTower(TowerContext):
         return loss / self.total
 
 
-class BuiltTower(NamedTuple):
+class TowerSpec(NamedTuple):
     """A tower and the spec of its model_fn."""
 
     context: ModelFnTower
@@ -155,7 +155,7 @@ def build_towers(
     *,
     averages_losses: bool,
     tower_building: TowerBuilding = "auto",
-) -> list[BuiltTower]:
+) -> list[TowerSpec]:
     """Build K towers in order, outside of any current tower.
 
     Args:
@@ -186,7 +186,7 @@ def build_towers(
     except TowerMismatchError as error:
         expected = "the same variables, and the same optimizers in the same order, in each call of model_fn"
         raise ConfigError(f"the towers differ: expected {expected}: {error}") from error
-    return [BuiltTower(context, spec) for context, spec in zip(contexts, specs, strict=True)]
+    return [TowerSpec(context, spec) for context, spec in zip(contexts, specs, strict=True)]
 
 
 def current_model_fn_tower() -> ModelFnTower | None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tpack.dataflow.parallel.codec import Layout, Pack, unpack
+from tpack.dataflow.parallel.codec import Pack, PackLayout, unpack
 from tpack.dataflow.parallel.slots import MIN_SLOT_BYTES
 
 POINTS = {
@@ -35,8 +35,8 @@ def assert_same(found, wanted):
 @pytest.mark.parametrize("make", POINTS.values(), ids=POINTS)
 def test_points_come_back_as_they_were(memory, make):
     points = [make(k) for k in range(20)]
-    assert Layout(points[0]).takes(points[0])
-    pack = Pack(Layout(points[0]), memory, 100)
+    assert PackLayout(points[0]).takes(points[0])
+    pack = Pack(PackLayout(points[0]), memory, 100)
     assert all(map(pack.add, points))
     assert pack.count == 20
     found = unpack(memory, *pack.finish())
@@ -47,7 +47,7 @@ def test_points_come_back_as_they_were(memory, make):
 
 def test_points_may_be_changed_after_they_were_added_and_after_they_came(memory):
     array = np.zeros(3)
-    pack = Pack(Layout([array]), memory, 100)
+    pack = Pack(PackLayout([array]), memory, 100)
     for k in range(3):
         array[:] = k
         assert pack.add([array])
@@ -59,7 +59,7 @@ def test_points_may_be_changed_after_they_were_added_and_after_they_came(memory)
 
 
 def test_dropped_points_stay_in_their_places(memory):
-    pack = Pack(Layout([0]), memory, 100)
+    pack = Pack(PackLayout([0]), memory, 100)
     points = [None, [1], None, None, [4], [5], None]
     assert all(map(pack.add, points))
     assert unpack(memory, *pack.finish()) == points
@@ -83,14 +83,14 @@ def test_dropped_points_stay_in_their_places(memory):
     ids=str,
 )
 def test_unlike_points_are_left_to_another_pack(memory, other):
-    pack = Pack(Layout([np.zeros(3), 1]), memory, 100)
+    pack = Pack(PackLayout([np.zeros(3), 1]), memory, 100)
     assert pack.add([np.ones(3), 2])
     assert not pack.add(other)
     assert [point[1] for point in unpack(memory, *pack.finish())] == [2]
 
 
 def test_dicts_with_other_keys_are_unlike(memory):
-    pack = Pack(Layout({"a": 1}), memory, 100)
+    pack = Pack(PackLayout({"a": 1}), memory, 100)
     assert pack.add({"a": 2})
     assert not pack.add({"b": 2})
 
@@ -100,11 +100,11 @@ ODD = [3, "text", np.zeros(3), [object()], [[1]], [np.array([None])], [np.ma.zer
 
 @pytest.mark.parametrize("point", [*ODD, [], {}], ids=range(len(ODD) + 2))
 def test_some_points_are_not_for_packs(point):
-    assert not Layout(point).takes(point)
+    assert not PackLayout(point).takes(point)
 
 
 def test_pack_is_full_after_a_number_of_points(memory):
-    pack = Pack(Layout([1]), memory, 3)
+    pack = Pack(PackLayout([1]), memory, 3)
     for k in range(3):
         assert not pack.is_full
         assert pack.add([k])
@@ -113,7 +113,7 @@ def test_pack_is_full_after_a_number_of_points(memory):
 
 @pytest.mark.parametrize("point", [[np.zeros(1000)], ["x" * 4000], [b"x" * 16_000], [1.5] * 500], ids=len)
 def test_full_pack_fits_into_its_slot(memory, point):
-    pack = Pack(Layout(point), memory, 10_000)
+    pack = Pack(PackLayout(point), memory, 10_000)
     while not pack.is_full:
         assert pack.add(point)
     assert pack.count > 1

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tpack.dataflow.parallel import slots as block_module
-from tpack.dataflow.parallel.slots import SHARED_MEMORY, Block, create_block
+from tpack.dataflow.parallel.slots import SHARED_MEMORY, MemoryBlock, create_block
 from tpack.errors import InputError
 
 
@@ -17,7 +17,7 @@ def open_files():
 
 def test_two_mappings_are_the_same_memory():
     block, descriptor = create_block(5000)
-    other = Block(descriptor, 5000)
+    other = MemoryBlock(descriptor, 5000)
     os.close(descriptor)
     block.memory[:] = 7
     assert (other.memory == 7).all()

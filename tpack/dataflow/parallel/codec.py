@@ -205,7 +205,7 @@ _REOPENED: dict[type, Callable[[Any], tuple[Any, ...] | None]] = {
 }
 
 
-class Layout:
+class PackLayout:
     """The common structure of points that can be in one pack."""
 
     def __init__(self, point: Any) -> None:
@@ -262,7 +262,7 @@ class Layout:
 class Pack:
     """Points, at most ``most``, that are gathered in a slot of at least ``MIN_SLOT_BYTES`` bytes."""
 
-    def __init__(self, layout: Layout, memory: np.ndarray, most: int) -> None:
+    def __init__(self, layout: PackLayout, memory: np.ndarray, most: int) -> None:
         self._layout = layout
         self._memory = memory
         per_point = max(1, layout.array_bytes)

@@ -22,8 +22,8 @@ from tpack.dataflow.parallel.slots import (
     RECORD,
     RETURN,
     VIEW_BYTES,
-    Block,
     Leases,
+    MemoryBlock,
     PeerGoneError,
     Record,
     split,
@@ -160,7 +160,7 @@ class Receiver:
             )
         descriptor = self._descriptors.popleft()
         try:
-            block = Block(descriptor, slot_bytes * count)
+            block = MemoryBlock(descriptor, slot_bytes * count)
         finally:
             os.close(descriptor)
         if is_new:

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike
 
-from tpack.dataflow.parallel.codec import Encoded, Layout, Pack, aligned
+from tpack.dataflow.parallel.codec import Encoded, Pack, PackLayout, aligned
 from tpack.dataflow.parallel.slots import (
     CANCEL,
     MAX_LEASES,
@@ -85,7 +85,7 @@ class Sender:
         self._waiting = 0
         self._leasable = 0
         self._unread = b""
-        self._layout: Layout | None = None
+        self._layout: PackLayout | None = None
         self._pack: Pack | None = None
         self._pack_slot = 0
         self._dropped = 0
@@ -197,7 +197,7 @@ class Sender:
         if not wait and not (self._may_send and self._slots.can_take):
             return False
         if self._layout is None or not self._layout.takes(point):
-            self._layout = Layout(point)
+            self._layout = PackLayout(point)
         encoded = None if self._layout.takes(point) else Encoded(point)
         size = MIN_SLOT_BYTES if encoded is None else encoded.size_bytes
         if wait:

@@ -4,8 +4,8 @@ The producer takes a free slot (`Slots`), writes, and sends a record over the so
 goes back; if it hands out views, the slot is leased (`Leases`) until the last of them is gone, with everything that
 holds one (a feed of TensorFlow, too). Memory in use is never overwritten.
 
-The memory (`Block`) is an unnamed file in the memory file system, sent to the other process as a descriptor. The kernel
-frees it with the last mapping, so SIGKILL at any moment leaves nothing in /dev/shm, unlike the named blocks of
+The memory (`MemoryBlock`) is an unnamed file in the memory file system, sent to the other process as a descriptor. The
+kernel frees it with the last mapping, so SIGKILL at any moment leaves nothing in /dev/shm, unlike the named blocks of
 ``multiprocessing.shared_memory``.
 
 Records of the producer (a new block, a message in a slot) have one size, returns of the consumer (a free slot, or a
@@ -96,7 +96,7 @@ class CancelledError(Exception):
     """The consumer has cancelled the rest of the pass."""
 
 
-class Block:
+class MemoryBlock:
     """A piece of shared memory, an open file, mapped into this process as long as an array uses it."""
 
     def __init__(self, descriptor: int, size_bytes: int) -> None:
@@ -121,7 +121,7 @@ def _map(descriptor: int, size_bytes: int) -> ctypes.Array[ctypes.c_uint8]:
     return memory
 
 
-def create_block(size_bytes: int) -> tuple[Block, int]:
+def create_block(size_bytes: int) -> tuple[MemoryBlock, int]:
     """Make a block of allocated memory, and a descriptor to be sent and closed; raise InputError without memory."""
     directory = SHARED_MEMORY if SHARED_MEMORY.is_dir() else Path(tempfile.gettempdir())
     with tempfile.TemporaryFile(dir=directory) as file:
@@ -131,7 +131,7 @@ def create_block(size_bytes: int) -> tuple[Block, int]:
                 os.posix_fallocate(file.fileno(), 0, size_bytes)
             else:
                 os.ftruncate(file.fileno(), size_bytes)
-            block = Block(file.fileno(), size_bytes)
+            block = MemoryBlock(file.fileno(), size_bytes)
         except (OSError, OverflowError) as error:
             raise InputError(
                 f"{directory} has {_free_bytes(directory)} bytes left, and data points need {size_bytes:,} of shared "
@@ -216,7 +216,7 @@ class Slots:
             return
         self._append(block, descriptor, count, False)
 
-    def _append(self, block: Block, descriptor: int, count: int, is_new: bool) -> None:
+    def _append(self, block: MemoryBlock, descriptor: int, count: int, is_new: bool) -> None:
         first = len(self._memories)
         self._memories += split(block, count)
         self._free += range(first + count - 1, first - 1, -1)
@@ -226,12 +226,12 @@ class Slots:
             os.close(descriptor)
 
 
-def split(block: Block, count: int) -> list[np.ndarray]:
+def split(block: MemoryBlock, count: int) -> list[np.ndarray]:
     """Return the slots of a block."""
     return list(block.memory.reshape(count, -1))
 
 
-def _create(slot_bytes: int, count: int) -> tuple[Block, int, int]:
+def _create(slot_bytes: int, count: int) -> tuple[MemoryBlock, int, int]:
     """Make a block for as many slots as there is memory for, up to ``count``."""
     while count > 1:
         try:

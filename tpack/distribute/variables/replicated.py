@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.compat.graphs import BaseVariable, keep_watching
 from tpack.distribute.contexts import (
-    TowerContext,
+    ReplicaContext,
     get_cross_tower_context,
     get_tower_context,
     get_update_device,
@@ -140,7 +140,7 @@ class MirroredVariable(DistributedVariable, Mirrored):
         return self.primary.value()
 
 
-def _tower_context() -> TowerContext:
+def _tower_context() -> ReplicaContext:
     context = get_tower_context()
     if context is None:
         raise StrategyError("expected a tower context, and this is a cross-tower context")

@@ -86,7 +86,7 @@ def model_scope(name: str, partitioner: Callable[..., Any]) -> Any:
 
 
 @dataclass(frozen=True)
-class Linear:
+class LinearPart:
     """The linear model, or the linear part of one."""
 
     columns: Any
@@ -111,7 +111,7 @@ class Linear:
 
 
 @dataclass(frozen=True)
-class Deep:
+class DeepPart:
     """The network, or the network in a model."""
 
     columns: Any
@@ -139,7 +139,7 @@ def check_features(features: Any) -> None:
         raise ConfigError(f"a model with feature columns got {features!r}: expected a dict of features")
 
 
-def _model_of_part(head: Head, part: Linear | Deep) -> ModelFn:
+def _model_of_part(head: Head, part: LinearPart | DeepPart) -> ModelFn:
     check_optimizer(part.optimizer)
 
     def model_fn(features: Any, labels: Any, mode: str, config: RunConfig | None = None) -> EstimatorSpec:
@@ -156,7 +156,7 @@ class _DNN(Family):
         columns = check_columns(self, given["feature_columns"])
         names = ("activation_fn", "dropout", "input_layer_partitioner", "batch_norm")
         options = DnnOptions(tuple(given["hidden_units"]), *(given[name] for name in names))
-        return _model_of_part(head, Deep(columns, given["optimizer"], options))
+        return _model_of_part(head, DeepPart(columns, given["optimizer"], options))
 
 
 @check_arguments
@@ -232,7 +232,7 @@ class _LinearModel(Family):
     def _make(self, head: Head, **given: Any) -> ModelFn:
         names = ("optimizer", "partitioner", "sparse_combiner")
         columns = check_columns(self, given["feature_columns"])
-        return _model_of_part(head, Linear(columns, *(given[name] for name in names)))
+        return _model_of_part(head, LinearPart(columns, *(given[name] for name in names)))
 
 
 @check_arguments

@@ -14,9 +14,9 @@ from tpack.tf1.estimator.canned import (
     LOSS,
     NUMBERS,
     WARM_START,
-    Deep,
+    DeepPart,
     Family,
-    Linear,
+    LinearPart,
     check_features,
     init_classifier,
     init_regressor,
@@ -42,8 +42,8 @@ class _Combined(Family):
             for kind in ("linear", "dnn")
         }
         linear_options = (given["linear_optimizer"], partitioner, given["linear_sparse_combiner"])
-        linear = Linear(columns["linear"], *linear_options, _HIGHEST_LINEAR_RATE)
-        deep = Deep(columns["dnn"], given["dnn_optimizer"], options, _DNN_RATE)
+        linear = LinearPart(columns["linear"], *linear_options, _HIGHEST_LINEAR_RATE)
+        deep = DeepPart(columns["dnn"], given["dnn_optimizer"], options, _DNN_RATE)
         check_optimizer(linear.optimizer)
         check_optimizer(deep.optimizer)
         if not linear.columns and not deep.columns:
@@ -125,14 +125,14 @@ class DNNLinearCombinedRegressor(_Combined):
     )(init_regressor)
 
 
-def _model_of_parts(head: Head, parts: Sequence[Linear | Deep]) -> ModelFn:
+def _model_of_parts(head: Head, parts: Sequence[LinearPart | DeepPart]) -> ModelFn:
     def model_fn(features: Any, labels: Any, mode: str, config: RunConfig | None = None) -> EstimatorSpec:
         check_features(features)
         found = []
         for part in parts:
             with part.scope() as scope:
                 found.append(part.logits(head.logits_dimension, features, mode))
-                if isinstance(part, Linear):
+                if isinstance(part, LinearPart):
                     summarize_layer(found[-1], scope.name)
         logits = found[0] if len(found) == 1 else found[0] + found[1]
         return head.create_estimator_spec(
@@ -142,7 +142,7 @@ def _model_of_parts(head: Head, parts: Sequence[Linear | Deep]) -> ModelFn:
     return model_fn
 
 
-def _minimize(loss: tf.Tensor, parts: Sequence[Linear | Deep]) -> tf.Operation:
+def _minimize(loss: tf.Tensor, parts: Sequence[LinearPart | DeepPart]) -> tf.Operation:
     """Return the operation that trains all parts, and then counts the step."""
     around = tf.get_variable_scope().name
     optimizers = [part.make_optimizer() for part in parts]

@@ -8,8 +8,8 @@ from tpack.tf1.removed_names import missing_name
 __all__ = ["ModeKeys", "preprocessing"]
 
 
-class ModeKeys:
-    """The names of what a model is built for."""
+class LearnModeKeys:
+    """The values of ``mode`` in ``tf.contrib.learn``; those of Estimators are `tpack.estimator.ModeKeys`."""
 
     TRAIN = "train"
     EVAL = "eval"
@@ -20,6 +20,9 @@ class ModeKeys:
         """Raise a ValueError for a name that is none of them."""
         if key not in (cls.TRAIN, cls.EVAL, cls.INFER):
             raise ValueError(f"Invalid mode {key}: expected {cls.TRAIN}, {cls.EVAL} or {cls.INFER}")
+
+
+ModeKeys = LearnModeKeys
 
 
 def __getattr__(name: str) -> Any:

@@ -117,7 +117,7 @@ def resnet_arg_scope(
         return scope
 
 
-class Head(NamedTuple):
+class LastLayers(NamedTuple):
     """The last layers of a network: the number of classes, and whether the feature map is averaged."""
 
     num_classes: int | None
@@ -129,7 +129,7 @@ def build(
     scope: Any,
     body: Callable[[tf.Tensor], tf.Tensor],
     bottleneck: Callable[..., tf.Tensor],
-    head: Head,
+    head: LastLayers,
 ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
     """Return the output and the end points of a network in an open variable scope.
 

@@ -16,7 +16,7 @@ from tpack.tf1.contrib.layers.convolutions import conv2d
 from tpack.tf1.contrib.layers.pooling import max_pool2d
 from tpack.tf1.contrib.layers.utils import collect_named_outputs
 from tpack.tf1.contrib.slim.nets import resnet_utils
-from tpack.tf1.contrib.slim.nets.resnet_utils import Block, Built, Head
+from tpack.tf1.contrib.slim.nets.resnet_utils import Block, Built, LastLayers
 
 resnet_arg_scope = resnet_utils.resnet_arg_scope
 
@@ -94,7 +94,7 @@ def resnet_v1(
             return resnet_utils.stack_blocks_dense(net, blocks, output_stride)
 
     with tf.variable_scope(scope, "resnet_v1", [inputs], reuse=reuse) as opened:
-        return resnet_utils.build(inputs, opened, body, bottleneck, Head(num_classes, global_pool))
+        return resnet_utils.build(inputs, opened, body, bottleneck, LastLayers(num_classes, global_pool))
 
 
 resnet_v1.default_image_size = 224  # type: ignore[attr-defined]
