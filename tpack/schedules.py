@@ -102,7 +102,7 @@ class _BetweenEnds(Schedule):
 @check_arguments
 @dataclass(frozen=True)
 class Polynomial(_BetweenEnds):
-    """``end + (start - end) * (1 - point / length) ** power``.
+    """A power of the remaining share: ``end + (start - end) * (1 - point / length) ** power``.
 
     Args:
         start: the first value.
@@ -130,7 +130,7 @@ class Polynomial(_BetweenEnds):
 @check_arguments
 @dataclass(frozen=True)
 class Linear(_BetweenEnds):
-    """A straight line, with the arguments and errors of `Polynomial` without ``power``."""
+    """A straight line from ``start`` to ``end``; arguments and errors as for `Polynomial`, without ``power``."""
 
     def _value(self, point: float) -> float:
         return self.start + (self.end - self.start) * (point / self.length)
@@ -139,7 +139,7 @@ class Linear(_BetweenEnds):
 @check_arguments
 @dataclass(frozen=True)
 class Cosine(_BetweenEnds):
-    """Half a period of a cosine, slow at both ends, with the arguments and errors of `Polynomial` without ``power``.
+    """Half a period of a cosine, slow at both ends; arguments and errors as for `Polynomial`, without ``power``.
 
     Source:
         Loshchilov and Hutter, "SGDR: Stochastic Gradient Descent with Warm Restarts", 2017, equation 5.

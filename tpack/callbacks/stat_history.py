@@ -53,7 +53,7 @@ class Direction:
         self.sign = -1.0 if mode == "max" else 1.0
 
     def log(self) -> None:
-        """Log a direction that the name decided; warn of one that contradicts the name."""
+        """Log a direction that the name decided; warn if the given one contradicts the name."""
         if not self._is_given:
             logger.info(f"{self._owner} takes {self._name} to be better when it is {_WORDS[self.mode]}.")
         elif self._guessed not in (None, self.mode):

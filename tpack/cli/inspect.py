@@ -123,7 +123,7 @@ def _compare(first: _Values, second: _Values, paths: tuple[str, str]) -> str:
 def _max_difference(first: np.ndarray, second: np.ndarray) -> float:
     """Return the largest absolute difference of two arrays of one shape.
 
-    Equal infinities and NaN in both are no difference; NaN in one is the difference NaN. Unequal values that are not
+    Equal infinities, and NaN in both, do not differ; NaN in one is the difference NaN. Unequal values that are not
     numbers differ by infinity.
     """
     if not (_is_number(first) and _is_number(second)):

@@ -187,7 +187,7 @@ def wrapped_flows(ds: Any) -> list[DataFlow]:
 
 
 def holds_back(ds: DataFlow) -> bool:
-    """Tell whether a flow may hold back points of the one that it wraps: a source, or undeclared with its own state."""
+    """Tell whether a flow may hold back points of the flow inside: a source, or undeclared with its own state."""
     for kind in type(ds).__mro__:
         if "holds_nothing_back" in vars(kind) or "state_dict" in vars(kind):
             return kind is not ProxyDataFlow and not vars(kind).get("holds_nothing_back", False)

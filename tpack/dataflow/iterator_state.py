@@ -38,8 +38,8 @@ class StateReader:
     A flow reads all of them, by the names of its kind, before it changes anything.
 
     Raises:
-        InputError: It is no state, or one of another kind of flow or with other parts. The methods raise it if the part
-            is of another type.
+        InputError: It is not a state, or that of another kind of flow or of other parts. The methods raise it if the
+            part is of another type.
     """
 
     def __init__(self, owner: object, state: object, *names: str) -> None:

@@ -184,7 +184,7 @@ class CollectiveAllReduceStrategy(MultiWorkerStrategy, MirroredStrategy):
         self._cross_tower_ops = WorkersCrossTowerOps(inner, group)
 
     def _of_worker(self, value: Any) -> Any:
-        """Return a value of the only tower of several workers as one that differs between them, as it may."""
+        """Return a value of each worker's only tower as a `PerDevice` value, since it may differ between workers."""
         is_alone = len(self.worker_devices) == 1 and self.num_workers > 1
         is_plain = is_alone and isinstance(value, tf.Tensor | tf.IndexedSlices)
         return PerDevice({self.worker_devices[0]: value}) if is_plain else value

@@ -65,7 +65,7 @@ def refuse_partial_change(operation: tf.Operation) -> None:
 
 
 def protect(variable: BaseVariable) -> None:
-    """Register the components of a mirrored variable, or one that towers share, for the checks."""
+    """Register the components of a mirrored variable, or a shared variable, for the checks."""
     components = getattr(variable, "components", [variable])
     _mirrors.here().update({component.op.name: len(components) for component in components})
 

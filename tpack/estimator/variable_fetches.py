@@ -349,7 +349,7 @@ class _Analysis:
 
 
 def _chain(tensor: tf.Tensor) -> list[tf.Operation]:
-    """Return the operations from a fetch back to the first one that does not share the memory of its input."""
+    """Return the operations from a fetch back to the first whose output has memory of its own."""
     chain = [tensor.op]
     while chain[-1].type in _SAME_MEMORY:
         chain.append(chain[-1].inputs[0].op)

@@ -19,7 +19,7 @@ class NodeCopier:
     Args:
         copied: the names of the operations to copy.
         renamed: returns the name of a copy, or of its output, from that of the original.
-        place_of: returns the operation to colocate a copy with, for one that is not copied; None drops the colocation.
+        place_of: returns the operation to colocate with in place of an uncopied one; None drops the colocation.
 
     Attributes:
         graph_def: the copies so far.

@@ -398,7 +398,7 @@ class _EnqueueThread(StoppableThread):
         self._may_go_on.set()
 
     def stop(self) -> None:
-        """Ask the thread to end; one that waits for room ends when the queue is closed."""
+        """Ask the thread to end; if it waits for room, it ends when the queue is closed."""
         super().stop()
         self._may_go_on.set()
         self._stream.interrupt()

@@ -88,8 +88,8 @@ def InstanceNorm(  # noqa: N802
 ) -> tf.Tensor:
     """Normalise each channel of each input by its mean and variance over height and width.
 
-    ``use_affine`` is an older form of ``center`` and ``scale`` at once. All other arguments, the shape, the variables
-    and the errors are as for `GroupNorm`, with feature maps alone.
+    The input is a feature map. ``use_affine``, an older argument, sets ``center`` and ``scale`` at once. Other
+    arguments, shapes, variables and errors are as for `GroupNorm`.
 
     Source:
         Ulyanov et al., "Instance Normalization", https://arxiv.org/abs/1607.08022
@@ -112,9 +112,9 @@ def LayerNorm(  # noqa: N802
     gamma_initializer: Initializer | None = None,
     data_format: str = CHANNELS_LAST,
 ) -> tf.Tensor:
-    """Normalise each input by its own mean and variance, in training and in prediction alike.
+    """Normalise each input by its own mean and variance, in training and prediction.
 
-    The arguments, the shape, the variables and the errors are as for `GroupNorm`.
+    Arguments, shapes, variables and errors are as for `GroupNorm`.
 
     Source:
         Ba et al., "Layer Normalization", https://arxiv.org/abs/1607.06450

@@ -59,7 +59,7 @@ def AvgPooling(  # noqa: N802
     padding: str = "valid",
     data_format: str = "channels_last",
 ) -> tf.Tensor:
-    """Take the average of each window, of which padded elements are no part. All else is as for `MaxPooling`."""
+    """Take the average of each window, without padded elements; arguments, shapes and errors as for `MaxPooling`."""
     return _pool("AvgPooling", tf.nn.avg_pool2d, inputs, (pool_size, strides, padding), data_format)
 
 

@@ -143,7 +143,7 @@ def argument_aliases(**aliases: str) -> Callable[[F], F]:
 
 
 def _register(name: str, layer: Layer) -> None:
-    """Add a layer in place of one that the same lines defined before, as in a reloaded module."""
+    """Add a layer, replacing an earlier one of the same definition, as in a reloaded module."""
     others = [
         other
         for other in _layers.get(name, [])

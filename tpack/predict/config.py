@@ -42,7 +42,8 @@ class PredictConfig:
         tower_func: a `TowerFunc`, of which predictors build copies.
 
     Raises:
-        ConfigError: The model is given in no such way, there are no output names, or an argument is of the wrong type.
+        ConfigError: The model is not given in one of these ways, there are no output names, or an argument is of the
+            wrong type.
 
     Example:
         predict = OfflinePredictor(PredictConfig(

@@ -65,7 +65,7 @@ def split_grad_list(grad_list: Sequence[GradsAndVars]) -> tuple[list[list[Gradie
         grad_list: K x N x 2; returned: K x N and K x N.
 
     Raises:
-        ReductionError: An entry is no pair.
+        ReductionError: An entry is not a pair.
 
     Source:
         tensorpack's graph builder.

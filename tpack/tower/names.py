@@ -55,7 +55,7 @@ def join_scope(scope: str, name: str) -> str:
 
 
 def near_names(name: str, known: Iterable[str]) -> str:
-    """Return the known names that resemble one that is not known, as the end of a message; empty if none does.
+    """Return the known names that resemble an unknown one, as the end of a message; empty if none does.
 
     The same name in another scope comes before a similar name.
     """

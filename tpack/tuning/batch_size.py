@@ -55,7 +55,7 @@ def find_batch_size(
         smallest: the first size; all others are multiples of it, such as of the number of towers.
         largest: the limit, at most the size of the data.
         num_steps: the steps of each training; memory is taken in the first two.
-        precision: the accepted distance of a size that does not fit from one that does, as a share of it.
+        precision: the accepted gap between a size that fits and one that does not, as a share of the size.
 
     Raises:
         WrongTypeError: ``make`` returns something else.

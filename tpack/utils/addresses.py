@@ -47,7 +47,7 @@ def join_address(host: str, port: int) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether an IP address is one that only this machine can use."""
+    """Tell whether only this machine can use an IP address."""
     address = ipaddress.ip_address(host.partition("%")[0])
     mapped = getattr(address, "ipv4_mapped", None)
     return (mapped or address).is_loopback

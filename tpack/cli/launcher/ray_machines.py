@@ -59,8 +59,8 @@ def parse_resources(text: str) -> dict[str, float]:
 def ray_connected() -> Iterator[ModuleType]:
     """Connect to a Ray cluster.
 
-    It is the one that this process is connected to; else that of ``RAY_ADDRESS``, or one that runs on this machine;
-    else a new one, shut down after the block.
+    The first of: the cluster of an open connection, that of ``RAY_ADDRESS``, a running one of this machine, and a new
+    one, shut down after the block.
 
     Raises:
         DependencyError: Ray is not installed.

@@ -116,5 +116,5 @@ def drain_events(zmq: ModuleType, monitor: Any) -> Iterator[int]:
 
 
 def rejections(zmq: ModuleType) -> tuple[int, ...]:
-    """Return the events of a rejected peer: the one that comes depends on timing."""
+    """Return the events of a rejected peer; timing decides which of them comes."""
     return zmq.EVENT_HANDSHAKE_FAILED_AUTH, zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL, zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL

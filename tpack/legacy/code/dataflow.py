@@ -52,7 +52,15 @@ class PrefetchData(_SelfStarter):
 
 
 class ThreadedMapData(MultiThreadMapData):
-    """The older name of `MultiThreadMapData`, with the flow before the number of threads and the function."""
+    """Older name of `MultiThreadMapData`, with its arguments in another order.
+
+    Args:
+        ds: the flow.
+        nr_thread: the number of threads.
+        map_func: the function of a data point.
+        buffer_size: as for `MultiThreadMapData`.
+        strict: as for `MultiThreadMapData`.
+    """
 
     def __init__(
         self, ds: DataFlow, nr_thread: int, map_func: Callable[[Any], Any], buffer_size: int = 200, strict: bool = False

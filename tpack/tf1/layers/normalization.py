@@ -53,8 +53,8 @@ class BatchNormalization(Layer):
         beta_constraint: what optimizers do to ``beta`` after each update.
         gamma_constraint: the same for ``gamma``.
         renorm: whether to correct the result towards averages.
-        renorm_clipping: limits of the correction, ``rmax``, ``rmin`` and ``dmax``: numbers or scalar tensors. One that
-            is missing is no limit.
+        renorm_clipping: limits of the correction, ``rmax``, ``rmin`` and ``dmax``: numbers or scalar tensors; a
+            missing one does not limit.
         renorm_momentum: the share of the old in the averages that correct.
         fused: None or True for the fused operation where it can be, which is for feature maps of four dimensions
             without ``renorm``, ``virtual_batch_size`` and ``adjustment``; False for never. The fused one moves the

@@ -277,7 +277,7 @@ def linear(
     """Multiply tensors of [batch, depth], joined, by the variable ``kernel``, and add ``bias``; return [batch, size].
 
     Raises:
-        ConfigError: There are no tensors, or one is no matrix of a known depth.
+        ConfigError: There are no tensors, or one is not a matrix of a known depth.
     """
     tensors: list[Any] = list(args) if isinstance(args, (list, tuple)) else [args]
     if not tensors or any(tensor.shape.rank != 2 or tensor.shape.as_list()[1] is None for tensor in tensors):

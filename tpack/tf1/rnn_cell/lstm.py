@@ -109,7 +109,7 @@ class BasicLSTMCell(_LSTM):
         ``kernel`` of [depth + num_units, 4 * num_units] and ``bias``.
 
     Raises:
-        ConfigError: A state comes that is no pair.
+        ConfigError: A state comes that is not a pair.
 
     Source:
         Zaremba et al., Recurrent Neural Network Regularization, 2014.
@@ -150,7 +150,7 @@ class LSTMCell(_LSTM):
         ``w_o_diag`` of [num_units], and with a projection ``projection/kernel``.
 
     Raises:
-        ConfigError: A state comes that is no pair.
+        ConfigError: A state comes that is not a pair.
 
     Source:
         Sak et al., Long Short-Term Memory Recurrent Neural Network Architectures for Large Scale Acoustic Modeling,

@@ -61,7 +61,7 @@ class DropoutWrapper(_Wrapper):
             for whole parts of it; the default keeps the ``c`` of an `LSTMStateTuple` as it is.
 
     Raises:
-        ConfigError: A probability is no probability, or variational dropout lacks the dtype or the size of inputs.
+        ConfigError: A probability is not from 0 to 1, or variational dropout lacks the dtype or the size of inputs.
 
     Source:
         Gal and Ghahramani, A Theoretically Grounded Application of Dropout in Recurrent Neural Networks, 2016.

@@ -68,7 +68,7 @@ def read_table(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         data: all of the file.
 
     Raises:
-        InputError: The file is no such table, was cut off, or is damaged.
+        InputError: The file is not such a table, was cut off, or is damaged.
         NotReadError: A block is compressed.
 
     Source:

@@ -21,8 +21,8 @@ def assert_element_shape(expected_shapes: Any) -> Transformation:
         expected_shapes: a nest of shapes like that of an element; what is None in them may be anything.
 
     Returns:
-        A function for ``dataset.apply``. A shape that is known and differs is a ValueError; one that turns out to
-        differ ends the step with an InvalidArgumentError.
+        A function for ``dataset.apply``. A known shape that differs is a ValueError; in a step, a differing shape
+        is an InvalidArgumentError.
     """
 
     def check(*element: Any) -> Any:

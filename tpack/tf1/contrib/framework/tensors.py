@@ -86,7 +86,7 @@ def remove_squeezable_dimensions(predictions: Any, labels: Any, name: str | None
 
 
 def smart_constant_value(pred: Any) -> bool | None:
-    """Return the value of a condition, None for an unknown tensor; raise WrongTypeError if it is no condition."""
+    """Return the value of a condition, None for an unknown tensor; raise WrongTypeError if it is not a condition."""
     if tf.is_tensor(pred):
         value = tf.get_static_value(pred)
         return None if value is None else bool(value)
@@ -104,7 +104,7 @@ def smart_cond(
     """Return the result of one of two functions, and build only that one if the condition is known.
 
     Raises:
-        WrongTypeError: One is no function, or the condition is none.
+        WrongTypeError: One is not a function, or the condition is none.
     """
     for which, function in (("true_fn", true_fn), ("false_fn", false_fn)):
         if not callable(function):

@@ -155,7 +155,7 @@ class Transformer:
 
     Attributes:
         transform_external_input_handler: ``f(info, tensor)`` returns the tensor in the place of an input of the view.
-        transform_external_hidden_input_handler: the same for tensors that are no inputs of a view with other inputs.
+        transform_external_hidden_input_handler: the same for tensors that are not inputs of a view with other inputs.
         transform_control_input_handler: ``f(info, op)`` returns the operation in the place of a control input from
             outside, or None.
         transform_op_handler: `copy_op_handler`, alone or by ``functools.partial`` with ``nodedef_fn``.

@@ -52,7 +52,7 @@ class CategoricalVocabulary:
     def trim(self, min_frequency: int, max_frequency: int = -1) -> None:
         """Keep the words counted more than ``min_frequency`` times, those counted most first.
 
-        Words counted ``max_frequency`` times or more go, too; -1 is no limit.
+        Words counted ``max_frequency`` times or more go, too; -1 for no limit.
         """
         by_frequency = sorted(sorted(self._counts.items()), key=lambda item: item[1], reverse=True)
         self._mapping = {self._unknown_token: 0}

@@ -205,7 +205,7 @@ def extend_with_decoupled_weight_decay(base_optimizer: type[tf.train.Optimizer])
     """Return a subclass of ``base_optimizer`` that takes ``weight_decay`` first, and the other arguments by name.
 
     Raises:
-        WrongTypeError: It is no class of optimizers.
+        WrongTypeError: It is not a class of optimizers.
 
     Example:
         optimizer = extend_with_decoupled_weight_decay(tf.train.AdagradOptimizer)(weight_decay=1e-4, learning_rate=0.1)

@@ -245,7 +245,7 @@ class LSTMBlockCell(_LSTMBlock, LSTMSizes, LayerRNNCell):
         ``kernel``, ``bias``, and with peepholes ``w_i_diag``, ``w_f_diag`` and ``w_o_diag``.
 
     Raises:
-        ConfigError: A state comes that is no pair.
+        ConfigError: A state comes that is not a pair.
     """
 
     @like(_LSTMBlock.__init__, without="dtype", after={"use_peephole": {"dtype": None}}, name="lstm_cell")
@@ -254,7 +254,7 @@ class LSTMBlockCell(_LSTMBlock, LSTMSizes, LayerRNNCell):
         self.input_spec = matrix_inputs()
 
     def call(self, inputs: tf.Tensor, state: Any) -> tuple[tf.Tensor, LSTMStateTuple]:
-        """Compute a step; a state that is no pair is refused."""
+        """Compute a step; a state that is not a pair is refused."""
         if tf.is_tensor(state) or len(state) != 2:
             raise ConfigError(f"LSTMBlockCell got the state {shown(state)}: expected an LSTMStateTuple of c and h")
         memory, last = state

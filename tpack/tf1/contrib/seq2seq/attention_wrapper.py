@@ -175,7 +175,7 @@ class AttentionWrapper(CellOfCells):
             )
 
     def call(self, inputs: Any, state: AttentionWrapperState) -> tuple[Any, AttentionWrapperState]:
-        """Make a step on inputs of [B, ...]; raise WrongTypeError if the state is no `AttentionWrapperState`."""
+        """Make a step on inputs of [B, ...]; raise WrongTypeError if the state is not an `AttentionWrapperState`."""
         if not isinstance(state, AttentionWrapperState):
             raise WrongTypeError(f"AttentionWrapper expected an AttentionWrapperState, got {shown(state)}")
         cell_output, cell_state = self._cell(self._cell_input_fn(inputs, state.attention), state.cell_state)

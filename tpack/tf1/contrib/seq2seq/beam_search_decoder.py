@@ -148,7 +148,7 @@ class BeamSearchDecoder(Decoder):
 
     Raises:
         WrongTypeError: The cell or the layer is of another kind.
-        ConfigError: The first tokens are no vector, or the token of the end is no number.
+        ConfigError: The first tokens are not a vector, or the token of the end is not a number.
     """
 
     def __init__(

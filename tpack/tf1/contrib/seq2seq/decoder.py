@@ -71,8 +71,8 @@ def dynamic_decode(
         [B, T, ...] for the outputs, [B] for the lengths.
 
     Raises:
-        WrongTypeError: ``decoder`` is no decoder.
-        ConfigError: ``maximum_iterations`` is no scalar, or ``impute_finished`` is asked of a decoder with beams.
+        WrongTypeError: ``decoder`` is not a decoder.
+        ConfigError: ``maximum_iterations`` is not a scalar, or ``impute_finished`` is asked of a decoder with beams.
     """
     if not isinstance(decoder, Decoder):
         raise WrongTypeError(f"dynamic_decode expected decoder to be a Decoder, got {shown(decoder)}")

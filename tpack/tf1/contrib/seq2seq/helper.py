@@ -120,7 +120,7 @@ class TrainingHelper(_KnownHelper):
         sequence_length: the length of each sequence, [B].
 
     Raises:
-        ConfigError: The lengths are no vector.
+        ConfigError: The lengths are not a vector.
     """
 
     def __init__(self, inputs: Any, sequence_length: Any, time_major: bool = False, name: str | None = None) -> None:
@@ -180,7 +180,7 @@ class GreedyEmbeddingHelper(_KnownHelper):
         end_token: the token of the end, a number.
 
     Raises:
-        ConfigError: The first tokens are no vector, or the token of the end is no number.
+        ConfigError: The first tokens are not a vector, or the token of the end is not a number.
     """
 
     def __init__(self, embedding: Any, start_tokens: Any, end_token: Any) -> None:
@@ -196,7 +196,7 @@ class GreedyEmbeddingHelper(_KnownHelper):
         return tf.tile([False], [self._batch_size]), self._start_inputs
 
     def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:
-        """Return the likeliest tokens; refuses outputs that are no tensor."""
+        """Return the likeliest tokens; refuses outputs that are not a tensor."""
         return tf.argmax(_checked_logits(self, outputs), axis=-1, output_type=tf.int32)
 
     def next_inputs(self, time: Any, outputs: Any, state: Any, sample_ids: Any, name: str | None = None) -> Any:
@@ -213,7 +213,7 @@ class SampleEmbeddingHelper(GreedyEmbeddingHelper):
         softmax_temperature: divides logits: more than 1 makes rare tokens more likely. None is 1.
 
     Raises:
-        ConfigError: The first tokens are no vector, or the token of the end is no number.
+        ConfigError: The first tokens are not a vector, or the token of the end is not a number.
     """
 
     def __init__(
@@ -224,7 +224,7 @@ class SampleEmbeddingHelper(GreedyEmbeddingHelper):
         self._seed = seed
 
     def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:
-        """Return tokens that are drawn; refuses outputs that are no tensor."""
+        """Return tokens that are drawn; refuses outputs that are not a tensor."""
         logits = _checked_logits(self, outputs)
         if self._softmax_temperature is not None:
             logits = logits / self._softmax_temperature
@@ -342,7 +342,7 @@ def embedding_function(embedding: Any) -> Callable[[Any], Any]:
 
 
 def check_tokens(owner: object, start_tokens: Any, end_token: Any) -> None:
-    """Refuse, by a ConfigError, first tokens that are no vector, and a token of the end that is no number."""
+    """Refuse, by a ConfigError, first tokens that are not a vector, and a token of the end that is not a number."""
     if start_tokens.shape.rank != 1:
         raise ConfigError(f"{type(owner).__name__}: start_tokens must be a vector, got shape {start_tokens.shape}")
     if end_token.shape.rank != 0:

@@ -33,7 +33,7 @@ class ScheduledEmbeddingTrainingHelper(TrainingHelper):
         scheduling_seed: of where they are drawn.
 
     Raises:
-        ConfigError: The lengths are no vector, or the probability neither a number nor a vector.
+        ConfigError: The lengths are not a vector, or the probability neither a number nor a vector.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class ScheduledOutputTrainingHelper(TrainingHelper):
         auxiliary_inputs: further data, [B, T, ...], that each input ends with, whatever it is.
 
     Raises:
-        ConfigError: The lengths are no vector, or the probability neither a number nor a vector.
+        ConfigError: The lengths are not a vector, or the probability neither a number nor a vector.
     """
 
     @like(

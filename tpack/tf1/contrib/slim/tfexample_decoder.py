@@ -165,7 +165,7 @@ class BackupHandler(ItemHandler):
         backup: the other.
 
     Raises:
-        ConfigError: One is no handler.
+        ConfigError: One is not a handler.
     """
 
     def __init__(self, handler: ItemHandler, backup: ItemHandler) -> None:

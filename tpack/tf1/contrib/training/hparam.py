@@ -200,7 +200,7 @@ class HParams:
 
         Raises:
             KeyError: There is none of a name.
-            ConfigError: The JSON is no object, or a value does not fit.
+            ConfigError: The JSON is not an object, or a value does not fit.
         """
         values = json.loads(values_json)
         if not isinstance(values, dict):
