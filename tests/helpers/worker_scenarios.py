@@ -104,12 +104,15 @@ def rows_of_worker(num_workers: int, num_towers: int, rank: int) -> TensorInput:
     return TensorInput(get_tensors, size=STEPS)
 
 
-def train_equivalence(towers: int, optimizers: list[str], size: int, compiled: str = "") -> dict[str, dict[str, Any]]:
+def train_equivalence(
+    towers: int, optimizers: list[str], size: int, compiled: str = "", **options: Any
+) -> dict[str, dict[str, Any]]:
     """Train with each optimizer in turn, and with one compiled; return the values of all variables at the end."""
     found = {}
     for name in [*optimizers, *([f"{compiled} compiled"] if compiled else [])]:
         with tf.Graph().as_default():
-            trainer = MultiWorkerTrainerReplicated(towers, compile="xla" if name.endswith("compiled") else None)
+            compile_mode = "xla" if name.endswith("compiled") else None
+            trainer = MultiWorkerTrainerReplicated(towers, compile=compile_mode, **options)
             values = Values()
             config = TrainConfig(
                 model=Equivalence(name.split()[0]),
@@ -123,6 +126,30 @@ def train_equivalence(towers: int, optimizers: list[str], size: int, compiled: s
             launch_train_with_config(config, trainer)
             found[name] = values.values
     return found
+
+
+def train_sharded(towers: int, optimizers: list[str], size: int) -> list[dict[str, dict[str, Any]]]:
+    """Train with the state of the optimizer in each tower, then with it divided; return what each found."""
+    return [train_equivalence(towers, optimizers, size, shard_optimizer=is_sharded) for is_sharded in (False, True)]
+
+
+def save_sharded(directory: str, max_epoch: int, shard_optimizer: bool) -> dict[str, Any]:
+    """Train to an epoch with a checkpoint in each, from the last one that is there; return the values of variables."""
+    rank, size = place()
+    with tf.Graph().as_default():
+        values = Values()
+        config = AutoResumeTrainConfig(
+            model=Equivalence("adam"),
+            data=rows_of_worker(size, 2, rank),
+            callbacks=[values, ModelSaver()],
+            extra_callbacks=[],
+            monitors=[],
+            steps_per_epoch=1,
+            max_epoch=max_epoch,
+            log_dir=directory,
+        )
+        launch_train_with_config(config, MultiWorkerTrainerReplicated(2, shard_optimizer=shard_optimizer))
+    return values.values
 
 
 class Slope(ModelDesc):

@@ -45,6 +45,7 @@ LEVELS = {
     "tpack.multi_worker.parameter_server": 7,
     "tpack.multi_worker.ps_replicated": 7,
     "tpack.multi_worker.replicated_builder": 7,
+    "tpack.multi_worker.sharded_builder": 7,
     "tpack.multi_worker.staleness": 7,
     "tpack.train": 8,
     "tpack.estimator": 8,

@@ -53,8 +53,11 @@ from tpack.train.interruption import Interruption
 from tpack.train.single_cost import BuilderTrainer
 from tpack.utils import logger
 from tpack.utils.launch_env import ClusterRank
+from tpack.utils.lazy import LazyModule
 from tpack.utils.tf_config import ClusterTask
 from tpack.utils.validation import check_arguments, check_number
+
+_sharded = LazyModule("tpack.multi_worker.sharded_builder")
 
 
 @check_arguments
@@ -135,6 +138,7 @@ class MultiWorkerTrainer(BuilderTrainer):
         self._compare: ReplicaCheck | None = None
         self._has_differing_seed = False
         self._optimizer_settings: dict[str, Any] = {}
+        self._apart: frozenset[str] = frozenset()
         with self._telling_others():
             run = self.peers.broadcast("the name of the run", uuid.uuid4().hex)
             self.group = WorkerGroup(("",), 0, run) if self.is_alone else WorkerGroup.of_member(self.member, run)
@@ -201,7 +205,11 @@ class MultiWorkerTrainer(BuilderTrainer):
 
     def _variables_of_all(self) -> list[tf.Variable]:
         """Return the variables that all workers have after the set-up of the graph."""
-        return list(tf.global_variables())
+        return self._not_apart()
+
+    def _not_apart(self) -> list[tf.Variable]:
+        """Return the global variables without those that one worker has, and others have not."""
+        return [variable for variable in tf.global_variables() if variable.op.name not in self._apart]
 
     def _setup_graph(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> list[Callback]:
         def noted_optimizer() -> tf.train.Optimizer:
@@ -243,10 +251,10 @@ class MultiWorkerTrainer(BuilderTrainer):
     def _share_values(self) -> None:
         """Copy the values of worker 0 to all at the beginning, and around each epoch."""
         with self.graph.as_default():
-            made = _kinds(tf.global_variables())
+            made = _kinds(self._not_apart())
             of_all = self.peers.gather("the variables of callbacks", made)
             in_all = {name for name, fact in made.items() if all(each.get(name) == fact for each in of_all)}
-            self._shared = [v for v in tf.global_variables() if v.op.name in in_all]
+            self._shared = [v for v in self._not_apart() if v.op.name in in_all]
             names = [variable.op.name for variable in self._shared]
             check_consistency(self.peers, {"the order of variables that worker 0 sends to all": names})
             trained = {variable.op.name for variable in tf.trainable_variables()}
@@ -287,9 +295,13 @@ class MultiWorkerTrainer(BuilderTrainer):
         check_consistency(self.peers, facts)
         creator = self._on_server(session_creator)
         with self.graph.as_default(), tf.device(self.group.tasks[self.group.rank]):
-            super().initialize(creator, session_init if self.is_chief else None)
+            super().initialize(creator, self._first_values(session_init if self.is_chief else None))
         self._compare_values()
         self.peers.on_stall(self._awaited)
+
+    def _first_values(self, session_init: SessionInit | None) -> SessionInit | None:
+        """Return what to restore, for the chief."""
+        return session_init
 
     def _awaited(self) -> list[int]:
         """Return the ranks that this worker waits for in its step; called from another thread."""
@@ -434,6 +446,8 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
         average: average the gradients, or sum them.
         mode: as for `SyncMultiGPUTrainerReplicated`, inside a worker.
         wire_dtype: ``"bfloat16"`` or ``"float16"`` rounds gradients for the network between workers; see `Exchange`.
+        shard_optimizer: divide the state of the optimizer over the towers of all workers: each variable has one owner,
+            which updates it and alone has its slots.
         cluster: the place of this process; None calls `resolve_cluster`.
         waits: the timeouts.
         precision: see `SingleCostTrainer`.
@@ -455,6 +469,7 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
         mode: ReductionMode = None,
         *,
         wire_dtype: str | tf.DType | None = None,
+        shard_optimizer: bool = False,
         cluster: ClusterMember | ClusterTask | ClusterRank | None = None,
         waits: WaitLimits | None = None,
         precision: str | PrecisionPolicy = "float32",
@@ -465,7 +480,8 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
         self.reduction = str(choice)
 
         def make_builder(group: WorkerGroup) -> GraphBuilder:
-            return MultiWorkerReplicatedBuilder(
+            make = _sharded.MultiWorkerShardedBuilder if shard_optimizer else MultiWorkerReplicatedBuilder
+            return make(
                 gpus,
                 group,
                 average=average,
@@ -476,10 +492,26 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
             )
 
         self._settings = {"average": average, "the reducer": choice.reducer.name, "the exchange": repr(wanted)}
+        self._settings["shard_optimizer"] = shard_optimizer
+        self._is_sharded = shard_optimizer
         super().__init__(make_builder, cluster, waits=waits, precision=precision, compile=compile)
 
     def _facts(self) -> dict[str, Any]:
         return {**super()._facts(), **self._settings}
+
+    def _setup_graph(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> list[Callback]:
+        callbacks = super()._setup_graph(grad_fn, optimizer_fn)
+        if self._is_sharded and not self.is_alone:
+            slots = _sharded.share_slots(self.group, self.peers, self.builder.slots, is_chief=self.is_chief)
+            self._apart = slots.names
+            self._set_by_init_ops.extend(slots.remote)
+        return callbacks
+
+    def _first_values(self, session_init: SessionInit | None) -> SessionInit | None:
+        if not self._is_sharded:
+            return session_init
+        first_values: SessionInit = _sharded.AfterInitialValues(self.peers, session_init)
+        return first_values
 
     def _own_gradients(self) -> Sequence[Gradient]:
         return self.builder.own_gradients if isinstance(self.builder, MultiWorkerReplicatedBuilder) else ()

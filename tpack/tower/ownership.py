@@ -48,6 +48,8 @@ class VariableRecorder:
         variables: the recorded variables.
         paths: their places in the tower function.
         own_scope: see above.
+        may_lack_some: whether the tower may lack variables that the main one has, such as counters of an optimizer that
+            updates nothing in it.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class VariableRecorder:
     ) -> None:
         self.owner = owner
         self.own_scope = own_scope
+        self.may_lack_some = False
         self.variables: list[tf.Variable] = []
         self.paths = VariablePaths()
         self._asked_for: list[tuple[str, str]] = []
@@ -165,13 +168,14 @@ def _paired(main: VariableRecorder, copy: VariableRecorder) -> list[tuple[tf.Var
     mains, copies = main.by_name(), copy.by_name()
     only_main, only_copy = mains.keys() - copies.keys(), copies.keys() - mains.keys()
     extra = _without_own_scope(main, only_main), _without_own_scope(copy, only_copy)
-    if extra[0].keys() != extra[1].keys():
+    if extra[0].keys() != extra[1].keys() and not (copy.may_lack_some and extra[1].keys() <= extra[0].keys()):
         raise TowerMismatchError(
             f"{main.owner} and {copy.owner} are paired by the names of their variables, which differ: "
             f"{_only_in(main, mains, extra)}, {_only_in(copy, copies, extra[::-1])}"
         )
-    renamed = {name: extra[1][plain] for plain, name in extra[0].items()}
-    pairs = [(variable, copies[renamed.get(name, name)]) for name, variable in mains.items()]
+    renamed = {name: extra[1].get(plain) for plain, name in extra[0].items()}
+    both = [(variable, renamed.get(name, name)) for name, variable in mains.items()]
+    pairs = [(variable, copies[name]) for variable, name in both if name is not None]
     for a, b in pairs:
         # Shapes are compared as text: one of unknown rank has no list, and unknown dimensions are never equal.
         if str(a.shape) != str(b.shape) or a.dtype.base_dtype != b.dtype.base_dtype:

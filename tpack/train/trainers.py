@@ -17,8 +17,11 @@ from tpack.graph_copy.towers import TowerBuilding
 from tpack.reduction.modes import ReductionMode, reducer_for_towers
 from tpack.tower.devices import tower_indices
 from tpack.train.single_cost import BuilderTrainer
+from tpack.utils.lazy import LazyModule
 from tpack.utils.renames import on_unknown_name, takes_config
 from tpack.utils.validation import check_arguments
+
+_sharded = LazyModule("tpack.graph_builder.sharded")
 
 __getattr__ = on_unknown_name(__name__)
 
@@ -53,7 +56,8 @@ class SyncMultiGPUTrainerReplicated(BuilderTrainer):
     """Trainer of K towers with their own variables, whose gradients are all-reduced, by their mean or sum.
 
     The ``mode`` is the name of a reducer, an all-reduce spec, a `Reducer`, ``"auto"`` to measure and take the fastest
-    (see `choose_by_measurement`), or None for the default of the devices.
+    (see `choose_by_measurement`), or None for the default of the devices. With ``shard_optimizer`` each tower has the
+    state of the optimizer for its part of the variables alone.
     """
 
     def __init__(
@@ -62,12 +66,14 @@ class SyncMultiGPUTrainerReplicated(BuilderTrainer):
         average: bool = True,
         mode: ReductionMode = None,
         *,
+        shard_optimizer: bool = False,
         precision: str | PrecisionPolicy = "float32",
         compile: Compile = None,
         tower_building: TowerBuilding = "auto",
     ) -> None:
         choice = reducer_for_towers(gpus, mode)
-        builder = SyncMultiGPUReplicatedBuilder(gpus, average, choice.reducer, tower_building=tower_building)
+        make = _sharded.ShardedReplicatedBuilder if shard_optimizer else SyncMultiGPUReplicatedBuilder
+        builder = make(gpus, average, choice.reducer, tower_building=tower_building)
         self.reduction = str(choice)
         super().__init__(builder, precision=precision, compile=compile)
 
