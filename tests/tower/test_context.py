@@ -94,7 +94,7 @@ def test_current_tower_is_there_inside_only(graph):
     with TowerContext("", True) as context:
         assert context is current_tower_context() is get_current_tower_context()
     assert get_current_tower_context() is None
-    with pytest.raises(TowerError, match=r"no tower is current here.*write 'with TowerContext"):
+    with pytest.raises(TowerError, match=r"no tower is current here: expected .*; use 'with TowerContext"):
         current_tower_context()
 
 

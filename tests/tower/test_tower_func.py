@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError, TowerError
+from tpack.compat import eager_mode
+from tpack.errors import ConfigError, GraphBuildError, TowerError
 from tpack.tower.context import PredictTowerContext, TowerContext, TrainTowerContext
 from tpack.tower.tower_func import InputSignature, TowerFunc
 
@@ -132,6 +133,28 @@ def test_a_function_without_its_towers_can_build_them_again(graph, renew):
         assert [handle.name for handle in each.towers] == ["tower0"]
         assert each.input_signature == SIGNATURE
         assert each.function is model
+
+
+@pytest.mark.parametrize(
+    ("function", "has"),
+    [(lambda image: image, r"\(image\)"), (lambda a, b, c: a, r"\(a, b, c\)"), (lambda: 0, r"\(\)")],
+)
+def test_a_function_of_other_parameters_is_an_error_that_shows_both(function, has):
+    wanted = r"<lambda> got 2 inputs \(image, label\): expected a parameter for each, and it has " + has
+    with pytest.raises(ConfigError, match=wanted):
+        TowerFunc(function, SIGNATURE)
+
+
+@pytest.mark.parametrize("where", ["another graph", "eager"])
+@pytest.mark.parametrize("make", [lambda: tf.ones([2]), lambda: tf.get_variable("elsewhere", [2])])
+def test_a_tensor_of_elsewhere_is_an_error_that_says_what_to_do(graph, where, make):
+    with eager_mode() if where == "eager" else tf.Graph().as_default():
+        elsewhere = make()
+    func = TowerFunc(lambda x: tf.add(x, elsewhere), [tf.TensorSpec([2], tf.float32, "x")])
+    which = "the model got Tensor.* of another graph" if where == "another graph" else "the model got an eager tensor"
+    wanted = f"^{which}: expected tensors and variables made while it is built; make it in build_graph, or use"
+    with pytest.raises(GraphBuildError, match=wanted), TrainTowerContext(""):
+        func(tf.placeholder(tf.float32, [2]))
 
 
 def if_tensor(x):

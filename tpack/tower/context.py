@@ -27,7 +27,7 @@ from tpack.tower.devices import Device
 from tpack.tower.getters import custom_getter_scope
 from tpack.tower.keras_values import KerasValues, check_own_layers
 from tpack.tower.merge_call import MergeCall, Merged, merge, part_of_tower
-from tpack.tower.names import VARIABLE_KEYS, check_handle_use
+from tpack.tower.names import VARIABLE_KEYS, check_handle_use, check_same_graph
 from tpack.tower.ownership import Ownership, VariableRecorder, ownership_of
 from tpack.tower.per_graph import PerGraph, built_graph
 from tpack.types import Strategy
@@ -295,6 +295,7 @@ class TowerContext:
         if error is not None:
             check_own_layers(error)
             check_handle_use(error)
+            check_same_graph(error)
 
     def _open_scopes(self, graph: tf.Graph) -> None:
         enter = self._scopes.enter_context
@@ -342,8 +343,8 @@ def current_tower_context() -> TowerContext:
     context = get_current_tower_context()
     if context is None:
         raise TowerError(
-            "no tower is current here: a trainer calls the tower function inside one. To call model code yourself, "
-            "write 'with TowerContext(\"\", is_training=False): ...' around it"
+            "no tower is current here: expected a call in a tower function, which a trainer calls inside one; use "
+            "'with TowerContext(\"\", is_training=False): ...' around model code of your own"
         )
     return context
 

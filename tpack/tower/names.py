@@ -26,6 +26,8 @@ VARIABLE_KEYS = (
 _MAX_NEAR = 5
 # What TensorFlow says of a handle in the place of a value.
 _OF_HANDLES = ("with dtype resource:", "has DataType resource not in list of allowed values")
+# What it says of tensors and variables that were made elsewhere.
+_OF_OTHER_GRAPHS = ("must be from the same graph as", "capture an EagerTensor without building a function")
 
 
 @check_arguments
@@ -137,4 +139,21 @@ def check_handle_use(error: BaseException) -> None:
         raise GraphBuildError(
             f"the handle of a variable is used as its value: {error}. graph.get_tensor_by_name and outputs[0] give the "
             "handle; use the variable, from tf.get_variable or tower.get_variable('net/w'), and its read_value()"
+        ) from error
+
+
+def check_same_graph(error: BaseException) -> None:
+    """Explain an error of TensorFlow that is caused by a tensor or variable made in another graph, or eagerly.
+
+    Raises:
+        GraphBuildError: It is such an error.
+    """
+    text = " ".join(str(error).split())
+    if isinstance(error, ValueError | RuntimeError) and any(sign in text for sign in _OF_OTHER_GRAPHS):
+        which = (
+            f"{text.partition(' must be ')[0]} of another graph" if _OF_OTHER_GRAPHS[0] in text else "an eager tensor"
+        )
+        raise GraphBuildError(
+            f"the model got {which}: expected tensors and variables made while it is built; make it in build_graph, or "
+            "use tf.constant(array) for its value"
         ) from error

@@ -182,8 +182,10 @@ def _check_takes(function: ModelFunction, names: Sequence[str]) -> None:
     try:
         signature.bind(*names)
     except TypeError as error:
-        inputs = f"{len(names)} inputs ({', '.join(names)})"
-        raise ConfigError(f"input_signature has {inputs}, and {shown(function)} takes {signature}: {error}") from error
+        given = f"{len(names)} inputs ({', '.join(names)})"
+        raise ConfigError(
+            f"{shown(function)} got {given}: expected a parameter for each, and it has {signature}"
+        ) from error
 
 
 class InputSignature(list[tf.TensorSpec]):
