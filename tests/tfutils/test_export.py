@@ -172,6 +172,22 @@ def test_toco_compatible_wants_optimize(tmp_path: Any) -> None:
     assert os.path.getsize(tmp_path / "m.pb") > 100
 
 
+def test_a_directory_is_no_file_to_export_to(tmp_path: Any) -> None:
+    exporter = ModelExporter(config(session_init=None))
+    with pytest.raises(ConfigError, match=r"got filename='.*': expected a file, not a directory; use '.*/model.pb'"):
+        exporter.export_compact(str(tmp_path))
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_predictor_is_no_config() -> None:
+    predictor = OfflinePredictor(PredictConfig(tower_func=lambda x: tf.identity(x, "y"), **EXPORTED))
+    with pytest.raises(
+        ConfigError, match="ModelExporter got config=.*Predictor: expected a PredictConfig; use the one"
+    ):
+        ModelExporter(predictor)
+    predictor.sess.close()
+
+
 def test_remote_places_are_refused_and_no_directory_is_made(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for export in (ModelExporter(config()).export_serving, ModelExporter(config()).export_compact):

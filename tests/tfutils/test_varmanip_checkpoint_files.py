@@ -57,9 +57,41 @@ def test_numpy_reads_our_files(tmp_path: Any) -> None:
     assert os.listdir(tmp_path) == ["values.npz"]
 
 
-def test_objects_are_not_written(tmp_path: Any) -> None:
-    with pytest.raises(ValueError, match="Object arrays cannot be saved"):
-        save_checkpoint_vars({"a": np.array([{}])}, tmp_path / "values.npz")
+@pytest.mark.parametrize("name", ["values.npz", "model-1"])
+@pytest.mark.parametrize("value", [np.array([{}]), None, [[1], [1, 2]], "tensor", "variable"])
+def test_what_makes_no_array_is_not_written(graph: Any, tmp_path: Any, name: str, value: Any) -> None:
+    made = {"tensor": lambda: tf.zeros([2]), "variable": lambda: tf.get_variable("v", [])}
+    if isinstance(value, str):
+        value = made[value]()
+    with pytest.raises(ConfigError, match=r"got dic\['a'\]=.*: expected an array of numbers or text; use session.run"):
+        save_checkpoint_vars({"a": value}, tmp_path / name)
+    assert os.listdir(tmp_path) == []
+
+
+def test_objects_of_text_are_written_to_a_checkpoint_alone(tmp_path: Any) -> None:
+    texts = np.array([b"a\0", b"b"], object)
+    save_checkpoint_vars({"a": texts}, tmp_path / "model-1")
+    assert load_checkpoint_vars(tmp_path / "model-1")["a"].tolist() == texts.tolist()
+    with pytest.raises(ConfigError, match="of shape .2,. and dtype object: expected an array"):
+        save_checkpoint_vars({"a": texts}, tmp_path / "values.npz")
+
+
+def test_swapped_and_wrong_arguments_are_refused_and_nothing_is_written(tmp_path: Any) -> None:
+    path, arrays = str(tmp_path / "weights.npz"), {"a": np.zeros(1)}
+    swapped = r"got dic='.*weights.npz': expected a dict of arrays by name; use save_checkpoint_vars\(dic, path\)"
+    with pytest.raises(ConfigError, match=swapped):
+        save_checkpoint_vars(path, arrays)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="got dic=a list of 1: expected a dict of arrays"):
+        save_checkpoint_vars([np.zeros(1)], path)  # type: ignore[arg-type]
+    for call in (
+        lambda: save_checkpoint_vars(arrays, 5),
+        lambda: load_checkpoint_vars(5),
+        lambda: dump_session_params(5),
+    ):
+        with pytest.raises(ConfigError, match="_vars got path=5: expected a path|_params got path=5: expected a path"):
+            call()
+    with pytest.raises(ConfigError, match="resolve_checkpoint got path=None: expected a path"):
+        get_checkpoint_path(None)  # type: ignore[arg-type]
     assert os.listdir(tmp_path) == []
 
 

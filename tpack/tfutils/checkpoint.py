@@ -25,7 +25,7 @@ from tpack.tfutils.checkpoints.best import BEST_SUFFIX, best_prefix
 from tpack.utils import logger
 from tpack.utils.fs import atomic_write, leftover_of, why_not_written
 from tpack.utils.lazy import LazyModule
-from tpack.utils.validation import is_remote
+from tpack.utils.validation import check_path, is_remote
 
 _remote = LazyModule("tpack.utils.remote.directories")
 _FILE_SUFFIX = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
@@ -43,9 +43,10 @@ def resolve_checkpoint(path: str) -> str:
             checkpoint that loads. The name of several best ones, such as ``min-cost``, means the best of them.
 
     Raises:
+        ConfigError: It is no path.
         CheckpointError: There is none. The message lists the checkpoints in the directory, those of near names first.
     """
-    path = fetched(os.path.expanduser(os.fspath(path)))
+    path = fetched(os.path.expanduser(check_path("resolve_checkpoint", "path", path)))
     if os.path.basename(path) == "checkpoint" and _is_there(path):
         path = os.path.dirname(path) or "."
     if not _is_there(path + ".index") and _is_there(path, directory=True):

@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.compat.runtime import silent_deprecations
-from tpack.errors import ConfigError
+from tpack.errors import ConfigError, WrongTypeError
 from tpack.graph_copy import op_kinds
 from tpack.tfutils.determinism import create_initialized_session
 from tpack.tower.context import PredictTowerContext
@@ -38,11 +38,20 @@ class ModelExporter:
 
     Each export builds the model again, in a graph of its own, with a placeholder for each entry of the signature.
 
+    Args:
+        config: the `PredictConfig`.
+
+    Raises:
+        WrongTypeError: It is something else, such as a predictor.
+
     Example:
         ModelExporter(config).export_serving("exported/1")
     """
 
     def __init__(self, config: Any) -> None:
+        # By what it has: predictors are built on this module's layer.
+        if not all(hasattr(config, name) for name in ("tower_func", "output_names", "session_init")):
+            raise WrongTypeError(mismatch(self, "config", config, "a PredictConfig", "the one of a predictor"))
         self.config = config
 
     def export_serving(
@@ -98,13 +107,17 @@ class ModelExporter:
             toco_compatible: restrict the optimisations to those that converters can read; needs ``optimize``.
 
         Raises:
-            ConfigError: ``toco_compatible`` comes without ``optimize``, or the file is not on this machine.
+            ConfigError: ``toco_compatible`` comes without ``optimize``, or the file is a directory or not on this
+                machine.
             TowerError: As for ``export_serving``.
             CheckpointError: As for ``export_serving``.
         """
         if toco_compatible and not optimize:
             raise ConfigError(mismatch("export_compact", "optimize", optimize, "True with toco_compatible=True"))
         path = os.path.abspath(check_local_path("export_compact", "filename", filename))
+        if os.path.isdir(path):
+            name = os.path.join(os.fspath(filename), "model.pb")
+            raise ConfigError(mismatch("export_compact", "filename", filename, "a file, not a directory", repr(name)))
         with self._built() as built:
             keep = [tensor.op.name for tensor in [*built.inputs.values(), *built.outputs.values()]]
             frozen = freeze(built.session, list(built.outputs.values()))

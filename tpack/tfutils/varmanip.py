@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 from numpy.typing import ArrayLike
 
-from tpack.errors import CheckpointError, ConfigError
+from tpack.errors import CheckpointError, ConfigError, WrongTypeError
 from tpack.tfutils.checkpoint import CheckpointReader, fetched, reason_of, resolve_checkpoint
 from tpack.tfutils.sessinit import load_npz
 from tpack.tfutils.variable_values import assign_values, fit_values
@@ -17,7 +17,7 @@ from tpack.tower.names import near_names
 from tpack.utils import logger
 from tpack.utils.fs import atomic_write
 from tpack.utils.renames import on_unknown_name
-from tpack.utils.validation import mismatch
+from tpack.utils.validation import check_instance, check_path, mismatch
 
 __getattr__ = on_unknown_name(__name__)
 
@@ -82,9 +82,10 @@ def load_checkpoint_vars(path: str | os.PathLike[str], *, max_bytes: int | None 
         max_bytes: the limit of the decompressed arrays of an ``.npz`` file; None means 4 GiB, or the file's size.
 
     Raises:
+        ConfigError: It is no path.
         CheckpointError: The file is missing, damaged or too large.
     """
-    path = os.path.expanduser(os.fspath(path))
+    path = os.path.expanduser(check_path("load_checkpoint_vars", "path", path))
     if path.endswith(".npz"):
         return {name.removesuffix(":0"): value for name, value in load_npz(fetched(path), max_bytes).items()}
     reader = CheckpointReader(resolve_checkpoint(path))
@@ -103,13 +104,18 @@ def save_checkpoint_vars(dic: Mapping[str, ArrayLike], path: str | os.PathLike[s
         path: the file, or the checkpoint's prefix, wherever TensorFlow can write. Its directory must exist.
 
     Raises:
-        ConfigError: It is not a dict of names, has a name twice, or an ``.npz`` file is not on this machine.
+        ConfigError: It is not a dict of names with arrays, has a name twice, or an ``.npz`` file is not on this
+            machine.
         CheckpointError: The checkpoint cannot be written.
     """
-    values = {str(name).removesuffix(":0"): np.asarray(value) for name, value in dic.items()}
+    owner = "save_checkpoint_vars"
+    check_instance(owner, "dic", dic, Mapping, "a dict of arrays by name; use save_checkpoint_vars(dic, path)")
+    path = check_path(owner, "path", path)
+    # Numpy's files hold objects as pickles.
+    kinds = () if path.endswith(".npz") else (str, bytes)
+    values = {str(name).removesuffix(":0"): _as_array(owner, name, value, kinds) for name, value in dic.items()}
     if len(values) < len(dic) or not all(isinstance(name, str) for name in dic):
-        raise ConfigError(mismatch("save_checkpoint_vars", "dic", dic, "a dict by name, none also with ':0'"))
-    path = os.fspath(path)
+        raise ConfigError(mismatch(owner, "dic", dic, "a dict by name, none also with ':0'"))
     if path.endswith(".npz"):
         with atomic_write(path, "wb") as file:
             _write_npz(file, values)
@@ -124,6 +130,18 @@ def save_checkpoint_vars(dic: Mapping[str, ArrayLike], path: str | os.PathLike[s
             raise CheckpointError(f"cannot write checkpoint {path}: {reason_of(error)}") from error
 
 
+def _as_array(owner: str, name: object, value: object, kinds: tuple[type, ...]) -> np.ndarray:
+    """Return a value to write as an array; one of objects only if these are of certain kinds."""
+    expected, use = "an array of numbers or text", "session.run(variable) for the value of a variable"
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError, NotImplementedError) as error:
+        raise WrongTypeError(mismatch(owner, f"dic[{name!r}]", value, expected, use)) from error
+    if array.dtype.hasobject and not all(isinstance(item, kinds) for item in array.flat):
+        raise WrongTypeError(mismatch(owner, f"dic[{name!r}]", value, expected, use))
+    return array
+
+
 save_chkpt_vars = save_checkpoint_vars
 
 
@@ -134,14 +152,15 @@ def dump_session_params(path: str | os.PathLike[str]) -> None:
         path: as for ``save_checkpoint_vars``.
 
     Raises:
-        ConfigError: There is no default session.
+        ConfigError: There is no default session, or the path is none.
     """
+    path = check_path("dump_session_params", "path", path)
     session = tf.get_default_session()
     if session is None:
         raise ConfigError("dump_session_params needs a default session: use `with session.as_default()`")
     values = model_values(session)
     save_checkpoint_vars(values, path)
-    logger.info(f"Wrote {len(values)} variable(s) to {os.fspath(path)}")
+    logger.info(f"Wrote {len(values)} variable(s) to {path}")
 
 
 def model_values(session: tf.Session) -> dict[str, np.ndarray]:
