@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.foreign import Loader
 from tests.helpers.run_input import running
+from tpack.compat import eager_mode
 from tpack.dataflow.batch import BatchData
 from tpack.dataflow.sources import DataFromList
 from tpack.errors import ConfigError, WrongTypeError
@@ -135,3 +136,22 @@ def test_examples_that_towers_cannot_share_are_refused():
 def test_arrays_beside_lists_are_refused_since_a_list_is_one_of_examples():
     with pytest.raises(ConfigError, match=r"a tuple of 2, of which some are arrays and some are lists.*np\.asarray"):
         GivenData((np.zeros([4, 2]), [0, 1, 0, 1]), 2)
+
+
+@pytest.mark.parametrize("where", ["graph", "eager"])
+def test_tensors_are_no_arrays(where):
+    with eager_mode() if where == "eager" else tf.Graph().as_default():
+        x, y = tf.constant(X), tf.constant(Y)
+        for data in ((x, y), {"image": x}, x):
+            with pytest.raises(WrongTypeError, match="with tensors: expected arrays; use"):
+                GivenData(data, 4)
+
+
+def test_fewer_examples_than_a_batch_are_refused_by_their_number():
+    with pytest.raises(
+        ConfigError, match="batch_size got 13: expected at most 12, the examples of the data; use batch"
+    ):
+        GivenData((X, Y), 13)
+    with pytest.raises(ConfigError, match="the data are empty: expected examples for batches of batch_size=4"):
+        GivenData((X[:0], Y[:0]), 4)
+    assert len(GivenData((X, Y), 13, is_once=True).flow) == 1

@@ -52,6 +52,21 @@ class Unbuilt(keras.Model):
         return self.last(x)
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("epoch", "epochs"),
+        ("validation_dat", "validation_data"),
+        ("max_epochs", "epochs"),
+        ("initial_epochs", "initial_epoch"),
+    ],
+)
+def test_a_misspelt_argument_of_fit_names_one_of_fit(name, meant):
+    wanted = rf"^fit\(\) got an unexpected keyword argument '{name}': did you mean {meant}\?"
+    with pytest.raises(TypeError, match=wanted):
+        fit(made(), (X, Y), **{name: 2})
+
+
 def test_what_cannot_be_fit_is_refused():
     with eager_mode():
         model, compiled = made(), made()

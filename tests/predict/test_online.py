@@ -71,6 +71,14 @@ def test_inputs_that_do_not_fit_are_errors(tensors, dp, message):
         OnlinePredictor(*tensors)(*dp)
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_tensors_of_a_graph_are_no_values(tensors, nested):
+    given = tf.zeros([2])
+    wanted = r"OnlinePredictor: input 0 \('x'\) is a .* without a value: expected an array; use session.run"
+    with pytest.raises(DataPointError, match=wanted):
+        OnlinePredictor(*tensors)([given] if nested else given, 3)
+
+
 def test_only_tensors_can_be_used(tensors):
     inputs, outputs = tensors
     with pytest.raises(WrongTypeError, match=r"^OnlinePredictor got input_tensors\[0\]="):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pytest
 
+from tpack.dataflow.base import DataFlow
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.utils.validation import FloatOrNan, check_arguments
 
@@ -214,3 +215,12 @@ def test_function_keeps_its_name_and_signature():
 
 def test_long_sequences_are_not_looked_through():
     assert Everything(names=["a"] * 1000 + [5]).arguments["names"][-1] == 5
+
+
+def test_a_noun_with_a_way_out_has_a_plural():
+    @check_arguments
+    def join(flows: Sequence[DataFlow]) -> None:
+        raise AssertionError(flows)
+
+    with pytest.raises(WrongTypeError, match="expected a list of DataFlows; as_dataflow makes one of a list, arrays"):
+        join(3)

@@ -16,7 +16,7 @@ import numpy as np
 from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, ProxyDataFlow, length_or_none
 from tpack.dataflow.iterator_state import Passes, StateReader, freeze_points, make_state
 from tpack.errors import ConfigError, DataPointError, InputError
-from tpack.utils.validation import check_arguments, check_count
+from tpack.utils.validation import check_arguments, check_count, mismatch
 
 # The dtypes of Python's own numbers. Strings stay Python objects, since numpy's lose zero bytes at the end.
 _DTYPES = {bool: np.dtype("bool"), int: np.dtype("int32"), float: np.dtype("float32")}
@@ -56,7 +56,8 @@ class BatchData(ProxyDataFlow):
         self._passes: Passes[bool] = Passes(False)
         length = length_or_none(ds)
         if length is not None and length < self.batch_size and not remainder:
-            raise ConfigError(f"BatchData got batch_size={batch_size}: expected at most {length}; use remainder=True")
+            expected = f"at most {length}, the number of data points"
+            raise ConfigError(mismatch(self, "batch_size", batch_size, expected, "remainder=True for smaller batches"))
 
     def __len__(self) -> int:
         full, rest = divmod(len(self.ds), self.batch_size)

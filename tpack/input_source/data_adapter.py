@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.dataflow.adapters import as_dataflow
 from tpack.dataflow.arrays import DataFromArrays, is_array
-from tpack.dataflow.base import DataFlow
+from tpack.dataflow.base import DataFlow, length_or_none
 from tpack.dataflow.batch import BatchData
 from tpack.dataflow.mapping import MapData
 from tpack.dataflow.shard import ShardData
@@ -98,12 +98,18 @@ class GivenData:
             return source
         flow = self._flow_of(data)
         if self._batch_size is not None:
+            _check_fills_batch(flow, self._batch_size, is_once=self._is_once)
             flow = self._batches = BatchData(flow, self._batch_size, remainder=self._is_once)
         self.flow = flow
         return FeedInput(flow, infinite=False) if self._is_once else QueueInput(flow)
 
     def _flow_of(self, data: Any) -> DataFlow:
         check_batched_once(data, self._batch_size)
+        parts = data.values() if isinstance(data, Mapping) else data if isinstance(data, tuple) else [data]
+        if any(isinstance(part, tf.Tensor | tf.Variable) for part in parts):
+            raise WrongTypeError(
+                f"the data are {shown(data)} with tensors: expected arrays; use tensor.numpy() of eager ones"
+            )
         if isinstance(data, tuple) and any(map(is_array, data)) and any(isinstance(part, list) for part in data):
             raise ConfigError(
                 f"the data are {shown(data)}, of which some are arrays and some are lists: expected arrays of one "
@@ -116,6 +122,18 @@ class GivenData:
             )
         flow, self.name = given_flow(data, shuffle=not self._is_once)
         return flow
+
+
+def _check_fills_batch(flow: DataFlow, batch_size: int, *, is_once: bool) -> None:
+    """Refuse data of a known length that make no batch."""
+    length = length_or_none(flow)
+    if length == 0:
+        raise ConfigError(f"the data are empty: expected examples for batches of batch_size={batch_size}")
+    if length is not None and length < batch_size and not is_once:
+        raise ConfigError(
+            f"batch_size got {batch_size}: expected at most {length}, the examples of the data; use batch_size=None if "
+            "each data point is the batch of a tower"
+        )
 
 
 def check_batched_once(data: Any, batch_size: int | None) -> None:

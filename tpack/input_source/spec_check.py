@@ -61,6 +61,11 @@ class Component:
             return np.asarray(value, dtype=object if self.dtype.kind == "O" else None)
         except ValueError as error:
             raise SpecMismatch(f"{self._label} is a {type(value).__name__} that makes no array: {error}") from error
+        except NotImplementedError as error:
+            # From TensorFlow, of tensors of a graph.
+            raise SpecMismatch(
+                f"{self._label} is {shown(value)} without a value: expected an array; use session.run(tensor)"
+            ) from error
 
     def _check_shape(self, array: np.ndarray) -> None:
         wanted = self._shape

@@ -1,8 +1,10 @@
 """`fit`: train a Keras model, or any model description, on several towers by one call."""
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from typing import Any, ParamSpec, TypeVar
 
 import keras
@@ -108,6 +110,15 @@ class _Options:
         return self.sample_weight is not None or self.class_weight is not None or self.validation_split > 0
 
 
+def _check_names(kwargs: Mapping[str, Any]) -> None:
+    """Refuse an argument of another name than those of `TrainConfig` where one of `fit` is probably meant."""
+    own = [*inspect.signature(fit).parameters, *(field.name for field in fields(_Options))]
+    known = inspect.signature(TrainConfig).parameters
+    for name in kwargs:
+        if name not in known and (near := get_close_matches(name, own, 1)):
+            raise TypeError(f"fit() got an unexpected keyword argument {name!r}: did you mean {near[0]}?")
+
+
 @_with_data_in_one
 @check_arguments
 def fit(
@@ -151,6 +162,7 @@ def fit(
     check_count("fit", "epochs", epochs)
     check_callbacks(kwargs.get("callbacks") or [])
     options = _Options.taken_from(kwargs)
+    _check_names(kwargs)
     # The trainer comes first, since it checks the towers.
     trainer = SimpleTrainer() if towers == 1 else SyncMultiGPUTrainerReplicated(towers)
     num_towers = len(trainer.devices)

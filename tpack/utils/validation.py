@@ -442,11 +442,9 @@ def _collection(cls: type, parts: Sequence[Any]) -> Kind:
 
 def _plural(expected: str) -> str:
     """Return the noun for several."""
-    article, _, noun = expected.partition(" ")
-    if article not in ("a", "an") or " or " in noun:
-        return expected
-    noun, mark, way_out = noun.partition("; ")
-    return f"{noun}s{mark}{way_out}" if " " not in noun else expected
+    noun, mark, way_out = expected.partition("; ")
+    article, _, word = noun.partition(" ")
+    return f"{word}s{mark}{way_out}" if article in ("a", "an") and word and " " not in word else expected
 
 
 def _instance(cls: Any) -> Kind:
