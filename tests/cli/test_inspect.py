@@ -1,5 +1,6 @@
 """``tpack inspect`` on checkpoints and .npz files."""
 
+import tracemalloc
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 from tests.helpers.checkpoints import save_checkpoint
 from tpack.cli import inspect
-from tpack.cli.inspect import _describe
+from tpack.cli.inspect import _describe, _max_difference, _moments
 from tpack.cli.main import main
 
 VALUES = {
@@ -46,6 +47,39 @@ def test_what_has_no_moments_has_none():
     assert found["nan"] == ["[2]", "float64", "nan", "nan", "16", "B"]
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float16", "int64", "bool", "uint8"])
+def test_moments_of_parts_are_those_of_the_whole(monkeypatch, rng, dtype):
+    values = (rng.normal(size=(7, 11, 13)) * 50).astype(dtype)
+    monkeypatch.setattr(inspect, "_BLOCK_SIZE", 10)
+    for array in (values, np.asfortranarray(values), values[::2, :, 1:]):
+        wide = array.astype(np.float64)
+        assert _moments(array) == (f"{wide.mean():.4g}", f"{wide.std():.4g}")
+    changed = values.copy()
+    changed[6, 10, 12] = not values[6, 10, 12] if dtype == "bool" else values[6, 10, 12] + 1
+    assert _max_difference(values, np.asfortranarray(changed)) == 1
+    assert _max_difference(values, np.asfortranarray(values)) == 0
+
+
+def test_memory_beside_the_arrays_does_not_grow_with_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(inspect, "_BLOCK_SIZE", 1 << 14)
+    np.savez_compressed(tmp_path / "zeros.npz", a=np.zeros(1 << 24, np.uint8))
+    tracemalloc.start()
+    try:
+        assert main(["inspect", str(tmp_path / "zeros.npz")]) == 0
+        largest = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert largest < 1.5 * (1 << 24)
+
+
+def test_arrays_above_the_limit_name_the_argument_that_raises_it(tmp_path, capsys):
+    path = str(tmp_path / "zeros.npz")
+    np.savez_compressed(path, a=np.zeros(1 << 20, np.uint8))
+    assert main(["inspect", path, "--max-bytes", "2000"]) == 1
+    assert "zeros.npz has 1048704 bytes: expected at most 2000; use --max-bytes=1048704" in capsys.readouterr().err
+    assert main(["inspect", path, "--max-bytes=1048704"]) == 0
+
+
 def test_strings_in_checkpoints_are_listed(tmp_path, capsys):
     paths = []
     for folder, text in (("a", b"graph"), ("b", b"graph"), ("c", b"other")):
@@ -78,7 +112,7 @@ def test_numbers_are_read_without_tensorflow_however_the_checkpoint_is_called(tm
     texts = set()
     monkeypatch.setattr(inspect.importlib, "import_module", lambda name: pytest.fail(f"{name} was imported"))
     for path in (prefix, f"{prefix}.index", f"{prefix}.data-00000-of-00001", str(tmp_path), f"{tmp_path}/checkpoint"):
-        text = inspect.run(SimpleNamespace(checkpoint=path, other=None))
+        text = inspect.run(SimpleNamespace(checkpoint=path, other=None, max_bytes=1))
         texts.add(text)
     assert len(texts) == 1
 

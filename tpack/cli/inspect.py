@@ -14,14 +14,15 @@ from typing import TypeAlias
 import numpy as np
 from tabulate import tabulate
 
-from tpack.errors import CheckpointError
-from tpack.utils.formats.npz import read_npz
+from tpack.errors import CheckpointError, InputError
+from tpack.utils.formats.npz import MAX_BYTES, read_npz
 from tpack.utils.formats.sstable import NotReadError
 from tpack.utils.formats.tensor_bundle import read_bundle
 
 _Values: TypeAlias = Mapping[str, np.ndarray]
 _FILE_SUFFIX = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
 _NEWEST = re.compile(r'model_checkpoint_path: "([^"\\]+)"')
+_BLOCK_SIZE = 1 << 20
 _SIZE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -30,6 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = "List the variables in a checkpoint with their statistics, or compare two checkpoints."
     parser.add_argument("checkpoint", help="its prefix, one of its files or its directory; or an .npz file")
     parser.add_argument("other", nargs="?", help="another one, to be compared with the first")
+    parser.add_argument(
+        "--max-bytes",
+        type=int,
+        default=MAX_BYTES,
+        metavar="N",
+        help="limit of the decompressed arrays of an .npz file that are larger than it (default: %(default)s)",
+    )
     parser.set_defaults(run=run, loads_tensorflow=True)
 
 
@@ -38,19 +46,23 @@ def run(options: argparse.Namespace) -> str:
 
     Raises:
         CheckpointError: A checkpoint is missing or damaged.
-        InputError: An ``.npz`` file is missing or damaged.
+        InputError: An ``.npz`` file is missing, damaged or too large.
     """
-    values = _load(options.checkpoint)
+    values = _load(options.checkpoint, options.max_bytes)
     if options.other is None:
         return _describe(values)
-    return _compare(values, _load(options.other), (options.checkpoint, options.other))
+    return _compare(values, _load(options.other, options.max_bytes), (options.checkpoint, options.other))
 
 
-def _load(path: str) -> _Values:
+def _load(path: str, max_bytes: int) -> _Values:
     """Return the values of a checkpoint or an ``.npz`` file."""
     path = os.path.expanduser(path)
     if path.endswith(".npz"):
-        return {name.removesuffix(":0"): value for name, value in read_npz(path).items()}
+        try:
+            arrays = read_npz(path, max_bytes=max_bytes)
+        except InputError as error:
+            raise InputError(str(error).replace("use max_bytes=", "use --max-bytes=")) from error
+        return {name.removesuffix(":0"): value for name, value in arrays.items()}
     named = _named_in(path)
     # If the newest checkpoint of a directory does not load, an older one is used.
     with suppress(NotReadError, *([] if named is None else [CheckpointError])):
@@ -91,9 +103,17 @@ def _moments(value: np.ndarray) -> tuple[str, str]:
     if not value.size or not _is_number(value) or value.dtype.kind == "c":
         return "", ""
     # Squares of half-precision numbers overflow.
-    numbers = value.astype(np.float64)
     with np.errstate(invalid="ignore"):
-        return f"{numbers.mean():.4g}", f"{numbers.std():.4g}"
+        mean = sum(block.astype(np.float64).sum() for (block,) in _blocks(value)) / value.size
+        variance = sum(np.square(block.astype(np.float64) - mean).sum() for (block,) in _blocks(value)) / value.size
+        return f"{mean:.4g}", f"{np.sqrt(variance):.4g}"
+
+
+def _blocks(*arrays: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
+    """Return parts of arrays of one shape, flat and small enough for several copies in other dtypes."""
+    flat = [array.ravel() for array in arrays]
+    for start in range(0, flat[0].size, _BLOCK_SIZE):
+        yield tuple(array[start : start + _BLOCK_SIZE] for array in flat)
 
 
 def _compare(first: _Values, second: _Values, paths: tuple[str, str]) -> str:
@@ -129,11 +149,15 @@ def _max_difference(first: np.ndarray, second: np.ndarray) -> float:
     if not (_is_number(first) and _is_number(second)):
         return 0.0 if np.array_equal(first, second) else np.inf
     wide = np.complex128 if "c" in (first.dtype.kind, second.dtype.kind) else np.float64
-    a, b = first.astype(wide), second.astype(wide)
-    # Large integers are compared before they are rounded.
-    same = (np.isnan(a) & np.isnan(b)) | np.asarray(first == second)
-    with np.errstate(invalid="ignore"):
-        return float(np.max(np.where(same, 0.0, np.abs(a - b)), initial=0.0))
+    largest = np.float64(0)
+    for one, other in _blocks(first, second):
+        a, b = one.astype(wide), other.astype(wide)
+        # Large integers are compared before they are rounded.
+        same = (np.isnan(a) & np.isnan(b)) | np.asarray(one == other)
+        with np.errstate(invalid="ignore"):
+            # NaN wins.
+            largest = np.maximum(largest, np.max(np.where(same, 0.0, np.abs(a - b))))
+    return float(largest)
 
 
 def _only_in_one(first: _Values, second: _Values) -> Iterator[str]:

@@ -4,7 +4,6 @@ Python's reader trusts an archive's directory and verifies a checksum only at th
 arrays without an error. So the directory is compared with the end of the file, and each array is read completely.
 """
 
-import io
 import os
 import re
 import struct
@@ -73,8 +72,8 @@ def _check_directory(path: str, archive: zipfile.ZipFile, max_bytes: int) -> Non
 
 def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
     """Return an array; its checksum covers all of the entry, so nothing may be left over."""
-    content = io.BytesIO(archive.read(info))
-    array: np.ndarray = np.lib.format.read_array(content, allow_pickle=False)
-    if content.read(1):
-        raise ValueError(f"{info.filename} is longer than its array")
+    with archive.open(info) as content:
+        array: np.ndarray = np.lib.format.read_array(content, allow_pickle=False)
+        if content.read(1):
+            raise ValueError(f"{info.filename} is longer than its array")
     return array
