@@ -1,6 +1,7 @@
 """``tpack migrate``: files before and after, what is said of them, and what is left as it is."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -66,6 +67,26 @@ def test_python_2_is_said_and_left_while_others_are_done(project, capsys):
     assert "old.py: line 2 is not Python 3; use 2to3 first if it is Python 2" in err
     assert "ranges.py:1: LOOK: xrange is Python 2's; use 2to3" in out
     assert (project / "old.py").read_text() == "import tensorflow as tf\nprint 'a'\n"
+    assert (project / "inner" / "train.py").read_text() == AFTER
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = " + "+".join(["1"] * 20_000),
+        "x = " + "(" * 5000 + ")" * 5000,
+        "x = " + "-" * 20_000 + "1",
+        "x = a" + ".b" * 5000,
+        "if a:\n    pass\n" + "elif a:\n    pass\n" * 3000,
+    ],
+    ids=["sum", "parentheses", "signs", "attributes", "branches"],
+)
+def test_what_is_nested_too_deep_is_said_and_left_while_others_are_done(project, capsys, text):
+    source = f"import tensorflow as tf\n{text}\n"
+    (project / "deep.py").write_text(source)
+    assert main(["migrate", "."]) == 1
+    assert re.search("^tpack migrate: deep.py: .*(expected|use)", capsys.readouterr().err)
+    assert (project / "deep.py").read_text() == source
     assert (project / "inner" / "train.py").read_text() == AFTER
 
 

@@ -52,6 +52,14 @@ def run(options: argparse.Namespace) -> int:
             sys.stderr.write(f"tpack migrate: {path}: {error}\n")
             failed += 1
             continue
+        except (RecursionError, MemoryError):
+            limit = sys.getrecursionlimit()
+            sys.stderr.write(
+                f"tpack migrate: {path}: got an expression or a chain of statements of too many levels: expected fewer "
+                f"than Python's recursion limit of {limit} allows; use parts, such as a list for a long sum\n"
+            )
+            failed += 1
+            continue
         changed += bool(done.changes)
         looks += len(done.looks)
     written = "would change" if options.check or options.diff else "changed"
