@@ -1,5 +1,6 @@
 """``tpack inspect`` on checkpoints and .npz files."""
 
+import os
 import tracemalloc
 from types import SimpleNamespace
 
@@ -126,3 +127,14 @@ def test_of_a_directory_whose_newest_checkpoint_is_damaged_the_one_before_is_des
     assert list(rows(capsys.readouterr().out)) == ["w"]
     assert main(["inspect", newest]) == 1
     assert "is damaged: its data of the variable 'conv0/W' cannot be read" in capsys.readouterr().err
+
+
+def test_names_do_not_control_the_terminal_and_pipes_are_not_waited_for(tmp_path, capsys):
+    np.savez(tmp_path / "names.npz", **{"a\x1b]0;title\x07": np.zeros(1)})
+    assert main(["inspect", str(tmp_path / "names.npz")]) == 0
+    assert "\x1b" not in capsys.readouterr().out
+    prefix = save_checkpoint(tmp_path, {"w": np.zeros(3, "float32")})
+    os.remove(f"{prefix}.data-00000-of-00001")
+    os.mkfifo(f"{prefix}.data-00000-of-00001")
+    assert main(["inspect", prefix]) == 1
+    assert "expected a regular file" in capsys.readouterr().err

@@ -95,3 +95,12 @@ def test_help_loads_only_what_it_needs(arguments, absent):
     assert done.returncode == 0, done.stderr
     assert text.startswith(("usage:", "tpack "))
     assert not absent & set(loaded.split())
+
+
+def test_too_little_memory_is_said(capsys, monkeypatch):
+    def fill(path, **options):
+        raise MemoryError
+
+    monkeypatch.setattr("tpack.cli.inspect.read_npz", fill)
+    assert main(["inspect", "a.npz"]) == 1
+    assert capsys.readouterr().err == "tpack inspect: there is not enough memory for its files\n"

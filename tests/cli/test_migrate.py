@@ -90,6 +90,14 @@ def test_what_is_nested_too_deep_is_said_and_left_while_others_are_done(project,
     assert (project / "inner" / "train.py").read_text() == AFTER
 
 
+def test_a_source_above_the_limit_is_said_and_left(project, capsys, monkeypatch):
+    monkeypatch.setattr("tpack.cli.migrate._MOST_BYTES", 200)
+    (project / "large.py").write_text("import tensorpack\n" * 20)
+    assert main(["migrate", "."]) == 1
+    assert "large.py has 360 bytes: expected at most 200" in capsys.readouterr().err
+    assert (project / "inner" / "train.py").read_text() == AFTER
+
+
 def test_ends_of_lines_encodings_permissions_and_links_stay(project):
     target = project / "train.py"
     target.write_bytes("# -*- coding: latin-1 -*-\r\n# \xe9\r\nimport tensorpack\r\n".encode("latin-1"))

@@ -5,7 +5,15 @@ import os
 import pytest
 
 from tpack.errors import InputError
-from tpack.utils.fs import check_inner_name, get_dataset_path, mkdir_p, normpath, recursive_walk
+from tpack.utils.fs import (
+    check_inner_name,
+    get_dataset_path,
+    mkdir_p,
+    normpath,
+    open_regular,
+    read_regular,
+    recursive_walk,
+)
 
 
 def test_mkdir_p_makes_parents_and_may_be_repeated(tmp_path):
@@ -54,3 +62,25 @@ def test_name_that_leads_out_of_a_directory_is_refused(name):
 @pytest.mark.parametrize("name", ["x", "a/b.c", "./a/b", "..a/b..", "mnist:b", "model-8.index", "é/漢"])
 def test_name_below_a_directory_is_returned(name):
     assert check_inner_name("the store", name) == name
+
+
+def test_a_regular_file_is_read_up_to_a_limit(tmp_path):
+    (tmp_path / "file").write_bytes(b"12345")
+    (tmp_path / "link").symlink_to("file")
+    assert read_regular(str(tmp_path / "link"), 5) == b"12345"
+    with pytest.raises(InputError, match="file has 5 bytes: expected at most 4"):
+        read_regular(str(tmp_path / "file"), 4)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_pipe_and_a_device_are_no_regular_files(tmp_path, kind):
+    path = tmp_path / "file"
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    with (
+        pytest.raises(InputError, match="is a pipe, a device or the like: expected a regular file"),
+        open_regular(str(path)),
+    ):
+        pass

@@ -14,14 +14,17 @@ from typing import TypeAlias
 import numpy as np
 from tabulate import tabulate
 
+from tpack.cli.runs.terminal import printable
 from tpack.errors import CheckpointError, InputError
 from tpack.utils.formats.npz import MAX_BYTES, read_npz
 from tpack.utils.formats.sstable import NotReadError
 from tpack.utils.formats.tensor_bundle import read_bundle
+from tpack.utils.fs import read_regular
 
 _Values: TypeAlias = Mapping[str, np.ndarray]
 _FILE_SUFFIX = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
 _NEWEST = re.compile(r'model_checkpoint_path: "([^"\\]+)"')
+_MOST_STATE_BYTES = 1 << 26
 _BLOCK_SIZE = 1 << 20
 _SIZE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -79,8 +82,7 @@ def _named_in(path: str) -> str | None:
     state = os.path.join(directory, "checkpoint")
     if not os.path.isfile(state) or os.path.isfile(f"{path}.index"):
         return None
-    with open(state, encoding="utf-8", errors="replace") as file:
-        found = _NEWEST.match(file.read())
+    found = _NEWEST.match(read_regular(state, _MOST_STATE_BYTES).decode(errors="replace"))
     # A directory that was moved still has the original paths.
     return None if found is None else os.path.join(directory, os.path.basename(found[1]))
 
@@ -169,7 +171,7 @@ def _only_in_one(first: _Values, second: _Values) -> Iterator[str]:
 
 def _draw_table(rows: Iterable[Sequence[str]], headers: Sequence[str], align: Sequence[str] | None = None) -> str:
     """Return a table of texts, whose columns are aligned ``"left"`` or ``"right"``, by default left."""
-    drawn = list(rows)
+    drawn = [[printable(cell) for cell in row] for row in rows]
     columns = list(align) if align and drawn else None
     return tabulate(drawn, headers=list(headers), tablefmt="simple", disable_numparse=True, colalign=columns)
 

@@ -80,6 +80,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (TpackError, OSError) as error:
         sys.stderr.write(f"tpack {options.command}: {error}\n")
         return EXIT_BAD_ARGUMENTS if isinstance(error, ConfigError) else EXIT_FAILED
+    except MemoryError:
+        sys.stderr.write(f"tpack {options.command}: there is not enough memory for its files\n")
+        return EXIT_FAILED
     if isinstance(done, int):
         return done
     sys.stdout.write(done)

@@ -12,10 +12,11 @@ import sys
 import tokenize
 from typing import Any, TextIO
 
-from tpack.errors import ConfigError
-from tpack.utils.fs import atomic_path
+from tpack.errors import ConfigError, InputError
+from tpack.utils.fs import atomic_path, read_regular
 from tpack.utils.lazy import import_optional
 
+_MOST_BYTES = 1 << 24
 _SKIPPED = ("__pycache__", "node_modules", "site-packages")
 
 
@@ -48,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     for path in paths:
         try:
             done = _migrate(path, rewriter, options)
-        except (ConfigError, OSError, SyntaxError, UnicodeError) as error:
+        except (ConfigError, InputError, OSError, SyntaxError, UnicodeError) as error:
             sys.stderr.write(f"tpack migrate: {path}: {error}\n")
             failed += 1
             continue
@@ -90,8 +91,7 @@ def _files(paths: list[str]) -> list[str]:
 
 def _migrate(path: str, rewriter: Any, options: argparse.Namespace) -> Any:
     """Migrate one file, and print its changes."""
-    with open(path, "rb") as file:
-        content = file.read()
+    content = read_regular(path, _MOST_BYTES)
     encoding = tokenize.detect_encoding(io.BytesIO(content).readline)[0]
     # Decoded as a whole, to keep the ends of lines.
     before = content.decode(encoding)

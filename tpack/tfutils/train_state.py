@@ -114,7 +114,7 @@ def read_train_state(prefix: str) -> TrainState | None:
         return TrainState(**content)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, InputError) as error:
+    except (OSError, ValueError, TypeError, InputError, RecursionError) as error:
         raise CheckpointError(f"{path} holds no training state: {error}. {_way_out(path)}") from error
 
 

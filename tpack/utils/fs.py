@@ -5,6 +5,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import time
 import urllib.parse
 from collections.abc import Iterator
@@ -117,6 +118,36 @@ def check_size(owner: str, size_bytes: int, max_bytes: int) -> None:
     """Refuse content that would be read whole; raise an InputError that names the argument ``max_bytes``."""
     if size_bytes > max_bytes:
         raise InputError(f"{owner} has {size_bytes} bytes: expected at most {max_bytes}; use max_bytes={size_bytes}")
+
+
+@contextmanager
+def open_regular(path: str) -> Iterator[IO[bytes]]:
+    """Open a file of bytes to read; a pipe or device in its place is refused, which could give nothing or all too much.
+
+    Raises:
+        InputError: It is no regular file, nor a link to one.
+        OSError: It cannot be opened.
+    """
+    # Opening a pipe to read waits for a writer otherwise.
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise InputError(f"{path} is a pipe, a device or the like: expected a regular file")
+        yield file
+
+
+def read_regular(path: str, max_bytes: int) -> bytes:
+    """Return the content of a regular file.
+
+    Raises:
+        InputError: It is something else, or larger.
+        OSError: It cannot be read.
+    """
+    with open_regular(path) as file:
+        content = file.read(max_bytes + 1)
+        if len(content) > max_bytes:
+            size = os.fstat(file.fileno()).st_size
+            raise InputError(f"{path} has {size} bytes: expected at most {max_bytes}")
+    return content
 
 
 def remove_leftovers(path: str) -> None:

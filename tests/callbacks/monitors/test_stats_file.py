@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import subprocess
 import sys
 
@@ -55,4 +56,27 @@ def test_reading_loads_no_tensorflow():
 def test_deeply_nested_content_is_refused_in_words(tmp_path):
     (tmp_path / "stats.json").write_text("[" * 100_000 + "]" * 100_000)
     with pytest.raises(CallbackError, match="is not valid JSON"):
+        stats_file.read_entries(str(tmp_path))
+
+
+@pytest.mark.parametrize("value", ['"a"', "[1]", "{}", "1" + "0" * 400, "9" * 4000])
+def test_what_is_no_number_is_refused(tmp_path, value):
+    (tmp_path / "stats.json").write_text(f'[{{"epoch_num": 1, "global_step": 2, "cost": {value}}}]')
+    with pytest.raises(CallbackError, match="should hold a list of dictionaries of numbers, got"):
+        stats_file.read_entries(str(tmp_path))
+
+
+def test_pipes_devices_and_files_above_the_limit_are_refused(tmp_path, monkeypatch):
+    path = tmp_path / "stats.json"
+    os.mkfifo(path)
+    with pytest.raises(CallbackError, match="expected a regular file"):
+        stats_file.read_entries(str(tmp_path))
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    with pytest.raises(CallbackError, match="expected a regular file"):
+        stats_file.read_entries(str(tmp_path))
+    path.unlink()
+    path.write_text(json.dumps(ENTRIES))
+    monkeypatch.setattr(stats_file, "MOST_BYTES", 20)
+    with pytest.raises(CallbackError, match=r"stats.json has \d+ bytes: expected at most 20"):
         stats_file.read_entries(str(tmp_path))

@@ -1,6 +1,10 @@
+import os
+
+import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.cli.runs.html_report import latest_images
+from tpack.errors import InputError
 from tpack.tfutils.summary import create_image_summary
 
 
@@ -34,3 +38,11 @@ def test_a_record_that_is_being_written_ends_a_file(tmp_path):
     assert [name.split("/")[0] for name in latest_images(str(tmp_path), 5)] == ["a"]
     path.write_bytes(b"")
     assert latest_images(str(tmp_path), 5) == {}
+
+
+def test_files_of_events_that_are_none_or_lie_about_a_length_have_no_images(tmp_path):
+    (tmp_path / "events.out.tfevents.1").write_bytes(b"\xff" * 40)
+    assert latest_images(str(tmp_path), 3) == {}
+    os.mkfifo(tmp_path / "events.out.tfevents.2")
+    with pytest.raises(InputError, match="tfevents.2 is a pipe"):
+        latest_images(str(tmp_path), 3)

@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 
@@ -73,3 +74,33 @@ def test_the_reason_of_an_end_is_shown(tmp_path, fields, expected):
 
 def test_the_time_of_an_epoch_is_shown(tmp_path):
     assert told(tmp_path, epoch_secs=1.5)[2] == "  an epoch takes 1.5 seconds"
+
+
+def test_what_a_file_says_does_not_control_the_terminal(tmp_path):
+    (tmp_path / "log.log").write_text("[11-23 10:00:04 @x.py:1] WRN \x1b]0;title\x07\x9b2J text\n")
+    lines = run_lines("run\x1b[2J", str(tmp_path), 200, 40)
+    assert "text" in lines[-1]
+    assert all(letter.isprintable() for letter in "".join(lines))
+
+
+@pytest.mark.parametrize("name", ["log.log", "run.json", "stats.json"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "loop"])
+def test_what_is_no_file_is_told_and_not_waited_for(tmp_path, name, kind):
+    path = tmp_path / name
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero" if kind == "device" else path)
+    (line,) = run_lines("run", str(tmp_path), 400, 40)
+    assert ("Too many levels" if kind == "loop" else "expected a regular file") in line
+
+
+def test_a_line_without_an_end_is_left_out(tmp_path):
+    (tmp_path / "log.log").write_text("x" * 300_000 + "\n" + LOG)
+    assert run_lines("run", str(tmp_path), 200, 40)[0].endswith("last line 11-23 10:00:04")
+
+
+def test_a_curve_between_the_largest_numbers_is_drawn(tmp_path):
+    entries = [{"epoch_num": k, "global_step": k, "cost": (-1) ** k * 1.7e308} for k in range(4)]
+    (tmp_path / "stats.json").write_text(json.dumps(entries))
+    assert "cost -1.7e+308" in "".join(run_lines("run", str(tmp_path), 200, 40))

@@ -13,6 +13,7 @@ It is one dictionary:
 """
 
 import json
+import math
 import os
 import socket
 from collections.abc import Mapping
@@ -20,8 +21,10 @@ from typing import Any
 
 import psutil
 
-from tpack.errors import CallbackError
-from tpack.utils.fs import atomic_write
+from tpack.callbacks.monitors.stats_file import MOST_BYTES, is_number
+from tpack.errors import CallbackError, InputError
+from tpack.utils.fs import atomic_write, read_regular
+from tpack.utils.validation import mismatch
 
 FILENAME = "run.json"
 
@@ -29,6 +32,7 @@ NO_END = 99_999
 """The number of epochs that means no limit; then there is no ``secs_left``."""
 
 _GROUPS = ("versions", "config", "progress")
+_TEXTS = ("state", "reason", "began", "updated", "command", "directory", "host")
 
 
 def write_run(directory: str, status: Mapping[str, Any]) -> None:
@@ -59,16 +63,28 @@ def read_run(directory: str) -> dict[str, Any]:
     """
     path = os.path.join(directory, FILENAME)
     try:
-        with open(path, encoding="utf-8") as file:
-            status = json.load(file)
+        status = json.loads(read_regular(path, MOST_BYTES).decode())
     except FileNotFoundError:
         return {}
+    except InputError as error:
+        raise CallbackError(str(error)) from error
     except (ValueError, RecursionError) as error:
         raise CallbackError(f"{path} is not valid JSON: {error}") from error
-    if not isinstance(status, dict) or any(not isinstance(status.get(group), dict) for group in _GROUPS):
-        raise CallbackError(f"{path} should hold a dictionary with {', '.join(_GROUPS)}, got {str(status)[:100]}")
+    _check(path, status)
     if status.get("state") == "running" and status.get("host") == socket.gethostname():
         pid = status.get("pid")
-        if not isinstance(pid, int) or not psutil.pid_exists(pid):
+        if not isinstance(pid, int) or not 0 < pid < 1 << 31 or not psutil.pid_exists(pid):
             status["state"] = "ended without a word"
-    return status
+    return dict(status)
+
+
+def _check(path: str, status: Any) -> None:
+    """Refuse content whose parts are of other kinds than readers expect."""
+    if not isinstance(status, dict) or any(not isinstance(status.get(group), dict) for group in _GROUPS):
+        raise CallbackError(f"{path} should hold a dictionary with {', '.join(_GROUPS)}, got {str(status)[:100]}")
+    for name in _TEXTS:
+        if not isinstance(status.get(name, ""), str):
+            raise CallbackError(mismatch(path, name, status[name], "text"))
+    for name, value in status["progress"].items():
+        if not is_number(value) or not math.isfinite(value):
+            raise CallbackError(mismatch(path, f"progress.{name}", value, "a finite number"))

@@ -9,10 +9,14 @@ import math
 import os
 from typing import Any
 
-from tpack.errors import CallbackError
+from tpack.errors import CallbackError, InputError
+from tpack.utils.fs import read_regular
 
 FILENAME = "stats.json"
 FORMER_FILENAME = "stat.json"
+
+MOST_BYTES = 1 << 28
+"""The limit of a file that readers of runs parse as a whole."""
 
 Entry = dict[str, Any]
 
@@ -30,24 +34,41 @@ def read_entries(directory: str) -> list[Entry] | None:
         directory: the directory.
 
     Raises:
-        CallbackError: The file is not a list of dictionaries.
+        CallbackError: The file is not a list of dictionaries of numbers, or too large.
     """
     path = path_in(directory)
     try:
-        with open(path, encoding="utf-8") as file:
-            content = json.load(file)
+        content = json.loads(read_regular(path, MOST_BYTES).decode())
     except FileNotFoundError:
         return None
+    except InputError as error:
+        raise CallbackError(str(error)) from error
     except (ValueError, RecursionError) as error:
         raise CallbackError(f"{path} is not valid JSON: {error}") from error
 
     def is_entry(entry: object) -> bool:
         position = ("epoch_num", "global_step")
-        return isinstance(entry, dict) and all(isinstance(entry.get(key, 0), int) for key in position)
+        if not isinstance(entry, dict) or not all(isinstance(entry.get(key, 0), int) for key in position):
+            return False
+        return all(value is None or is_number(value) for value in entry.values())
 
     if not isinstance(content, list) or not all(map(is_entry, content)):
-        raise CallbackError(f"{path} should hold a list of dictionaries, got {str(content)[:100]}")
+        raise CallbackError(f"{path} should hold a list of dictionaries of numbers, got {_start_of(content)}")
     return [{name: math.nan if value is None else value for name, value in entry.items()} for entry in content]
+
+
+def is_number(value: object) -> bool:
+    """Tell whether a value of JSON is a number that fits into 64 bits."""
+    return isinstance(value, float) or (isinstance(value, int) and abs(value) < 1 << 63)
+
+
+def _start_of(content: object) -> str:
+    """Return the first characters of what a file holds."""
+    try:
+        return str(content)[:100]
+    except ValueError:
+        # Python refuses to write an integer of thousands of digits.
+        return f"{type(content).__name__} with a number of too many digits"
 
 
 def entry_at(entries: list[Entry], epoch_num: int, global_step: int) -> Entry:

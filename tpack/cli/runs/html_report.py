@@ -17,6 +17,7 @@ from typing import Any
 
 from tpack.callbacks.monitors.run_status import read_run
 from tpack.cli.runs.terminal import read_log, state_of
+from tpack.utils.fs import open_regular
 from tpack.utils.timer import humanize_time_delta
 from tpack.version import __version__
 
@@ -115,9 +116,12 @@ def _images_in(path: str) -> Iterator[tuple[str, int, bytes]]:
 
 
 def _records(path: str) -> Iterator[bytes]:
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
         while len(header := file.read(_LENGTH_BYTES)) == _LENGTH_BYTES:
             (length,) = struct.unpack("<Q", header[:8])
+            if length + _CHECKSUM_BYTES > size - file.tell():
+                return
             content = file.read(length + _CHECKSUM_BYTES)
             if len(content) < length + _CHECKSUM_BYTES:
                 return

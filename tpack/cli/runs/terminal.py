@@ -10,7 +10,8 @@ from typing import Any
 
 from tpack.callbacks.monitors import stats_file
 from tpack.callbacks.monitors.run_status import NO_END, read_run
-from tpack.errors import CallbackError
+from tpack.errors import CallbackError, InputError
+from tpack.utils.fs import open_regular
 from tpack.utils.timer import humanize_time_delta
 
 _POSITION = ("epoch_num", "global_step")
@@ -26,6 +27,7 @@ LOG_FILE = "log.log"
 _LINE = re.compile(r"^\[(\d\d-\d\d \d\d:\d\d:\d\d) @[^\]]+\] (?:(WRN|ERR|DBG) )?(.*)$")
 
 _MOST_LINES = 200
+_LONGEST_LINE = 1 << 16
 
 
 @dataclass
@@ -50,10 +52,10 @@ def run_lines(label: str, directory: str, width: int, height: int) -> list[str]:
         width: the width of a line.
         height: the most lines.
     """
-    log = read_log(directory)
     try:
+        log = read_log(directory)
         entries, told = stats_file.read_entries(directory) or [], read_run(directory)
-    except (CallbackError, OSError) as error:
+    except (CallbackError, InputError, OSError) as error:
         return _cut([f"{label}: {error}"], width, height)
     if not entries and not log.last and not told:
         return _cut([f"{label}: nothing yet, in {directory}"], width, height)
@@ -134,7 +136,13 @@ def _curve(name: str, entries: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _cut(lines: Sequence[str], width: int, height: int) -> list[str]:
-    return [line if len(line) <= width else f"{line[: max(0, width - 1)]}…" for line in lines[: max(1, height)]]
+    shown = [printable(line) for line in lines[: max(1, height)]]
+    return [line if len(line) <= width else f"{line[: max(0, width - 1)]}…" for line in shown]
+
+
+def printable(text: str) -> str:
+    """Return text from a file without the characters that control a terminal."""
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
 
 
 def curve_lines(values: Sequence[float], width: int, height: int) -> list[str]:
@@ -150,11 +158,12 @@ def curve_lines(values: Sequence[float], width: int, height: int) -> list[str]:
     cells = [[_EMPTY] * width for _ in range(height)]
     if finite:
         low, high = min(finite), max(finite)
-        scale = (rows - 1) / (high - low) if high > low else 0.0
+        # By halves: the difference of two large numbers may be infinite.
+        scale = (rows - 1) / (high / 2 - low / 2) if high / 2 > low / 2 else 0.0
         before: int | None = None
         for column in range(columns if len(values) > 1 else 1):
             value = values[round(column * (len(values) - 1) / max(1, columns - 1))]
-            row = round((value - low) * scale) if math.isfinite(value) else None
+            row = round((value / 2 - low / 2) * scale) if math.isfinite(value) else None
             for dot in _dots_between(before, row):
                 bit = _DOTS[column % _COLUMNS][_ROWS - 1 - dot % _ROWS]
                 cells[height - 1 - dot // _ROWS][column // _COLUMNS] |= bit
@@ -175,8 +184,9 @@ def read_log(directory: str) -> RunLog:
     """Return the contents of the log in a directory; empty without a log."""
     log = RunLog()
     path = os.path.join(directory, LOG_FILE)
-    with suppress(FileNotFoundError), open(path, encoding="utf-8", errors="replace") as file:
-        for line in file:
+    with suppress(FileNotFoundError), open_regular(path) as file:
+        while content := file.readline(_LONGEST_LINE):
+            line = content.decode(errors="replace")
             # The last line may be incomplete.
             found = _LINE.match(line.rstrip("\n")) if line.endswith("\n") else None
             if found is not None:

@@ -51,7 +51,7 @@ def read_kept(path: str) -> list[Kept]:
         return [Kept(float(value), int(step)) for value, step in kept]
     except FileNotFoundError:
         return []
-    except (OSError, InputError, ValueError, KeyError, TypeError) as error:
+    except (OSError, InputError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"{type(error).__name__}: {error}") from error
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from tpack.errors import CheckpointError, InputError
 from tpack.utils.formats.crc32c import masked_crc32c
 from tpack.utils.formats.sstable import Cursor, NotReadError, read_table
+from tpack.utils.fs import open_regular, read_regular
 
 _DTYPES = {
     1: "float32",
@@ -44,6 +45,7 @@ _DTYPES = {
 
 _IN_NUMPY = ("float", "int", "uint", "complex", "bool")
 _VARINT, _PIECE = 0, 2
+_MOST_INDEX_BYTES = 1 << 28
 _NUM_BYTES = {1: 8, 5: 4}
 
 
@@ -70,8 +72,7 @@ def read_bundle(prefix: str) -> dict[str, np.ndarray]:
         NotReadError: There are values that only TensorFlow reads: strings, parts of variables, compressed blocks.
     """
     try:
-        with open(f"{prefix}.index", "rb") as file:
-            num_files, entries = _read_index(file.read())
+        num_files, entries = _read_index(read_regular(f"{prefix}.index", _MOST_INDEX_BYTES))
     except FileNotFoundError as error:
         raise CheckpointError(f"there is no checkpoint {prefix}: {error}") from error
     except InputError as error:
@@ -160,10 +161,10 @@ def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
 def _read_file(prefix: str, path: str, entries: list[_Entry]) -> Iterator[tuple[str, np.ndarray]]:
     """Yield the names and values in one file."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             for entry in entries:
                 yield entry.name, _value(prefix, file, entry)
-    except FileNotFoundError as error:
+    except (FileNotFoundError, InputError) as error:
         raise _damaged(prefix, f"file {os.path.basename(path)}", error) from error
 
 
