@@ -3,9 +3,11 @@
 import json
 import math
 
+import numpy as np
 import pytest
 
 from tpack.callbacks.monitors.table_writer import JSONWriter
+from tpack.cli.main import main
 from tpack.cli.plot import _choose_stats, _read_runs, _Run, short_labels
 from tpack.cli.runs.remote import run_directories
 from tpack.errors import CallbackError, ConfigError
@@ -61,6 +63,20 @@ def test_curves_have_gaps_where_values_are_not_finite():
 )
 def test_labels_are_short_and_differ(directories, expected):
     assert short_labels(directories) == expected
+
+
+def test_curves_have_gaps_where_values_are_too_large_to_draw(tmp_path):
+    entries = [{"epoch_num": k, "global_step": k, "cost": (-1) ** k * 1.7e308, "error": 1e308} for k in range(4)]
+    assert np.isnan(_Run("run", entries).curve("cost", "epoch")[1]).all()
+    (tmp_path / "stats.json").write_text(json.dumps(entries))
+    assert main(["plot", str(tmp_path), "--out", str(tmp_path / "curves.png")]) == 0
+
+
+def test_more_statistics_than_a_picture_can_have_are_refused(tmp_path, capsys):
+    entry = {"epoch_num": 1, "global_step": 1, **{f"s{k}": k for k in range(301)}}
+    (tmp_path / "stats.json").write_text(json.dumps([entry]))
+    assert main(["plot", str(tmp_path), "--out", str(tmp_path / "curves.png")]) == 2
+    assert "the runs have 301 statistics: expected at most 300 to draw; use --stats" in capsys.readouterr().err
 
 
 def test_all_statistics_that_change_are_chosen():

@@ -138,3 +138,10 @@ def test_checkpoints_are_found_wherever_tensorflow_reads(tmp_path: Path, url: st
 def test_a_place_that_cannot_be_read_is_not_taken_for_an_empty_one(function: Any, message: str) -> None:
     with pytest.raises(CheckpointError, match=message):
         function("nowhere://model-7")
+
+
+@pytest.mark.parametrize("name", ["model-1.index", "model-1", "checkpoint"])
+def test_a_pipe_in_the_place_of_a_checkpoint_is_refused(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(CheckpointError, match=f"{name} is a pipe, a device or the like: expected a regular file"):
+        resolve_checkpoint(str(tmp_path / name.removesuffix(".index")))

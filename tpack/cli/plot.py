@@ -15,6 +15,7 @@ from typing import Any
 from tpack.callbacks.monitors import stats_file
 from tpack.cli.runs.html_report import page_of
 from tpack.cli.runs.remote import RunDirectories, is_shown, run_directories
+from tpack.cli.runs.terminal import printable
 from tpack.errors import ConfigError
 from tpack.schedules import parse_schedule
 from tpack.utils.fs import atomic_write
@@ -34,8 +35,11 @@ INK, FAINT = "#333333", "#D9D9D9"
 _PANEL_INCHES = (4.2, 2.7)
 _MARK_INCHES, _LETTER_INCHES = 0.6, 0.085
 _MAX_COLUMNS = 3
+_MOST_PANELS = 300
 _MAX_MARKED_POINTS = 40
 _SCHEDULE = "value"
+# Beyond it, sums inside of matplotlib are not finite.
+_MOST = 1e300
 _POINTS_OF_SCHEDULE = 400
 
 
@@ -91,6 +95,10 @@ def run(options: argparse.Namespace) -> str:
             runs = _read_runs(options.directories, directories)
         stats = _choose_stats(runs, options.stats)
         told = f"statistic(s) of {len(runs)} run(s)"
+    if len(stats) > _MOST_PANELS:
+        raise ConfigError(
+            f"the runs have {len(stats)} statistics: expected at most {_MOST_PANELS} to draw; use --stats"
+        )
     figure = _draw(runs, stats, options.axis)
     save_figure(figure, options.out)
     return f"{options.out}: {len(runs if options.schedule else stats)} {told}\n"
@@ -148,9 +156,9 @@ class _Run:
     directory: str = ""
 
     def curve(self, stat: str, axis: str) -> tuple[list[float], list[float]]:
-        """Return the points of a statistic over ``"epoch"`` or ``"step"``; NaN, a gap, where it is not finite."""
+        """Return the points of a statistic over ``"epoch"`` or ``"step"``; NaN, a gap, where it is infinite or huge."""
         points = [(e[_AXES[axis]], e[stat]) for e in self.entries if _is_number(e.get(stat)) and _AXES[axis] in e]
-        return [float(x) for x, _ in points], [float(y) if math.isfinite(y) else math.nan for _, y in points]
+        return [float(x) for x, _ in points], [float(y) if abs(y) < _MOST else math.nan for _, y in points]
 
     def stats(self) -> list[str]:
         """Return the sorted names of all numeric statistics."""
@@ -260,7 +268,7 @@ def _draw_panel(panel: Any, runs: Sequence[_Run], stat: str, axis: str) -> None:
         marker = "o" if len(x) <= _MAX_MARKED_POINTS else None
         line: dict[str, Any] = {"linewidth": 1.6, "marker": marker, "markersize": 2.8, "label": run.label}
         panel.plot(x, y, color=colour, linestyle=style, **line)
-    panel.set_title(stat, loc="left", fontsize=10, color=INK, fontweight="bold")
+    panel.set_title(printable(stat), loc="left", fontsize=10, color=INK, fontweight="bold")
     panel.grid(color=FAINT, linewidth=0.6)
     panel.set_axisbelow(True)
     panel.margins(x=0.02, y=0.08)

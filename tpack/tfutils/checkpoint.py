@@ -319,6 +319,9 @@ def remove_leftovers(directory: str, name: str) -> list[str]:
 
 def _is_there(path: str, *, directory: bool = False) -> bool:
     """Tell whether there is a file or directory, or a directory; raise a CheckpointError if TensorFlow cannot look."""
+    if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
+        # TensorFlow would wait for it.
+        raise CheckpointError(f"{path} is a pipe, a device or the like: expected a regular file")
     try:
         found = tf.io.gfile.stat(path)
     except tf.errors.NotFoundError:

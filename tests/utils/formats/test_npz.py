@@ -1,5 +1,6 @@
 """Arrays in archives come back as they were, or the archive is refused."""
 
+import os
 import zipfile
 
 import numpy as np
@@ -114,4 +115,15 @@ def test_members_that_overlap_count_as_often_as_they_are_there(tmp_path):
     # The second member begins where the first does.
     path.write_bytes(content[: place + 42] + bytes(4) + content[place + 46 :])
     with pytest.raises(InputError):
+        read_npz(path)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_pipe_and_a_device_are_refused(tmp_path, kind):
+    path = tmp_path / "file.npz"
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    with pytest.raises(InputError, match=r"file\.npz is a pipe, a device or the like: expected a regular file"):
         read_npz(path)

@@ -8,11 +8,12 @@ import os
 import re
 import struct
 import zipfile
+from typing import IO
 
 import numpy as np
 
 from tpack.errors import InputError
-from tpack.utils.fs import check_inner_name, check_size
+from tpack.utils.fs import check_inner_name, check_size, open_regular
 
 _END = struct.Struct("<4s6xH4xI2x")
 _ONE_ARRAY = b"\x93NUMPY"
@@ -39,11 +40,11 @@ def read_npz(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> dic
     """
     path = os.fspath(path)
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             if file.read(len(_ONE_ARRAY)) == _ONE_ARRAY:
                 raise ValueError("it holds one array without a name, and numpy.savez writes arrays with names")
-        with zipfile.ZipFile(path) as archive:
-            _check_directory(path, archive, max_bytes)
+            archive = zipfile.ZipFile(file)
+            _check_directory(path, file, archive, max_bytes)
             return {info.filename.removesuffix(".npy"): _read_array(archive, info) for info in archive.infolist()}
     except InputError:
         raise
@@ -52,17 +53,16 @@ def read_npz(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> dic
         raise InputError(f"cannot read arrays from {path}: {type(error).__name__}: {error}") from error
 
 
-def _check_directory(path: str, archive: zipfile.ZipFile, max_bytes: int) -> None:
+def _check_directory(path: str, file: IO[bytes], archive: zipfile.ZipFile, max_bytes: int) -> None:
     """Refuse an archive with a bad name, too large content, or an end that disagrees with its directory."""
     members = archive.infolist()
     for info in members:
         # Names of variables may have a number of an output, and empty parts.
         check_inner_name(path, _OF_OUTPUT.sub("", re.sub("(?<=.)/+", "/", info.filename)))
     # Members that overlap may be larger than the file without compression.
-    check_size(path, sum(info.file_size for info in members), max(max_bytes, os.path.getsize(path)))
-    with open(path, "rb") as file:
-        file.seek(-_END.size, os.SEEK_END)
-        signature, count, start = _END.unpack(file.read())
+    check_size(path, sum(info.file_size for info in members), max(max_bytes, os.fstat(file.fileno()).st_size))
+    file.seek(-_END.size, os.SEEK_END)
+    signature, count, start = _END.unpack(file.read())
     if signature != _END_SIGNATURE:
         raise ValueError("it does not end as archives end that have no comment, which numpy does not write")
     found = len(members), archive.start_dir
