@@ -104,3 +104,9 @@ def test_a_curve_between_the_largest_numbers_is_drawn(tmp_path):
     entries = [{"epoch_num": k, "global_step": k, "cost": (-1) ** k * 1.7e308} for k in range(4)]
     (tmp_path / "stats.json").write_text(json.dumps(entries))
     assert "cost -1.7e+308" in "".join(run_lines("run", str(tmp_path), 200, 40))
+
+
+def test_texts_among_statistics_are_left_out(tmp_path):
+    entry = {"epoch_num": 1, "global_step": 1, "Throughput (x)": "fast", "cost": 0.5}
+    (tmp_path / "stats.json").write_text(json.dumps([entry]))
+    assert "fast" not in "".join(run_lines("run", str(tmp_path), 200, 40))

@@ -50,7 +50,7 @@ def read_entries(directory: str) -> list[Entry] | None:
         position = ("epoch_num", "global_step")
         if not isinstance(entry, dict) or not all(isinstance(entry.get(key, 0), int) for key in position):
             return False
-        return all(value is None or is_number(value) for value in entry.values())
+        return all(value is None or isinstance(value, str) or is_number(value) for value in entry.values())
 
     if not isinstance(content, list) or not all(map(is_entry, content)):
         raise CallbackError(f"{path} should hold a list of dictionaries of numbers, got {_start_of(content)}")

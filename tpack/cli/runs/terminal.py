@@ -57,6 +57,8 @@ def run_lines(label: str, directory: str, width: int, height: int) -> list[str]:
         entries, told = stats_file.read_entries(directory) or [], read_run(directory)
     except (CallbackError, InputError, OSError) as error:
         return _cut([f"{label}: {error}"], width, height)
+    # Programs of users write texts, too.
+    entries = [{name: value for name, value in entry.items() if not isinstance(value, str)} for entry in entries]
     if not entries and not log.last and not told:
         return _cut([f"{label}: nothing yet, in {directory}"], width, height)
     latest = {name: value for entry in entries for name, value in entry.items()}
