@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.foreign import Loader
 from tests.helpers.run_input import running
-from tpack.compat import eager_mode
+from tpack.compat.runtime import eager_mode
 from tpack.dataflow.batch import BatchData
 from tpack.dataflow.sources import DataFromList
 from tpack.errors import ConfigError, WrongTypeError

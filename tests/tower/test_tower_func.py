@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import eager_mode
+from tpack.compat.runtime import eager_mode
 from tpack.errors import ConfigError, GraphBuildError, TowerError
 from tpack.tower.context import PredictTowerContext, TowerContext, TrainTowerContext
 from tpack.tower.tower_func import InputSignature, TowerFunc
