@@ -12,7 +12,7 @@ import pytest
 from tests.helpers.claims import start_claiming
 from tests.helpers.log_lines import captured_log
 from tpack.errors import ConfigError
-from tpack.utils.dir_lock import LOCK_FILE, DirectoryClaim, check_not_claimed
+from tpack.utils.dir_lock import LOCK_FILE, DirectoryClaim, check_not_claimed, forget_claims, had_claim, was_claimed
 
 
 @pytest.fixture
@@ -144,3 +144,14 @@ def test_directory_that_cannot_be_written_is_an_error_in_words(tmp_path, monkeyp
         with pytest.raises(ConfigError, match=rf"{tmp_path} cannot be written to: .*No space"):
             DirectoryClaim(tmp_path)
     DirectoryClaim(tmp_path).release()
+
+
+def test_a_claim_that_was_released_is_known_until_it_is_forgotten(tmp_path):
+    assert not had_claim(tmp_path)
+    with DirectoryClaim(tmp_path):
+        assert not had_claim(tmp_path)
+    with DirectoryClaim(tmp_path):
+        assert had_claim(tmp_path)
+        assert not was_claimed(tmp_path)
+    forget_claims(tmp_path)
+    assert not had_claim(tmp_path)

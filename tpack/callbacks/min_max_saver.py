@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
-from tpack.callbacks.saver import claim_checkpoint_dir, make_saver
+from tpack.callbacks.saver import claim_checkpoint_dir, keep_apart, make_saver
 from tpack.callbacks.stat_history import Direction, StatisticReader
 from tpack.errors import CheckpointError, InputError
 from tpack.tfutils.checkpoint import save_checkpoint
@@ -92,6 +92,7 @@ class MinSaver(Callback):
     def _before_train(self) -> None:
         if not self.trainer.is_chief:
             return
+        keep_apart(self, self._given_dir, self._claim.directory)
         try:
             former = read_kept(self._path)
         except InputError as error:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
+import re
 import time
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -13,12 +15,13 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import LONG_WAIT_SECS, Callback
 from tpack.dataflow.iterator_state import StatelessError
 from tpack.errors import CallbackError, CheckpointError, ClusterError
-from tpack.tfutils.checkpoint import CheckpointSeries, reason_of
+from tpack.tfutils.checkpoint import CheckpointReader, CheckpointSeries, reason_of
 from tpack.tfutils.checkpoints.async_writer import Background, SavedCopy
+from tpack.tfutils.graph_lookup import GLOBAL_STEP_NAME
 from tpack.tfutils.train_state import PackedStates, TrainState, pack_states, prune_train_states, workers_state
 from tpack.types import Peers
 from tpack.utils import logger
-from tpack.utils.dir_lock import DirectoryClaim
+from tpack.utils.dir_lock import DirectoryClaim, had_claim
 from tpack.utils.fs import why_not_written
 from tpack.utils.lazy import LazyModule
 from tpack.utils.renames import on_unknown_name
@@ -33,6 +36,10 @@ _MOST_BYTES = 1 << 27
 """Limit of a position that a worker sends to the chief; points kept in a buffer can exceed it."""
 _LAST_WAIT_SECS = 30.0
 """Timeout for the other workers' positions after an interruption."""
+_OF_CHECKPOINTS = re.compile(
+    r"checkpoint|.+\.(index|meta|data-\d+-of-\d+|train_state\.json|data_state\.msgpack|best\.json)"
+)
+"""The names of the files of checkpoints."""
 
 
 @check_arguments
@@ -47,6 +54,9 @@ class ModelSaver(Callback):
     position in the data, if any. Both are written first, so that every complete checkpoint has them. Several workers
     compare what is saved, and the chief saves the positions of all, so trigger the callback at the same steps in all.
     The graph is written once, before training, as ``graph-<time>.meta``.
+
+    Checkpoints that another training of this process has saved in the same ``checkpoint_dir``, of later steps than that
+    at which this one begins, are moved to a directory with the time in its name.
 
     With ``asynchronous=True`` training waits only while the values are copied to this machine's memory, or while the
     thread still writes the last checkpoint. An error is raised at the next trigger or at the end of training, which
@@ -63,6 +73,7 @@ class ModelSaver(Callback):
     Raises:
         WrongTypeError: An argument has the wrong type.
         ConfigError: A number is negative.
+        CheckpointError: Checkpoints of another training of this process would have to be moved on remote storage.
     """
 
     _chief_only = False
@@ -106,12 +117,13 @@ class ModelSaver(Callback):
         with tf.name_scope(None):
             self._saver = make_saver(self, self._collections, **self._options)
         tf.add_to_collection(tf.GraphKeys.SAVERS, self._saver)
-        self._series = CheckpointSeries(self._saver, self._claim.directory, "model")
 
     def _before_train(self) -> None:
         self._first_step = self.global_step
         if not self.trainer.is_chief:
             return
+        keep_apart(self, self._given_dir, self._claim.directory)
+        self._series = CheckpointSeries(self._saver, self._claim.directory, "model")
         if self._asynchronous:
             # After the training's session: the first one of a process sets the number of threads of an operation, on
             # which the last bits of products and sums depend.
@@ -247,6 +259,61 @@ def claim_checkpoint_dir(callback: Callback, directory: str | os.PathLike[str] |
     if is_remote(directory):
         return DirectoryClaim(_remote.open_directory(str(directory)).path)
     return DirectoryClaim(check_local_path(callback, "checkpoint_dir", directory))
+
+
+def keep_apart(callback: Callback, given: str | os.PathLike[str] | None, directory: str) -> None:
+    """Move checkpoints of another training of this process aside, if this one would overwrite them.
+
+    These are of later steps than that at which this one begins. What is in the log directory is there by request.
+
+    Args:
+        callback: the caller, before its first step.
+        given: its argument ``checkpoint_dir``.
+        directory: the claimed directory.
+
+    Raises:
+        CheckpointError: They are on remote storage.
+    """
+    log_dir = logger.get_logger_dir()
+    if given is None or (log_dir is not None and _is_inside(directory, log_dir)):
+        return
+    remote = _remote.open_directory(str(given)) if is_remote(given) else None
+    is_anothers = had_claim(directory) if remote is None else remote.has_trained
+    last = _last_step(directory) if is_anothers else -1
+    if last <= callback.global_step:
+        return
+    found = (
+        f"{callback} got checkpoint_dir={str(given)!r}, where another training of this process has saved step {last:g}"
+    )
+    if remote is not None:
+        raise CheckpointError(f"{found}, later than step {callback.global_step}: expected another directory")
+    aside = logger.timestamped(os.path.abspath(directory))
+    os.makedirs(aside)
+    for name in os.listdir(directory):
+        if _OF_CHECKPOINTS.fullmatch(name):
+            os.rename(os.path.join(directory, name), os.path.join(aside, name))
+    logger.warning(f"{found}: its checkpoints are in {aside} now.")
+
+
+def _is_inside(directory: str, other: str) -> bool:
+    path, around = os.path.realpath(directory), os.path.realpath(other)
+    return os.path.commonpath([path, around]) == around
+
+
+def _last_step(directory: str) -> float:
+    """Return the last step of the checkpoints in a directory, infinity for one that cannot be read; -1 for none."""
+    steps = [-1.0]
+    for name in os.listdir(directory):
+        prefix, is_index = os.path.join(directory, name.removesuffix(".index")), name.endswith(".index")
+        numbered = re.search(r"-(\d+)\.index", name)
+        if numbered:
+            steps.append(float(numbered[1]))
+        elif is_index:
+            try:
+                steps.append(float(CheckpointReader(prefix).read(GLOBAL_STEP_NAME)))
+            except CheckpointError:
+                steps.append(math.inf)
+    return max(steps)
 
 
 def make_saver(callback: Callback, collections: Sequence[str], **options: Any) -> tf.train.Saver:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from tpack.errors import ConfigError
 
-__all__ = ["DirectoryClaim", "check_not_claimed", "forget_claims", "was_claimed"]
+__all__ = ["DirectoryClaim", "check_not_claimed", "forget_claims", "had_claim", "was_claimed"]
 
 LOCK_FILE = ".tpack.lock"
 _MAX_DESCRIPTION_BYTES = 1 << 16
@@ -84,6 +84,11 @@ def was_claimed(directory: str | os.PathLike[str]) -> bool:
     """Tell whether this process has claimed and released a directory."""
     path = os.path.realpath(directory)
     return path in _locks.ended and _locks.find(path) is None
+
+
+def had_claim(directory: str | os.PathLike[str]) -> bool:
+    """Tell whether this process has claimed and released a directory, also if it has claimed it again."""
+    return os.path.realpath(directory) in _locks.ended
 
 
 def forget_claims(directory: str | os.PathLike[str]) -> None:

@@ -195,7 +195,7 @@ def leave_trained_dir() -> None:
         former = path if remote is None else remote.url
         named = _directory.named or former
         if remote is None:
-            path = _timestamped(named)
+            path = timestamped(named)
             os.makedirs(path)
             _move_log(path, LogFileHandler(os.path.join(path, LOG_FILE), encoding="utf-8"))
         else:
@@ -397,7 +397,7 @@ def _make_room(dirname: str, action: str) -> tuple[str, str | None]:
     if action == "q":
         raise ConfigError(f"the log directory {dirname!r} exists and is not empty, and action='q' forbids using it")
     if action == "n":
-        return _timestamped(dirname), None
+        return timestamped(dirname), None
     aside = None
     if action in ("b", "d") and _holds_working_directory(dirname):
         raise ConfigError(f"the process works inside {dirname!r}, so it is not moved or deleted: use action='k' or 'n'")
@@ -406,7 +406,7 @@ def _make_room(dirname: str, action: str) -> tuple[str, str | None]:
     if action == "d":
         shutil.rmtree(dirname)
     elif action == "b":
-        aside = _timestamped(dirname)
+        aside = timestamped(dirname)
         os.rename(dirname, aside)
         info("What was in %s is in %s now.", dirname, aside)
     return dirname, aside
@@ -426,7 +426,7 @@ def _holds_working_directory(dirname: str) -> bool:
     return os.path.commonpath([path, os.path.realpath(os.getcwd())]) == path
 
 
-def _timestamped(dirname: str) -> str:
+def timestamped(dirname: str) -> str:
     """Return a free path that begins with ``dirname`` and has the time in it."""
     stem = f"{dirname}-{time.strftime('%Y%m%d-%H%M%S')}"
     path, count = stem, 1
