@@ -6,11 +6,12 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.device_values import MEAN, SUM, per_device
 from tests.helpers.sessions import cpu_session
+from tests.helpers.strategies import ON_READ, in_scope
 from tpack.distribute.cross_tower_ops import ReductionToOneDeviceCrossTowerOps
 from tpack.distribute.multi_worker import WorkersCrossTowerOps
 from tpack.distribute.strategies import CollectiveAllReduceStrategy, ParameterServerStrategy
 from tpack.errors import ConfigError
-from tpack.multi_worker.all_reduce import WorkerGroup
+from tpack.multi_worker.all_reduce import WorkerGroup, copy_from_worker
 
 
 def test_strategies_are_told_of_workers(graph):
@@ -52,3 +53,16 @@ def test_a_worker_that_is_alone_reduces_as_one_machine_does(op, wanted, graph):
         assert session.run(ops.over_workers(tf.constant(5.0), op)) == 5.0
     assert [value.devices for value in reduced] == [value.devices for value in values]
     assert isinstance(ops.inner, ReductionToOneDeviceCrossTowerOps)
+
+
+def test_a_copy_from_a_worker_sets_the_variable_of_each_tower(session8):
+    with in_scope(2):
+        seen = tf.get_variable(
+            "seen", [2], trainable=False, synchronization=ON_READ, aggregation=tf.VariableAggregation.MEAN
+        )
+    tasks = ["/job:localhost/task:0"] * 2
+    sent = [tf.constant(["seen"]), tf.constant([3.0, 5.0])]
+    session8.run(WorkerGroup(tasks, 0, "run").put("variables", 1, sent))
+    session8.run(copy_from_worker(WorkerGroup(tasks, 1, "run"), [seen]))
+    for component in seen.components:
+        np.testing.assert_array_equal(session8.run(component), [3.0, 5.0])

@@ -27,6 +27,7 @@ from zlib import crc32
 
 import tensorflow.compat.v1 as tf
 
+from tpack.compat.graphs import BaseVariable
 from tpack.errors import ConfigError, ReductionError
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.gradient_buckets import (
@@ -407,7 +408,9 @@ def copy_from_worker(
             )
         assignments = []
         for variable, value in zip(ordered, values, strict=True):
-            with on_device(variable.device), tf.control_dependencies([is_same]):
+            # A distributed variable would take a device for that of the component to assign, and places all by itself.
+            device = on_device(variable.device) if isinstance(variable, BaseVariable) else tf.device(None)
+            with device, tf.control_dependencies([is_same]):
                 assignments.append(variable.assign(value, read_value=False))
         return tf.group(*assignments)
 
