@@ -16,6 +16,7 @@ from tests.helpers.worker_scenarios import (
     KEYS,
     Equivalence,
     FailAt,
+    NotFinite,
     Ordered,
     SignalAt,
     Slope,
@@ -273,6 +274,16 @@ def features() -> dict[str, Any]:
     case("other settings", lambda: steady(["synchronous", "asynchronous"][min(rank, 1)]))
     found["calls to lost servers fail"] = os.environ.get("GRPC_FAIL_FAST")
     return found
+
+
+def not_finite() -> dict[str, Any]:
+    """Train until NaN is found, which arises in the gradients of one worker; return what came of each training."""
+    return {
+        kind: outcome(
+            lambda kind=kind: train_on_servers(kind, NotFinite("gradients", 1), points(number() % 2), 2, max_epoch=2)
+        )
+        for kind in ("synchronous", "replicated")
+    }
 
 
 def points(rank: int) -> TensorInput:

@@ -314,7 +314,8 @@ class NotFinite(Slope):
 
     def build_graph(self, x: Any, y: Any) -> Any:
         cost = super().build_graph(x, y)
-        is_bad = tf.equal(get_global_step_var(), 2) & (place()[0] in self._ranks)
+        rank = int(os.environ.get("RANK", os.environ.get("TEST_RANK", "0")))
+        is_bad = tf.equal(get_global_step_var(), 2) & (rank in self._ranks)
         if self._where == "cost":
             return cost * tf.where(is_bad, np.nan, 1.0)
         # The derivative of a root is infinite at zero.

@@ -108,6 +108,13 @@ def test_workers_that_differ_are_told_before_the_first_step(features):
     assert all("PeerLostError" in each["other settings"] for each in features[2:])
 
 
+def test_nan_is_blamed_on_the_worker_in_whose_gradients_it_arose(tmp_path):
+    chief, other, *_ = values_of(run("not_finite", 2, 1, tmp_path))
+    for kind in ("synchronous", "replicated"):
+        assert other[kind].startswith("NumericsError: "), kind
+        assert chief[kind].startswith("PeerLostError: worker 1 failed: NumericsError: "), kind
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_another_order_of_variables_is_an_error_before_the_first_step(features, kind):
     for each in features[:2]:

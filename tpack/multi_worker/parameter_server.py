@@ -26,7 +26,7 @@ from tpack.reduction.sums import on_device, sum_column
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.devices import LeastLoaded
-from tpack.tower.grads import ReduceOp
+from tpack.tower.grads import Gradient, ReduceOp
 from tpack.types import GradsAndVars
 from tpack.utils.validation import check_arguments, check_choice
 
@@ -144,6 +144,9 @@ class ParameterServerBuilder(DataParallelBuilder):
         progress: step counters of asynchronous workers; None makes training synchronous.
         tower_building: as for `DataParallelBuilder`.
 
+    Attributes:
+        own_gradients: those of this worker, before they are sent.
+
     Raises:
         ConfigError: The towers cannot be understood.
         DeviceError: A GPU does not exist on this machine, which has GPUs.
@@ -164,6 +167,7 @@ class ParameterServerBuilder(DataParallelBuilder):
         self._stop_flag = stop_flag
         self._options = options or SharingOptions()
         self._progress = progress
+        self.own_gradients: list[Gradient] = []
 
     def build(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> BuildResult:
         """Build the towers of this worker and its part of the common update.
@@ -194,6 +198,7 @@ class ParameterServerBuilder(DataParallelBuilder):
                 )
             self._placement.settle()
             pairs = average_in_worker(align_shared_gradients(towers.outputs))
+            self.own_gradients = [gradient for gradient, _ in pairs]
             optimizer = check_optimizer(optimizer_fn())
             if self._progress is None:
                 # All workers begin the same step.

@@ -21,6 +21,7 @@ from tpack.multi_worker.gradient_queues import apply_once
 from tpack.multi_worker.parameter_server import ServerPlacement, average_in_worker, will_be_global
 from tpack.reduction.sums import on_device
 from tpack.tfutils.optimizer_clone import check_optimizer
+from tpack.tower.grads import Gradient
 from tpack.types import GradsAndVars
 from tpack.utils.validation import check_arguments
 
@@ -45,6 +46,7 @@ class ReplicatedParameterServerBuilder(DataParallelBuilder):
         push: writes the variables of this worker, with the state of its optimizer, to the shadows; None before `build`,
             and in workers that do not.
         shadows: the variables on the servers, for worker 0 to initialise.
+        own_gradients: those of this worker, before they are sent.
 
     Raises:
         ConfigError: The towers cannot be understood.
@@ -64,6 +66,7 @@ class ReplicatedParameterServerBuilder(DataParallelBuilder):
         self._stop_flag = stop_flag
         self.push: tf.Operation | None = None
         self.shadows: list[tf.Variable] = []
+        self.own_gradients: list[Gradient] = []
 
     def build(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> BuildResult:
         """Build the towers of this worker, the shadows, and its part of the common update.
@@ -96,6 +99,7 @@ class ReplicatedParameterServerBuilder(DataParallelBuilder):
             pairs: GradsAndVars = [
                 (grad, shadow) for (grad, _), shadow in zip(average_in_worker(towers.outputs), shadows, strict=True)
             ]
+            self.own_gradients = [grad for grad, _ in pairs]
             with state.apart():
                 train_op = apply_once(
                     pairs,

@@ -94,7 +94,8 @@ class MultiWorkerTrainer(BuilderTrainer):
     A process that is alone trains as a trainer of one machine does.
 
     Args:
-        make_builder: makes the builder, for a group of workers.
+        make_builder: makes the builder, for a group of workers; where NaN arises is found by its ``own_gradients``, if
+            it has that, and by the cost.
         cluster: the place of this process; None, or what is not a member yet, goes through `resolve_cluster`.
         waits: the timeouts.
         precision: see `SingleCostTrainer`.
@@ -225,8 +226,8 @@ class MultiWorkerTrainer(BuilderTrainer):
         return [self._origin, *self._callbacks_of_several(), *callbacks]
 
     def _own_gradients(self) -> Sequence[Gradient]:
-        """Return the gradients of this worker before they are exchanged, as far as they are known."""
-        return ()
+        """Return the gradients of this worker before they are exchanged, as far as the builder has them."""
+        return tuple(getattr(self.builder, "own_gradients", ()))
 
     def _callbacks_of_several(self) -> list[Callback]:
         """Return the callbacks for each of several workers."""
@@ -512,9 +513,6 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
             return session_init
         first_values: SessionInit = _sharded.AfterInitialValues(self.peers, session_init)
         return first_values
-
-    def _own_gradients(self) -> Sequence[Gradient]:
-        return self.builder.own_gradients if isinstance(self.builder, MultiWorkerReplicatedBuilder) else ()
 
 
 def _kinds(variables: Sequence[tf.Variable]) -> dict[str, str]:
