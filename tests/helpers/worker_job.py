@@ -41,6 +41,7 @@ def run_workers(
     by: str = "RANK",
     num_ps: int = 0,
     arguments: Mapping[str, Any] | None = None,
+    preload: str = SCENARIOS,
 ) -> list[Outcome]:
     """Run a function of `SCENARIOS` in each of several workers, and in parameter servers, which come after them.
 
@@ -51,10 +52,11 @@ def run_workers(
         by: what says who a worker is: ``"RANK"`` or ``"TF_CONFIG"``.
         num_ps: how many parameter servers; ``"TF_CONFIG"`` alone can say who they are.
         arguments: what the function gets, in what JSON can hold.
+        preload: the module that is loaded before the processes are forked.
     """
     directory.mkdir(parents=True, exist_ok=True)
     told = json.dumps([scenario, num_workers, num_ps, by, dict(arguments or {})])
-    done = preloaded.run(Path(__file__), [told], cwd=directory, module=SCENARIOS)
+    done = preloaded.run(Path(__file__), [told], cwd=directory, module=preload)
     assert done.returncode == 0, done.stderr
     return [_outcome(directory, rank, code) for rank, code in enumerate(json.loads(done.stdout.splitlines()[-1]))]
 

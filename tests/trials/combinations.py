@@ -20,9 +20,9 @@ from types import FunctionType
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from tests.helpers.combined_training import working_in  # noqa: E402
-from tests.trials import combinations_of_data, combinations_of_files, combinations_of_steps  # noqa: E402
+from tests.trials import combinations_of_data, combinations_of_files, combinations_of_steps, combinations_of_workers  # noqa: E402
 
-MODULES = (combinations_of_steps, combinations_of_data, combinations_of_files)
+MODULES = (combinations_of_steps, combinations_of_data, combinations_of_files, combinations_of_workers)
 
 
 def combinations() -> dict[str, Callable[[], None]]:
@@ -58,7 +58,7 @@ def _is_equal(name: str, function: Callable[[], None]) -> bool:
             function()
             found = "equal"
         except AssertionError as error:
-            found = f"DIFFERENT: {' '.join(str(error).split())[:600]}"
+            found = f"DIFFERENT: {' '.join(str(error).split())[-1000:]}"
         except Exception as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
             found = f"RAISED {type(error).__name__}: {str(error)[:600]} ({place.filename}:{place.lineno})"

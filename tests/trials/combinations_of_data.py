@@ -41,7 +41,7 @@ def _uneven(batches: Any, sizes: Any) -> DataFromList:
     )
 
 
-def _normalised(x: Any, ids: Any, y: Any) -> Any:
+def normalised(x: Any, ids: Any, y: Any) -> Any:
     x = BatchNorm("bn", x, sync_statistics=True, momentum=0.5)
     return net(x, ids, y)
 
@@ -65,14 +65,14 @@ def _plainly_normalised(sizes: Any) -> Any:
 def batches_of_other_sizes_normalised_over_towers() -> None:
     data, sizes = examples(4), (7, 2, 3)
     wanted = plain(data, adam, _plainly_normalised(sizes))[-1]
-    averages = _moving_statistics(data, 0.5)
+    averages = moving_statistics(data, 0.5)
     for make in (replicated(3), lambda: SyncMultiGPUTrainerParameterServer(3)):
-        got = trained(make, Net(adam, _normalised), _uneven(data, sizes), 4, RunUpdateOps())
+        got = trained(make, Net(adam, normalised), _uneven(data, sizes), 4, RunUpdateOps())
         assert_near(got.last, {name: wanted[name] for name in (*NAMES, "bn/beta", "bn/gamma")}, 1e-8, 1e-10)
         assert_near(got.last, averages, 1e-8)
 
 
-def _moving_statistics(data: Any, momentum: float) -> Any:
+def moving_statistics(data: Any, momentum: float) -> Any:
     mean, variance = np.zeros(4), np.ones(4)
     for x, _, _ in data:
         mean = momentum * mean + (1 - momentum) * x.mean(0)

@@ -30,9 +30,9 @@ from tpack.distribute.trainer import StrategyTrainer
 from tpack.errors import StopTraining
 from tpack.graph_builder.loss_scale import LossScaling
 from tpack.graph_builder.precision import PrecisionPolicy
-from tpack.models.regularize import Dropout
-from tpack.predict.base import OfflinePredictor
+from tpack.models.dropout import Dropout
 from tpack.predict.config import PredictConfig
+from tpack.predict.offline import OfflinePredictor
 from tpack.tfutils.export import ModelExporter
 from tpack.tfutils.optimizer import AccumGradOptimizer
 from tpack.tfutils.sessinit import SmartInit
@@ -40,7 +40,7 @@ from tpack.train.resume import AutoResumeTrainConfig
 from tpack.train.trainers import SimpleTrainer, SyncMultiGPUTrainerParameterServer
 
 
-class _StopAt(Callback):
+class StopAt(Callback):
     """Ends training after a step."""
 
     def __init__(self, step: int) -> None:
@@ -54,7 +54,7 @@ class _StopAt(Callback):
         return WithSteps(steps_left=lambda: max(1, self._step - self.global_step))
 
 
-def _saved_each(steps: int, **options: Any) -> Callback:
+def saved_each(steps: int, **options: Any) -> Callback:
     return PeriodicTrigger(ModelSaver(**options), every_k_steps=steps)
 
 
@@ -62,7 +62,7 @@ def _resumed(parts: Any, data: Any, steps: int, callbacks: Any, desc: Any, **opt
     """Train in parts, (trainer, last step), each from the checkpoint of the one before; return the last one's."""
     got = None
     for make, last in parts:
-        ends = [_StopAt(last)] if last < steps else []
+        ends = [StopAt(last)] if last < steps else []
         flow = data(make) if callable(data) else data
         got = trained(make, desc(), flow, steps, *callbacks(), *ends, config=AutoResumeTrainConfig, **options)
     return got
@@ -73,7 +73,7 @@ def schedules_in_several_steps_a_call_resumed_in_the_middle() -> None:
 
     def callbacks() -> Any:
         points = [(0, 0.01), (5, 0.06), (9, 0.02)]
-        return [ScheduledHyperParamSetter("rate", points, "linear", step_based=True), _saved_each(4)]
+        return [ScheduledHyperParamSetter("rate", points, "linear", step_based=True), saved_each(4)]
 
     wanted = by_schedule(data, np.interp(np.arange(12), [0, 5, 9], [0.01, 0.06, 0.02]))
     got = _resumed(
@@ -97,7 +97,7 @@ def resumed_in_other_numbers_of_towers() -> None:
         parts,
         lambda _: DataFromArrays(arrays, shuffle=False),
         10,
-        lambda: [EMA(0.6), SWA(1, every_steps=2), _saved_each(1)],
+        lambda: [EMA(0.6), SWA(1, every_steps=2), saved_each(1)],
         lambda: Net(adam),
         steps_per_epoch=5,
         batch_size=12,
@@ -122,7 +122,7 @@ def accumulation_resumed_halfway_by_other_trainers() -> None:
         parts,
         lambda _: shares(data, 2),
         9,
-        lambda: [_saved_each(1)],
+        lambda: [saved_each(1)],
         lambda: Net(lambda: AccumGradOptimizer(adam(), 3)),
         steps_per_epoch=9,
     )
@@ -136,7 +136,7 @@ def checkpoints_in_a_thread_with_averages_resumed() -> None:
         [(replicated(2), 2), (replicated(2), 6)],
         lambda _: shares(data, 2),
         6,
-        lambda: [EMA(0.6), _saved_each(1, asynchronous=True)],
+        lambda: [EMA(0.6), saved_each(1, asynchronous=True)],
         lambda: Net(adam),
         steps_per_epoch=6,
     )
@@ -162,7 +162,7 @@ def random_numbers_in_several_steps_a_call_resumed() -> None:
                 parts,
                 lambda _: shares(data, 2),
                 8,
-                lambda: [_saved_each(1)],
+                lambda: [saved_each(1)],
                 lambda: Net(adam, _dropped),
                 steps_per_epoch=8,
                 steps_per_call=call,
@@ -184,7 +184,7 @@ def float16_with_overflow_accumulation_and_resume() -> None:
         [(replicated(2, precision=policy), 3), (replicated(2, precision=policy), 40)],
         lambda _: shares(data, 2),
         40,
-        lambda: [_saved_each(1)],
+        lambda: [saved_each(1)],
         lambda: Net(lambda: tf.train.GradientDescentOptimizer(0.1), dtype=tf.float32),
         steps_per_epoch=40,
         check_cost=False,
@@ -203,19 +203,19 @@ def two_trainings_and_a_predictor_in_one_process() -> None:
         got = trained(replicated(2), Net(adam), shares(data, 2), 4, ModelSaver(), log_dir=f"run{number}")
         assert_near(got.last, {name: wanted[name] for name in NAMES})
         if number == 0:
-            predict = OfflinePredictor(_config("run0"))
+            predict = OfflinePredictor(config_of("run0"))
             before = predict(data[0][0], data[0][1])[0]
-    np.testing.assert_allclose(before, _outputs(wanted, *data[0][:2]), 1e-9)
+    np.testing.assert_allclose(before, outputs(wanted, *data[0][:2]), 1e-9)
     np.testing.assert_array_equal(predict(data[0][0], data[0][1])[0], before)
 
 
-def _config(directory: str) -> PredictConfig:
+def config_of(directory: str) -> PredictConfig:
     return PredictConfig(
         model=Net(adam), session_init=SmartInit(directory), input_names=["x", "ids"], output_names=["output"]
     )
 
 
-def _outputs(weights: Any, x: Any, ids: Any) -> Any:
+def outputs(weights: Any, x: Any, ids: Any) -> Any:
     return np.tanh(x @ weights["dense/W"] + weights["dense/b"]) @ weights["out/W"] + weights["table"][ids].sum(1)
 
 
@@ -228,22 +228,22 @@ def averaged_weights_in_exports() -> None:
     means = {name: moving_average([step[name] for step in trajectory], 0.6) for name in NAMES}
     x, ids = data[0][:2]
     for directory, weights in (("averaged", means), ("run", trajectory[-1])):
-        exporter = ModelExporter(_config(directory))
+        exporter = ModelExporter(config_of(directory))
         exporter.export_serving(os.path.join("exported", directory))
         exporter.export_compact(f"{directory}.pb")
-        wanted = _outputs(weights, x, ids)
-        np.testing.assert_allclose(_served(os.path.join("exported", directory), x, ids), wanted, 1e-9)
-        np.testing.assert_allclose(_frozen(f"{directory}.pb", x, ids), wanted, 1e-9)
+        wanted = outputs(weights, x, ids)
+        np.testing.assert_allclose(served(os.path.join("exported", directory), x, ids), wanted, 1e-9)
+        np.testing.assert_allclose(frozen(f"{directory}.pb", x, ids), wanted, 1e-9)
 
 
-def _served(path: str, x: Any, ids: Any) -> Any:
+def served(path: str, x: Any, ids: Any) -> Any:
     with tf.Graph().as_default(), tf.Session() as session:
         signature = tf.saved_model.load(session, ["serve"], path).signature_def["serving_default"]
         names = {key: each.name for key, each in signature.inputs.items()}
         return session.run(signature.outputs["output"].name, {names["x"]: x, names["ids"]: ids})
 
 
-def _frozen(path: str, x: Any, ids: Any) -> Any:
+def frozen(path: str, x: Any, ids: Any) -> Any:
     graph_def = tf.GraphDef()
     with open(path, "rb") as file:
         graph_def.ParseFromString(file.read())

@@ -26,10 +26,9 @@ from tpack.callbacks.weight_averages.ema import EMA
 from tpack.callbacks.weight_averages.swa import SWA
 from tpack.distribute.trainer import StrategyTrainer
 from tpack.models.regularize import regularize_cost
-from tpack.optimizers.adamw import AdamW
+from tpack.optimizers.weight_decay import AdamW
 from tpack.reduction.algorithms.one_device import RoundRobinReducer
-from tpack.reduction.wrappers.compression import WireDtypeReducer
-from tpack.reduction.wrappers.densify import DensifyReducer
+from tpack.reduction.wrappers.conversion import DensifyReducer, WireDtypeReducer
 from tpack.tfutils.gradproc import GlobalNormClip, ScaleGradient
 from tpack.tfutils.optimizer import AccumGradOptimizer, VariableAssignmentOptimizer, apply_grad_processors
 from tpack.train.trainers import (
@@ -51,7 +50,7 @@ def replicated(towers: int, **options: Any) -> Callable[[], Any]:
     return lambda: SyncMultiGPUTrainerReplicated(towers, **options)
 
 
-def _cast_net(parts: int) -> Callable[..., Any]:
+def cast_net(parts: int) -> Callable[..., Any]:
     """Return the cost of ``net`` in bfloat16, the sum over parts of the batch that are computed apart."""
 
     def cost(x: Any, ids: Any, y: Any) -> Any:
@@ -86,7 +85,7 @@ def bfloat16_with_accumulation_and_average_on_three_copied_towers() -> None:
     # Whole batches of two steps, computed in six parts: rounding to 16 bits is that of each part.
     # The mean is taken in 32 bits, as of towers.
     wanted = plain(
-        joined(data, 2), momentum, _cast_net(6), lambda pairs: [(tf.convert_to_tensor(g) / 6.0, v) for g, v in pairs]
+        joined(data, 2), momentum, cast_net(6), lambda pairs: [(tf.convert_to_tensor(g) / 6.0, v) for g, v in pairs]
     )
     assert_near(got.last, {name: wanted[-1][name] for name in NAMES}, 1e-3, 1e-4)
     each = [{name: step[name] for name in NAMES} for step in got.steps]
@@ -261,7 +260,7 @@ def regularizers_on_towers_that_share_and_that_do_not() -> None:
         assert_near(got.last, {name: wanted[name] for name in NAMES})
 
 
-def _branching(x: Any, ids: Any, y: Any) -> Any:
+def branching(x: Any, ids: Any, y: Any) -> Any:
     """Return a cost whose variables are made and read in a branch and a loop."""
     scale, turn = weight("scale", 4), weight("turn", 4, 4)
     x = tf.cond(tf.reduce_sum(x) > -1e9, lambda: x * scale, lambda: x - scale)
@@ -271,20 +270,20 @@ def _branching(x: Any, ids: Any, y: Any) -> Any:
 
 def branches_and_loops_on_copied_towers() -> None:
     data = examples(4)
-    wanted = plain(data, adam, _branching)[-1]
+    wanted = plain(data, adam, branching)[-1]
     wanted = {name: wanted[name] for name in (*NAMES, "scale", "turn")}
     for make in (
         replicated(4, tower_building="copy"),
         replicated(4, tower_building="build"),
         lambda: SyncMultiGPUTrainerParameterServer(4, tower_building="copy"),
     ):
-        got = trained(make, Net(adam, _branching), shares(data, 4), 4)
+        got = trained(make, Net(adam, branching), shares(data, 4), 4)
         assert_near(got.last, wanted)
 
 
 def branches_and_loops_in_several_steps_a_call() -> None:
     data = examples(6)
-    wanted = plain(data, adam, _branching)[-1]
+    wanted = plain(data, adam, branching)[-1]
     for executor in ("pool", "caller"):
 
         def make(executor: str = executor) -> Any:
@@ -292,7 +291,7 @@ def branches_and_loops_in_several_steps_a_call() -> None:
             trainer.executor = executor
             return trainer
 
-        got = trained(make, Net(adam, _branching), shares(data, 3), 6, steps_per_epoch=6, steps_per_call=4)
+        got = trained(make, Net(adam, branching), shares(data, 3), 6, steps_per_epoch=6, steps_per_call=4)
         assert_near(got.last, {name: wanted[name] for name in (*NAMES, "scale", "turn")})
 
 

@@ -190,10 +190,12 @@ def BatchNorm(  # noqa: N802
     The moving variance is that of ``variance * n / (n - 1)`` for a batch of n numbers a channel, as in TensorFlow's
     fused operation, for inputs of two and four dimensions and over towers alike.
 
-    With ``sync_statistics`` the batches of all training towers are normalised as one: outputs, gradients and averages
-    are those of one tower with the whole batch, with every builder and on every device. Towers that update shared
-    variables asynchronously still compute each step at the same time; there the first tower updates the averages, from
-    the statistics of all. Without it, the averages of shared variables are those of the first tower's batches.
+    With ``sync_statistics`` the batches of all training towers of this process are normalised as one: outputs,
+    gradients and averages are those of one tower with the whole batch, with every builder and on every device. Of
+    several workers each normalises its own towers' batches, and the averages are those of worker 0. Towers that update
+    shared variables asynchronously still compute each step at the same time; there the first tower updates the
+    averages, from the statistics of all. Without it, the averages of shared variables are those of the first tower's
+    batches.
 
     Args:
         inputs: features of two dimensions, or a feature map of four.
