@@ -55,7 +55,8 @@ HANDS_ON = {"tpack.tfutils.collection": "the code is in tpack.tower, which saves
 
 # The only subclass is in another file of the package: users derive from the base.
 FOR_USERS: dict[str, str] = {
-    "tpack.distribute.contexts.ReplicaContext": "public as TowerContext; it is itself the default strategy's context"
+    "tpack.distribute.contexts.ReplicaContext": "public as TowerContext; it is itself the default strategy's context",
+    "tpack.multi_worker.replicated_builder.MultiWorkerReplicatedBuilder": "what trainers make by default",
 }
 
 # Code that scripts import from one module and that lies in a lower level, where it is needed first.

@@ -12,6 +12,7 @@ __getattr__, __dir__, __all__ = attach(
         "precision": ("LossScaling", "PrecisionPolicy"),
         "predict": ("build_predict_tower",),
         "replicated": ("SyncMultiGPUReplicatedBuilder", "apply_in_replicas", "build_replicas", "copy_to_replicas"),
+        "sharded": ("ShardedReplicatedBuilder",),
         "towers": (
             "AsyncMultiGPUBuilder",
             "BuiltTowers",

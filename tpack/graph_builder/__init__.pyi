@@ -15,6 +15,7 @@ from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder as Sync
 from tpack.graph_builder.replicated import apply_in_replicas as apply_in_replicas
 from tpack.graph_builder.replicated import build_replicas as build_replicas
 from tpack.graph_builder.replicated import copy_to_replicas as copy_to_replicas
+from tpack.graph_builder.sharded import ShardedReplicatedBuilder as ShardedReplicatedBuilder
 from tpack.graph_builder.towers import AsyncMultiGPUBuilder as AsyncMultiGPUBuilder
 from tpack.graph_builder.towers import BuiltTowers as BuiltTowers
 from tpack.graph_builder.towers import DataParallelBuilder as DataParallelBuilder

@@ -15,7 +15,6 @@ import tensorflow.compat.v1 as tf
 from tpack.compat.operations import place_in_task
 from tpack.errors import ConfigError, GraphBuildError
 from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn, SyncOp
-from tpack.graph_builder.loss_scale import LossScaleOptimizer
 from tpack.graph_builder.replicated import build_replicas, copy_to_replicas
 from tpack.graph_builder.sharded import OwnerUpdate, apply_by_owners, choose_owners
 from tpack.multi_worker.all_reduce import Exchange, WorkerGroup, all_reduce_between_workers
@@ -182,8 +181,6 @@ class MultiWorkerShardedBuilder(MultiWorkerReplicatedBuilder):
 
 def is_for_each_variable(optimizer: tf.train.Optimizer) -> bool:
     """Return whether an optimizer treats each gradient by itself, as far as tpack knows its parts."""
-    if isinstance(optimizer, LossScaleOptimizer):
-        return False
     if isinstance(optimizer, GradientProcessorOptimizer):
         of_tpack = all(type(each).__module__.startswith("tpack.") for each in optimizer._gradprocs)
         needs_all = any(isinstance(each, GlobalNormClip | SummaryGradient) for each in optimizer._gradprocs)
@@ -195,7 +192,7 @@ def is_for_each_variable(optimizer: tf.train.Optimizer) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class _Part:
-    """What came of a bucket: the results, in the owner's worker, and the operations that send."""
+    """A bucket on its way: the results, in the owner's worker, and the operations that send."""
 
     results: Sequence[Gradient]
     sends: Sequence[tf.Operation]

@@ -503,7 +503,8 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
     def _setup_graph(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> list[Callback]:
         callbacks = super()._setup_graph(grad_fn, optimizer_fn)
         if self._is_sharded and not self.is_alone:
-            slots = _sharded.share_slots(self.group, self.peers, self.builder.slots, is_chief=self.is_chief)
+            own_slots = getattr(self.builder, "slots", ())
+            slots = _sharded.share_slots(self.group, self.peers, own_slots, is_chief=self.is_chief)
             self._apart = slots.names
             self._set_by_init_ops.extend(slots.remote)
         return callbacks
