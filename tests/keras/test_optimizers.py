@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.helpers.keras_models import LOSS, STEPS, assert_close, fitted, made, shares
+from tests.helpers.keras_models import LOSS, STEPS, assert_close, fitted, made, rng, shares
 from tpack.compat.runtime import eager_mode
 from tpack.keras.model import KerasModel
 from tpack.keras.training import fit
@@ -50,26 +50,20 @@ def test_two_towers_make_the_steps_of_fit_with_the_whole_batch(name):
     assert_close(model.trained_weights(), fitted(OPTIMIZERS[name]())[0])
 
 
-@pytest.mark.parametrize("repeats", [False, True])
-def test_rows_of_an_embedding_get_what_keras_gives_a_dense_gradient(repeats):
-    """With rows that occur several times, Keras's sparse step is another: it squares their gradients one by one."""
-
-    def make(dense):
-        first = (
-            keras.layers.Dense(2, use_bias=False, kernel_initializer="ones")
-            if dense
-            else keras.layers.Embedding(8, 2, embeddings_initializer="ones")
-        )
-        last = keras.layers.Dense(1, kernel_initializer=keras.initializers.RandomNormal(seed=1))
-        shape = {"shape": [2, 8]} if dense else {"shape": [2], "dtype": "int32"}
-        return keras.Sequential([keras.Input(**shape), first, keras.layers.Flatten(), last])
-
-    rows = np.array([[0, 1], [2, 3], [0, 2] if repeats else [4, 5], [1, 1] if repeats else [6, 7]], np.int32)
-    targets = np.array([[1.0], [-1.0], [0.5], [2.0]], np.float32)
+@pytest.mark.parametrize("towers", [1, 2])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_rows_of_an_embedding_that_repeat_move_as_in_fit(name, towers):
+    """Keras squares the gradient of each occurrence of a row, not that of their sum; also for all towers together."""
     with eager_mode():
-        dense, sparse = make(True), make(False)
-        for model in (dense, sparse):
-            model.compile(keras.optimizers.Adam(0.01), "mse")
-        dense.fit(np.eye(8, dtype=np.float32)[rows], targets, batch_size=4, epochs=3, shuffle=False, verbose=0)
-    fit(sparse, (rows, targets), epochs=3, batch_size=4, monitors=[], callbacks=[])
-    assert_close(sparse.get_weights(), dense.get_weights())
+        keras.utils.set_random_seed(0)
+        layers = [keras.layers.Embedding(8, 3), keras.layers.Flatten(), keras.layers.Dense(1)]
+        model = keras.Sequential([keras.Input([2], dtype="int32"), *layers])
+        first = model.get_weights()
+        rows = np.array([[0, 1], [0, 2], [3, 3], [1, 0]] * 2, np.int32)
+        targets = rng.normal(size=(8, 1)).astype("float32")
+        model.compile(OPTIMIZERS[name](), "mse")
+        model.fit(rows, targets, batch_size=4, epochs=3, shuffle=False, verbose=0)
+        wanted = model.get_weights()
+        model.set_weights(first)
+    fit(model, (rows, targets), towers=towers, epochs=3, batch_size=4, shuffle=False, monitors=[], verbose=0)
+    assert_close(model.get_weights(), wanted)

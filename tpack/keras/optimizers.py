@@ -12,6 +12,8 @@ import tensorflow.compat.v1 as tf
 
 from tpack.compat.runtime import eager_mode
 from tpack.errors import ConfigError
+from tpack.optimizers.base import shrink
+from tpack.optimizers.hyper import as_dtype_of
 from tpack.optimizers.weight_decay import AdamW, Lion
 from tpack.tfutils.gradproc import GlobalNormClip, GradientProcessor, MapGradient
 from tpack.tfutils.graph_lookup import get_global_step_var
@@ -112,16 +114,39 @@ def _clips_of(options: _Options) -> list[GradientProcessor]:
     """Return the gradient clipping of the options."""
     value, norm, whole = (options.get(name) for name in ("clipvalue", "clipnorm", "global_clipnorm"))
     if value is not None:
-        return [MapGradient(lambda grad: tf.clip_by_value(tf.convert_to_tensor(grad), -value, value))]
+        return [MapGradient(lambda grad: tf.clip_by_value(grad, -value, value))]
     if norm is not None:
-        return [MapGradient(lambda grad: tf.clip_by_norm(tf.convert_to_tensor(grad), norm))]
+        return [MapGradient(lambda grad: tf.clip_by_norm(grad, norm))]
     return [] if whole is None else [GlobalNormClip(whole)]
 
 
 def _densifying(kind: type[Any], options: _Options) -> list[GradientProcessor]:
     """Return a processor that makes gradients dense, where graph mode would skip the missing rows of sparse ones."""
-    keeps_state = kind is keras.optimizers.RMSprop or (kind is keras.optimizers.SGD and options["momentum"])
+    keeps_state = kind is keras.optimizers.SGD and options["momentum"]
     return [MapGradient(lambda grad: tf.convert_to_tensor(grad))] if keeps_state else []
+
+
+class _Adam(tf.train.AdamOptimizer):
+    """TensorFlow's optimizer with the squares of all slices of a row, as in Keras, instead of the square of their sum.
+
+    They differ where a row occurs several times in a batch.
+    """
+
+    def _resource_apply_sparse_duplicate_indices(
+        self, grad: tf.Tensor, handle: tf.Variable, indices: tf.Tensor
+    ) -> tf.Operation:
+        return self._resource_apply_sparse(grad, handle, indices)
+
+
+class _AdamW(AdamW):
+    """The same with decoupled weight decay."""
+
+    def _resource_apply_sparse_duplicate_indices(
+        self, grad: tf.Tensor, handle: tf.Variable, indices: tf.Tensor
+    ) -> tf.Operation:
+        has_decay = not self._left_out.has(handle)
+        with tf.control_dependencies(shrink(handle, grad, self._weight_decay, self._lr_t) if has_decay else []):
+            return tf.train.AdamOptimizer._resource_apply_sparse(self, grad, handle, indices)
 
 
 class _Momentum(tf.train.MomentumOptimizer):
@@ -139,21 +164,47 @@ class _Momentum(tf.train.MomentumOptimizer):
 
 
 class _RMSProp(tf.train.RMSPropOptimizer):
-    """TensorFlow's optimizer with averages of squares that begin at zero, as in Keras, instead of one."""
+    """TensorFlow's optimizer with averages of squares that begin at zero, as in Keras, instead of one.
+
+    Sparse gradients move the averages of all rows, and are squared slice by slice.
+    """
 
     def _create_slots(self, var_list: list[tf.Variable]) -> None:
         for variable in var_list:
             for name in ("mg", "rms", "momentum") if self._centered else ("rms", "momentum"):
                 self._zeros_slot(variable, name, self._name)
 
+    def _resource_apply_sparse_duplicate_indices(
+        self, grad: tf.Tensor, handle: tf.Variable, indices: tf.Tensor
+    ) -> tf.Operation:
+        num_rows = tf.shape(handle)[0]
+        total, squares = (tf.math.unsorted_segment_sum(each, indices, num_rows) for each in (grad, tf.square(grad)))
+        rate, share, epsilon = as_dtype_of(
+            handle, self._learning_rate_tensor, self._momentum_tensor, self._epsilon_tensor
+        )
+        divisor = self._averaged(handle, "rms", squares)
+        if self._centered:
+            divisor -= tf.square(self._averaged(handle, "mg", total))
+        momentum = self.get_slot(handle, "momentum")
+        step = share * momentum.read_value() + rate * total / tf.sqrt(divisor + epsilon)
+        return tf.group(momentum.assign(step, read_value=False), handle.assign_sub(step, read_value=False))
+
+    def _averaged(self, var: tf.Variable, name: str, value: tf.Tensor) -> tf.Tensor:
+        """Move the average in a slot towards a value, and return it."""
+        slot = self.get_slot(var, name)
+        (share,) = as_dtype_of(var, self._decay_tensor)
+        after = share * slot.read_value() + (1 - share) * value
+        with tf.control_dependencies([slot.assign(after, read_value=False)]):
+            return tf.identity(after)
+
 
 def _adam(rate: Any, options: _Options) -> tf.train.Optimizer:
-    return tf.train.AdamOptimizer(rate, options["beta_1"], options["beta_2"], options["epsilon"])
+    return _Adam(rate, options["beta_1"], options["beta_2"], options["epsilon"])
 
 
 def _adamw(rate: Any, options: _Options) -> tf.train.Optimizer:
     beta1, beta2, decay = options["beta_1"], options["beta_2"], options["weight_decay"]
-    return AdamW(rate, decay, beta1=beta1, beta2=beta2, epsilon=options["epsilon"], no_decay=options["no_decay"])
+    return _AdamW(rate, decay, beta1=beta1, beta2=beta2, epsilon=options["epsilon"], no_decay=options["no_decay"])
 
 
 def _lion(rate: Any, options: _Options) -> tf.train.Optimizer:
