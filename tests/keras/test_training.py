@@ -5,7 +5,7 @@ import pytest
 
 import tpack
 import tpack.callbacks
-from tests.helpers.keras_models import LOSS, STEPS, X, Y, assert_close, fitted, made, shares
+from tests.helpers.keras_models import LOSS, ROWS, STEPS, X, Y, assert_close, fitted, made, shares
 from tpack.compat.runtime import eager_mode
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.keras.training import _COUNTERPARTS, fit
@@ -41,6 +41,21 @@ def test_arrays_are_fit_in_the_batches_of_keras():
     trainer = fit(model, (X.astype("float64"), Y.astype("int64")), epochs=2, batch_size=12, monitors=[])
     assert trainer.global_step == 6
     assert trainer.monitors.get_latest("total_loss") > 0
+
+
+def test_epochs_end_with_the_data_as_in_keras(logged):
+    with eager_mode():
+        model, other = made(), made()
+        for each in (model, other):
+            each.compile("sgd", LOSS)
+        other.fit(X, Y, batch_size=ROWS, epochs=2, steps_per_epoch=STEPS + 2, shuffle=False, verbose=0)
+    options = {"batch_size": ROWS, "epochs": 2, "shuffle": False, "monitors": []}
+    trainer = fit(model, (X, Y), steps_per_epoch=STEPS + 2, **options)
+    assert trainer.global_step == 2 * STEPS
+    assert_close(model.get_weights(), other.get_weights())
+    assert any("steps_per_epoch=5 and data for 3 steps: each epoch ends with the data" in line for line in logged)
+    assert fit(model, (X, Y), steps_per_epoch=2, **options).global_step == 4
+    assert any("for 3 steps: they begin again within an epoch, where Keras ends it" in line for line in logged)
 
 
 class Unbuilt(keras.Model):

@@ -32,6 +32,7 @@ from tpack.train.config import DEFAULT_CALLBACKS, DEFAULT_MONITORS, TrainConfig
 from tpack.train.interface import launch_train_with_config
 from tpack.train.single_cost import SingleCostTrainer
 from tpack.train.trainers import SimpleTrainer, SyncMultiGPUTrainerReplicated
+from tpack.utils import logger
 from tpack.utils.validation import check_arguments, check_count, mismatch, shown
 
 BATCH_SIZE = 32
@@ -178,6 +179,8 @@ def fit(
     _set_verbose(kwargs, options.verbose)
     kwargs.setdefault("starting_epoch", options.initial_epoch + 1)
     config = TrainConfig(model=desc, dataflow=config_data, batch_size=size, max_epoch=epochs, **kwargs)
+    if isinstance(model, keras.Model):
+        _end_epochs_with_data(config, num_towers)
     launch_train_with_config(config, trainer)
     if isinstance(model, keras.Model) and isinstance(desc, KerasModel):
         with eager_mode():
@@ -338,6 +341,21 @@ def _checked_desc(model: Any, options: _Options) -> ModelDesc:
             "expected a compiled Keras model"
         )
     return model
+
+
+def _end_epochs_with_data(config: TrainConfig, num_towers: int) -> None:
+    """Limit the steps of an epoch to those of a pass over the data, with a warning, as Keras does."""
+    config.fit_to_towers(num_towers)
+    try:
+        steps, of_pass = config.steps_per_epoch, config.data.steps_of_pass(num_towers)
+    except NotImplementedError:
+        return
+    found = f"fit got steps_per_epoch={steps} and data for {of_pass} steps"
+    if steps > of_pass > 0:
+        logger.warning(f"{found}: each epoch ends with the data; use data that repeat for longer ones")
+        config.limit_steps(of_pass)
+    elif of_pass % steps and steps * config.max_epoch > of_pass:
+        logger.warning(f"{found}: they begin again within an epoch, where Keras ends it; use a divisor of {of_pass}")
 
 
 def _validation(desc: ModelDesc, data: Any, batch_size: int | None, options: _Options) -> list[Callback]:
