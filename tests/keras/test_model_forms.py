@@ -66,6 +66,63 @@ def partly_frozen():
     return made
 
 
+def siamese():
+    """Return a model of two inputs that share an encoder, with two outputs."""
+    encoder = keras.Sequential([keras.Input([4]), keras.layers.Dense(2)])
+    one, two = keras.Input([4]), keras.Input([4])
+    codes = keras.layers.concatenate([encoder(one), encoder(two)])
+    outputs = [keras.layers.Dense(3, "softmax", name="cls")(codes), keras.layers.Dense(4, name="again")(codes)]
+    made = keras.Model([one, two], outputs)
+    made.compile("sgd", [LOSS, "mse"])
+    return made
+
+
+class Adds(keras.layers.Layer):
+    def __init__(self, reduce):
+        super().__init__()
+        self.reduce = reduce
+
+    def call(self, x):
+        self.add_loss(self.reduce(keras.ops.square(x)))
+        return x
+
+
+def adding(reduce):
+    made = keras.Sequential([keras.Input([4]), Adds(reduce), keras.layers.Dense(3, "softmax")])
+    made.compile("sgd", LOSS)
+    return made
+
+
+class Counts(keras.layers.Layer):
+    def __init__(self):
+        super().__init__()
+        self.mean = keras.metrics.Mean(name="mean")
+
+    def call(self, x):
+        self.mean.update_state(x)
+        return x
+
+
+def counting():
+    made = keras.Sequential([keras.Input([4]), Counts(), keras.layers.Dense(3, "softmax")])
+    made.compile("sgd", LOSS)
+    return made
+
+
+def regularized():
+    layer = keras.layers.Dense(3, "softmax", activity_regularizer="l2")
+    made = keras.Sequential([keras.Input([4]), layer])
+    made.compile("sgd", LOSS)
+    return made
+
+
+def pictures():
+    layers = [keras.layers.Conv1D(2, 2), keras.layers.Flatten(), keras.layers.Dense(3, "softmax")]
+    made = keras.Sequential([keras.Input([4, 1]), *layers])
+    made.compile("sgd", LOSS)
+    return made
+
+
 def wholly_frozen():
     made = model()
     made.trainable = False
@@ -86,14 +143,25 @@ FORMS = {
     "a subclassed model without `get_config`": lambda: fit(subclassed(), (X, Y)),
     "`trainable = False` of some layers": lambda: fit(partly_frozen(), (X, Y)),
     "`trainable = False` of the whole model": lambda: fit(wholly_frozen(), (X, Y)),
+    "several inputs and outputs, and layers that are used twice": lambda: fit(siamese(), ([X, X], [Y, X])),
+    "`add_loss` of a mean, on several towers": lambda: fit(adding(keras.ops.mean), (X, Y), towers=2),
+    "`add_loss` of a sum, on one tower": lambda: fit(adding(keras.ops.sum), (X, Y)),
+    "`add_loss` of a sum, on several towers": lambda: fit(adding(keras.ops.sum), (X, Y), towers=2),
+    "an `activity_regularizer`, on several towers": lambda: fit(regularized(), (X, Y), towers=2),
     "own `compute_loss`": lambda: fit(model(OwnLoss), (X, Y)),
     "own `compute_metrics`": lambda: fit(model(OwnMetrics), (X, Y), validation_data=(X, Y)),
+    "a metric that is updated in `call`": lambda: fit(counting(), (X, Y)),
+    "arrays without the last dimension of 1 of an input": lambda: fit(pictures(), (X, Y)),
     "own `train_step`": lambda: fit(model(OwnStep), (X, Y)),
     "own `test_step`": lambda: fit(model(OwnTest), (X, Y)),
     "`(x, y, sample_weight)`": lambda: fit(model(), (X, Y, np.ones(20))),
     "dicts of arrays": lambda: fit(model(), ({"x": X}, {"y": Y})),
     "a `tf.data.Dataset` of dicts": lambda: fit(model(), dataset()),
+    "a `tf.data.Dataset` of unknown size for validation": lambda: fit(
+        model(), (X, Y), validation_data=dataset().unbatch().batch(7), validation_steps=2
+    ),
     "a generator function of batches": lambda: fit(model(), batches, steps_per_epoch=2),
+    "`steps_per_epoch` beyond the end of the data": lambda: fit(model(), (X, Y), steps_per_epoch=9),
     "`fit(model, x, y)`": lambda: fit(model(), X, Y),
     "`class_weight`": lambda: fit(model(), (X, Y), class_weight={0: 2.0}),
     "`class_weight` of a dataset": lambda: fit(model(), dataset(), class_weight={0: 2.0}),

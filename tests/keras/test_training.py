@@ -2,13 +2,14 @@ import re
 
 import keras
 import pytest
+import tensorflow as tf2
 
 import tpack
 import tpack.callbacks
 from tests.helpers.keras_models import LOSS, ROWS, STEPS, X, Y, assert_close, fitted, made, shares
 from tpack.compat.runtime import eager_mode
 from tpack.errors import ConfigError, WrongTypeError
-from tpack.keras.training import _COUNTERPARTS, fit
+from tpack.keras.training import _COUNTERPARTS, _with_size, fit
 
 
 def test_a_compiled_model_is_fit_in_one_line_and_evaluated_as_keras_does(tmp_path):
@@ -56,6 +57,14 @@ def test_epochs_end_with_the_data_as_in_keras(logged):
     assert any("steps_per_epoch=5 and data for 3 steps: each epoch ends with the data" in line for line in logged)
     assert fit(model, (X, Y), steps_per_epoch=2, **options).global_step == 4
     assert any("for 3 steps: they begin again within an epoch, where Keras ends it" in line for line in logged)
+
+
+@pytest.mark.parametrize(("limit", "size"), [(None, 3), (2, 2), (9, 3)])
+def test_a_dataset_of_unknown_size_is_counted(limit, size):
+    with eager_mode():
+        dataset = tf2.data.Dataset.range(10).filter(lambda number: number < 9).batch(3)
+        assert int(_with_size(dataset, limit).cardinality()) == size
+        assert int(_with_size(tf2.data.Dataset.range(3).repeat(), limit).cardinality()) == tf2.data.INFINITE_CARDINALITY
 
 
 class Unbuilt(keras.Model):

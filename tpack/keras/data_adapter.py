@@ -51,6 +51,14 @@ class NestedData:
         """The number of examples of arrays."""
         return len(self.columns[0])
 
+    def first_inputs(self) -> Any:
+        """Return the inputs of some examples, as arrays."""
+        if not isinstance(self.batches, tf.compat.v2.data.Dataset):
+            return self.x
+        with eager_mode():
+            flat = next(iter(self.batches.take(1)))
+        return keras.tree.pack_sequence_as(self.x, [each.numpy() for each in flat[: len(flatten(self.x))]])
+
     def split(self, fraction: float) -> tuple["NestedData", "NestedData"]:
         """Return arrays without their last rows, and those rows; refuse batches, and a part without rows."""
         if self.batches is not None:
@@ -204,9 +212,19 @@ def named_specs(data: Any, known: Any, name: str) -> Any:
     """
     flat = flatten(data)
     if known and len(known) == len(flat) and not isinstance(data, Mapping):
-        return list(known)
+        return [_as_given(spec, each) for spec, each in zip(known, flat, strict=True)]
     by_name = {spec.name: spec for spec in known or ()}
-    return map_named(lambda own, each: by_name.get(own) or _spec(each, own), data, name)
+    return map_named(
+        lambda own, each: _as_given(by_name[own], each) if own in by_name else _spec(each, own), data, name
+    )
+
+
+def _as_given(spec: tf.TensorSpec, column: Any) -> tf.TensorSpec:
+    """Return a model's spec, or that of data with a dimension of 1 more or less at the end, which Keras adapts."""
+    own, given = spec.shape.as_list()[1:], list(column.shape[1:])
+    if own[-1:] == [1] and given == own[:-1] or given[-1:] == [1] and given[:-1] == own:
+        return tf.TensorSpec([None, *given], spec.dtype, spec.name)
+    return spec
 
 
 def _spec(column: Any, name: str) -> tf.TensorSpec:

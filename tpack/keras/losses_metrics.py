@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import keras
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.compat.runtime import eager_mode
@@ -263,3 +264,39 @@ def refuse_own_steps(model: Any) -> None:
 def own_metrics(model: Any) -> list[keras.metrics.Metric]:
     """Return the metrics that are attributes of a model or its layers, in an order that equal models share."""
     return [metric for layer in model._flatten_layers() for metric in layer._metrics]
+
+
+_COPIES, _SMALL = 8, 1e-6
+
+
+def refuse_sums(model: Any, x: Any) -> None:
+    """Refuse a model for several towers whose layers add losses that are sums over the examples.
+
+    The mean of the towers' sums is not the sum over all of them. A sum grows with copies of the same examples.
+
+    Args:
+        model: the model, built.
+        x: inputs for it, nested arrays of at least one row.
+
+    Raises:
+        ConfigError: It adds one.
+    """
+    layers = model._flatten_layers()
+    if not any(each.activity_regularizer or type(each).__module__.partition(".")[0] != "keras" for each in layers):
+        return
+    few, many = (_added_losses(model, x, copies) for copies in (1, _COPIES))
+    for first, second in zip(few, many, strict=False):
+        if abs(first) > _SMALL and abs(second / first - _COPIES) < 1:
+            raise ConfigError(
+                f"fit got several towers and a {type(model).__name__} whose layers add_loss a sum over the "
+                "examples: expected a mean, such as keras.ops.mean, since gradients are averaged over towers; use "
+                "towers=1 for this one"
+            )
+
+
+def _added_losses(model: Any, x: Any, copies: int) -> list[float]:
+    """Return the losses that layers add in a call with copies of two examples, of which no state is kept."""
+    repeated = keras.tree.map_structure(lambda column: np.concatenate([column[:2]] * copies), x)
+    with eager_mode(), keras.StatelessScope(collect_losses=True) as scope:
+        model(repeated, training=False)
+        return [float(loss) for loss in scope.losses]

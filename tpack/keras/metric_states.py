@@ -17,6 +17,7 @@ from tpack.callbacks.base import Callback, WithSteps, training_towers
 from tpack.callbacks.inference.inferencers import Inferencer
 from tpack.compat.keras import elementwise_equality
 from tpack.compat.runtime import eager_mode
+from tpack.errors import ConfigError
 from tpack.keras.layout import OUTPUT, Layout, Parts, zeros_of
 from tpack.keras.losses_metrics import KerasMetric, own_metrics
 from tpack.tower.collections import EPOCH_MEANS_KEY
@@ -206,6 +207,30 @@ def capture_updates(model: Any, state: OwnState | None) -> Iterator[None]:
             del metric.update_state
     if state is not None:
         state.updates = updates
+
+
+@contextmanager
+def refused_updates(model: Any) -> Iterator[None]:
+    """Refuse updates of a model's own metrics in its call, in a block; no statistic would show them."""
+
+    def update_state(*args: Any, **kwargs: Any) -> None:
+        error = ConfigError(
+            f"KerasModel got a {type(model).__name__} that updates a metric in its call: expected this in its "
+            "compute_loss or compute_metrics, or metrics of compile"
+        )
+        # Keras adds lines about the call to errors without this mark.
+        vars(error)["_keras_call_info_injected"] = True
+        raise error
+
+    metrics = own_metrics(model)
+    for metric in metrics:
+        metric.update_state = update_state
+    try:
+        yield
+    finally:
+        for metric in metrics:
+            # Towers that are built in turns share the metrics of a model that cannot be cloned.
+            vars(metric).pop("update_state", None)
 
 
 @contextmanager

@@ -54,6 +54,7 @@ from tpack.keras.metric_states import (
     StateStats,
     WeightedStats,
     capture_updates,
+    refused_updates,
 )
 from tpack.keras.optimizers import as_optimizer_function
 from tpack.tower.collections import STATISTICS_KEY
@@ -181,7 +182,8 @@ class KerasModel(ModelDesc):
         tower, parts = current_tower_context(), self._layout.unpack(inputs)
         model = self._maker.in_tower(self._layout.inputs)
         self._check_methods(model)
-        y_pred = _outputs_of(model, parts.x, training=tower.is_training)
+        with refused_updates(model.model if isinstance(model, BoundModel) else model):
+            y_pred = _outputs_of(model, parts.x, training=tower.is_training)
         outputs = self._flat_outputs(y_pred)
         if tower.is_main_tower and tower.is_training:
             self.keras_model = model

@@ -26,7 +26,7 @@ from tpack.input_source.data_adapter import GivenData, are_arrays
 from tpack.keras.cloning import inputs_of
 from tpack.keras.data_adapter import NestedData, named_specs, nested_arrays, nested_batches, tower_batches
 from tpack.keras.layout import flatten, zeros_of
-from tpack.keras.losses_metrics import COMPUTE_LOSS, has_own
+from tpack.keras.losses_metrics import COMPUTE_LOSS, has_own, refuse_sums
 from tpack.keras.model import KerasModel
 from tpack.train.config import DEFAULT_CALLBACKS, DEFAULT_MONITORS, TrainConfig
 from tpack.train.interface import launch_train_with_config
@@ -234,6 +234,8 @@ class _GivenToKeras:
         is_uneven = nested.batches is None and bool(nested.num_rows % self._size or self._size % num_towers)
         self._ones = [each for each in (nested, held_out) if each is not None and each.weight is not None][:1]
         self.desc = self._described(nested, has_share=is_uneven)
+        if num_towers > 1:
+            refuse_sums(model, nested.first_inputs())
         self.data, self.batch_size = self._for_towers(nested, num_towers, is_uneven=is_uneven)
         self._validation, self._batches_are_given = validation, batch_size is None
         if held_out is not None:
@@ -365,12 +367,29 @@ def _validation(desc: ModelDesc, data: Any, batch_size: int | None, options: _Op
     if options.validation_batch_size and are_arrays(data):
         batch_size = options.validation_batch_size
     is_batched = batch_size is None and not are_arrays(data)
+    if is_batched and isinstance(data, tf.compat.v2.data.Dataset):
+        data = _with_size(data, options.validation_steps)
     source = GivenData(data, None if is_batched else batch_size or BATCH_SIZE, is_once=True).source
     runner = InferenceRunner(source, desc.inferencers())
     if options.validation_steps is not None:
         runner.limit_batches(options.validation_steps)
     every = options.validation_freq
     return [runner if every == 1 else PeriodicTrigger(runner, every_k_epochs=every)]
+
+
+def _with_size(dataset: Any, limit: int | None) -> Any:
+    """Return a dataset that knows its size, which is counted in a pass over it where it does not.
+
+    Args:
+        dataset: one of batches.
+        limit: the most batches that are of interest; None for all.
+    """
+    with eager_mode():
+        if int(dataset.cardinality()) != tf.data.experimental.UNKNOWN_CARDINALITY:
+            return dataset
+        dataset = dataset if limit is None else dataset.take(limit)
+        size = int(dataset.reduce(np.int64(0), lambda count, _: count + 1))
+        return dataset.apply(tf.data.experimental.assert_cardinality(size))
 
 
 def _set_verbose(kwargs: dict[str, Any], verbose: str | int) -> None:
