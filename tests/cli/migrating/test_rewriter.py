@@ -133,6 +133,22 @@ CASES = [
     ),
     ("from numpy import reshape\nreshape(x, newshape=y)", "from numpy import reshape\nreshape(x, y)"),
     ("import mine\nmine.reshape(x, newshape=y)", "import mine\nmine.reshape(x, newshape=y)"),
+    (
+        "from tensorflow import Tensor\ntype(f(x)) == Tensor",
+        "from tensorflow.compat.v1 import Tensor\nisinstance(f(x), Tensor)",
+    ),
+    (
+        "import tensorflow.compat.v1 as tf\ny = (type(x) is not tf.Tensor)",
+        "import tensorflow.compat.v1 as tf\ny = (not isinstance(x, tf.Tensor))",
+    ),
+    *(
+        (line, line)
+        for line in (
+            "import tensorflow.compat.v1 as tf\ntype(x) is tf.Graph",
+            "import tensorflow.compat.v1 as tf\ntype(x) in tf.Tensor",
+            "import mine as tf\ntype(x) is tf.Tensor",
+        )
+    ),
     ("import collections\ncollections.Mapping", "import collections.abc\ncollections.abc.Mapping"),
     (
         "from collections import Mapping, OrderedDict",

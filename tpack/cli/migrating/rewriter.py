@@ -24,6 +24,9 @@ _TFV1 = ("tensorpack.tfv1", "tensorpack.compat.tfv1")
 _TF_ROOTS = ("tpack.tf1", "tensorflow.compat.v1", "tensorflow", *_TFV1)
 # Imports of these stay: TensorFlow has them under the same names.
 _STAYS = ("tensorflow.python", "tensorflow.examples", "tensorflow.keras", "tensorflow.compat", "tensorflow.core")
+_DIFFERENCE = (cst.IsNot, cst.NotEqual)
+_SAMENESS = (cst.Is, cst.Equal, *_DIFFERENCE)
+_SPACE = cst.SimpleWhitespace(" ")
 _ONLY = tuple(f"tensorflow.{name}" for name in names.ONLY_IN_TF1)
 
 
@@ -452,6 +455,23 @@ class _Rewriter(cst.CSTTransformer):
             return updated_node
         self._changed(original_node, "tostring() to tobytes()")
         return updated_node.with_changes(func=function.with_changes(attr=cst.Name("tobytes")))
+
+    def leave_Comparison(self, original_node: cst.Comparison, updated_node: cst.Comparison) -> cst.BaseExpression:
+        """Ask with ``isinstance`` for tensors, which TensorFlow 2 makes of a subclass."""
+        call, target = original_node.left, original_node.comparisons[0]
+        is_type = isinstance(call, cst.Call) and get_full_name_for_node(call.func) == "type" and len(call.args) == 1
+        if not is_type or len(original_node.comparisons) > 1 or not isinstance(target.operator, _SAMENESS):
+            return updated_node
+        if "Tensor" not in _after_tf(self._whole_names(target.comparator)):
+            return updated_node
+        self._changed(original_node, "a comparison of type(...) with tf.Tensor to isinstance")
+        given = getattr(updated_node.left, "args", ())[0].with_changes(
+            comma=cst.Comma(cst.SimpleWhitespace(""), _SPACE)
+        )
+        made = cst.Call(cst.Name("isinstance"), [given, cst.Arg(updated_node.comparisons[0].comparator)])
+        if not isinstance(target.operator, _DIFFERENCE):
+            return made.with_changes(lpar=updated_node.lpar, rpar=updated_node.rpar)
+        return cst.UnaryOperation(cst.Not(_SPACE), made, updated_node.lpar, updated_node.rpar)
 
     def _with_number_of_an_array(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
         """Squeeze an array of one element in ``int(...)``, which numpy 2 refuses to turn into a number."""
