@@ -149,6 +149,32 @@ CASES = [
             "import mine as tf\ntype(x) is tf.Tensor",
         )
     ),
+    (
+        "import tensorflow as tf\nfrom tensorflow.python.ops import control_flow_ops as c\n(c.while_loop)(c.group())",
+        "import tpack.tf1 as tf\nfrom tensorflow.python.ops import control_flow_ops as c\n(tf.while_loop)(c.group())",
+    ),
+    (
+        "import tensorflow as tf\nimport tensorflow.python.framework.graph_util as g\ng.convert_variables_to_constants",
+        "import tpack.tf1 as tf\nimport tensorflow.python.framework.graph_util as g\n"
+        "tf.graph_util.convert_variables_to_constants",
+    ),
+    (
+        "from tensorflow.python.ops import control_flow_ops\ncontrol_flow_ops.cond(x)",
+        "from tensorflow.python.ops import control_flow_ops\ncontrol_flow_ops.cond(x)",
+    ),
+    (
+        "from tensorflow.python.estimator.model_fn import ModeKeys as Modes",
+        "from tpack.tf1.estimator import ModeKeys as Modes",
+    ),
+    ("from tensorflow.python.estimator.canned import head", "from tensorflow.python.estimator.canned import head"),
+    (
+        "import tensorflow as tf\ndef f(b):\n  a = tf.get_variable('a')\n  a += x if y else z; a *= 2\n  b += 1",
+        "import tpack.tf1 as tf\ndef f(b):\n  a = tf.get_variable('a')\n  a = a + (x if y else z); a = a * 2\n  b += 1",
+    ),
+    (
+        "import tensorflow.compat.v1 as tf\na = tf.Variable(1)\nb = tf.ones(1)\nb += a\ndef f(a): a += 1",
+        "import tensorflow.compat.v1 as tf\na = tf.Variable(1)\nb = tf.ones(1)\nb += a\ndef f(a): a += 1",
+    ),
     ("import collections\ncollections.Mapping", "import collections.abc\ncollections.abc.Mapping"),
     (
         "from collections import Mapping, OrderedDict",
@@ -197,6 +223,10 @@ def test_lines_become_those_of_today_and_stay_so(before, after):
         ("\n\nx.iteritems()", "use 2to3"),
         ("\n\nimport cPickle", "use 2to3"),
         ("\n\nimport imp", "use importlib"),
+        (
+            "from tensorflow.python.estimator.model_fn import ModeKeys\n\nimport tensorflow.python.estimator.canned",
+            "import of tensorflow.python.estimator.canned: it is inside",
+        ),
         ("\n\nfrom scipy.misc import imread", "scipy.misc.imread is not there: use imageio.imread"),
         ("import inspect\n\ninspect.getargspec(f)", "returns more"),
         ("\n\nfrom tensorpack.utils.viz import nowhere", "tensorpack.utils.viz.nowhere is not there"),

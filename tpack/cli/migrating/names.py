@@ -62,6 +62,15 @@ MOVED = {
 }
 """Modules and names of SciPy and scikit-learn, and their present places."""
 
+_OUT_OF_CONTROL_FLOW = ("Assert", "case", "cond", "while_loop")
+_FREEZE = "graph_util.convert_variables_to_constants"
+OUT_OF_TENSORFLOW = {
+    **{f"tensorflow.python.ops.control_flow_ops.{name}": name for name in _OUT_OF_CONTROL_FLOW},
+    f"tensorflow.python.framework.{_FREEZE}": _FREEZE,
+    "tensorflow.python.framework.ops.Tensor": "Tensor",
+}
+"""Names that modules inside TensorFlow had, and the public ones after ``tf.``."""
+
 INPUT_DATA = "tpack.tf1.input_data"
 WAS_INPUT_DATA = (
     "tensorflow.examples.tutorials.mnist.input_data",
@@ -92,6 +101,9 @@ _BUILDS_NOTHING = (
 )
 MAY_BE_ARRAY = frozenset(("numpy.digitize", "numpy.dot", "numpy.matmul", "numpy.searchsorted", "numpy.take"))
 """Functions of numpy with arrays of one element, of which numpy 2 makes no Python numbers."""
+
+VARIABLES = ("Variable", "get_local_variable", "get_variable", "train.get_or_create_global_step")
+"""Functions after ``tf.`` that return a variable."""
 
 _DRAWS = "rand=1 randn=1 random=1 random_sample=1 choice=2 normal=3 randint=3 uniform=3"
 DRAWS = {f"numpy.random.{name}": int(size) for name, size in (pair.split("=") for pair in _DRAWS.split())}
@@ -175,6 +187,12 @@ def public_contrib(module: str) -> str:
     """
     found = re.match(r"tensorflow\.(contrib\.\w+)\.python\b", module)
     return f"tensorflow.{found[1]}" if found and has_contrib(found[1]) else module
+
+
+def public_estimator(module: str, imported: Iterable[str]) -> str | None:
+    """Return ``tpack.tf1.estimator`` for a module that TensorFlow had inside of it, if it has all imported names."""
+    has_all = all(re.search(rf"\b{re.escape(name)}\b", _source("estimator")) for name in imported)
+    return "tpack.tf1.estimator" if is_in(module, ["tensorflow.python.estimator"]) and has_all else None
 
 
 def module_of(module: str, name: str) -> str:

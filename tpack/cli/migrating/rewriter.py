@@ -27,6 +27,12 @@ _STAYS = ("tensorflow.python", "tensorflow.examples", "tensorflow.keras", "tenso
 _DIFFERENCE = (cst.IsNot, cst.NotEqual)
 _SAMENESS = (cst.Is, cst.Equal, *_DIFFERENCE)
 _SPACE = cst.SimpleWhitespace(" ")
+_IN_FULL: dict[type[cst.BaseAugOp], type[cst.BaseBinaryOp]] = {
+    cst.AddAssign: cst.Add,
+    cst.SubtractAssign: cst.Subtract,
+    cst.MultiplyAssign: cst.Multiply,
+    cst.DivideAssign: cst.Divide,
+}
 _ONLY = tuple(f"tensorflow.{name}" for name in names.ONLY_IN_TF1)
 
 
@@ -68,7 +74,7 @@ def migrate_source(source: str) -> Migrated:
     wrapper.visit(usage)
     rewriter = _Rewriter(usage, is_xrange_older=lint.is_xrange_older(tree))
     changed = wrapper.visit(rewriter)
-    looks = {*rewriter.looks, *lint.looks(tree), *lint.python_2(tree), *usage.not_given_by_stars()}
+    looks = {*rewriter.looks, *rewriter.are_open(lint.looks(tree)), *lint.python_2(tree), *usage.not_given_by_stars()}
     source, notes = _with_sizes(changed.code, tree)
     return Migrated(source, [*rewriter.changes, *notes], sorted(looks))
 
@@ -108,6 +114,10 @@ class _Usage(cst.CSTVisitor):
         self.imported: set[str] = set()
         self.bound: set[str] = set()
         self.stars: set[str] = set()
+        # The qualified names of what is assigned a variable.
+        self.variables: set[str] = set()
+        # What the top of the source calls TensorFlow.
+        self.tensorflow = ""
         self._depth = 0
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
@@ -118,6 +128,9 @@ class _Usage(cst.CSTVisitor):
         self._depth -= 1
 
     def visit_Import(self, node: cst.Import) -> bool:
+        for alias in node.names:
+            if not self._depth and get_full_name_for_node(alias.name) in _TF_ROOTS and alias.evaluated_alias:
+                self.tensorflow = alias.evaluated_alias
         self.imported.update(get_full_name_for_node(alias.name) or "" for alias in node.names)
         return False
 
@@ -130,6 +143,17 @@ class _Usage(cst.CSTVisitor):
             self.used.update(f"{module}.{alias.name.value}" for alias in node.names)
             self.bound.update(str(alias.evaluated_alias or alias.evaluated_name) for alias in node.names)
         return False
+
+    def visit_Assign(self, node: cst.Assign) -> None:
+        called = node.value.func if isinstance(node.value, cst.Call) else None
+        if called is None or _root(called) not in self.roots:
+            return
+        made = {found.name for found in self.get_metadata(QualifiedNameProvider, called, set())}
+        if _after_tf(made) & set(names.VARIABLES):
+            for target in node.targets:
+                self.variables |= {
+                    found.name for found in self.get_metadata(QualifiedNameProvider, target.target, set())
+                }
 
     def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
         if isinstance(node.target, cst.Name):
@@ -205,6 +229,12 @@ class _Rewriter(cst.CSTTransformer):
         self._tf = usage.home_of_tensorflow()
         self.changes: list[Note] = []
         self.looks: list[Note] = []
+        self._made_public = set[int]()
+
+    def are_open(self, notes: Iterable[Note]) -> list[Note]:
+        """Return the notes on a source that are not on imports from inside of TensorFlow that became public ones."""
+        is_import = lambda note: note.text.startswith("import of tensorflow.python")  # noqa: E731
+        return [note for note in notes if note.line not in self._made_public or not is_import(note)]
 
     def leave_SimpleStatementLine(
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
@@ -301,6 +331,10 @@ class _Rewriter(cst.CSTTransformer):
             return self._import_from_others(node, module)
         if module in names.WAS_INPUT_DATA:
             return [node.with_changes(module=_dotted(names.INPUT_DATA))]
+        imported = () if isinstance(node.names, cst.ImportStar) else node.names
+        if home := names.public_estimator(module, (str(alias.evaluated_name) for alias in imported)):
+            self._made_public.add(self.get_metadata(PositionProvider, node).start.line)
+            return [node.with_changes(module=_dotted(home))]
         if names.is_in(module, _STAYS) and not _reads_digits(node, module):
             self._look_at_examples(node, module)
             return [node]
@@ -415,6 +449,9 @@ class _Rewriter(cst.CSTTransformer):
 
     def _renamed(self, whole: str, node: cst.Attribute) -> cst.BaseExpression:
         package, _, name = whole.rpartition(".")
+        if whole in names.OUT_OF_TENSORFLOW and self._usage.tensorflow:
+            home, _, name = f"{self._usage.tensorflow}.{names.OUT_OF_TENSORFLOW[whole]}".rpartition(".")
+            return node.with_changes(value=_dotted(home), attr=cst.Name(name))
         if package == "numpy" and name in names.NUMPY and names.NUMPY[name] not in self._usage.bound:
             return cst.Name(names.NUMPY[name], lpar=node.lpar, rpar=node.rpar)
         if package == "numpy" and name in names.NUMPY_RENAMED:
@@ -455,6 +492,23 @@ class _Rewriter(cst.CSTTransformer):
             return updated_node
         self._changed(original_node, "tostring() to tobytes()")
         return updated_node.with_changes(func=function.with_changes(attr=cst.Name("tobytes")))
+
+    def leave_AugAssign(self, original_node: cst.AugAssign, updated_node: cst.AugAssign) -> cst.AugAssign | cst.Assign:
+        """Write ``v += x`` of a variable in full: it made a tensor, which today's variables refuse."""
+        operator = _IN_FULL.get(type(original_node.operator))
+        found = self.get_metadata(QualifiedNameProvider, original_node.target, set())
+        is_name = isinstance(original_node.target, cst.Name) and {one.name for one in found} & self._usage.variables
+        if operator is None or not is_name:
+            return updated_node
+        self._changed(original_node, "an augmented assignment to a variable to one in full, which makes a tensor")
+        value = updated_node.value
+        if (
+            not isinstance(value, cst.Call | cst.Name | cst.Attribute | cst.Subscript | cst.BaseNumber)
+            and not value.lpar
+        ):
+            value = value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+        whole = cst.BinaryOperation(cst.Name(original_node.target.value), operator(), value)
+        return cst.Assign([cst.AssignTarget(cst.Name(original_node.target.value))], whole, updated_node.semicolon)
 
     def leave_Comparison(self, original_node: cst.Comparison, updated_node: cst.Comparison) -> cst.BaseExpression:
         """Ask with ``isinstance`` for tensors, which TensorFlow 2 makes of a subclass."""
