@@ -56,6 +56,7 @@ class Recipe:
         python_2: patterns of files that 2to3 rewrites first, where Python 2 is more than ``print``.
         python_path: folders, below the copy, that modules are looked for in.
         seconds: how long all of it may take.
+        commit: the commit that was run last; the report says which one the folder has.
     """
 
     repository: str
@@ -70,6 +71,7 @@ class Recipe:
     python_2: tuple[str, ...] = ()
     python_path: tuple[str, ...] = ()
     seconds: float = 300
+    commit: str = ""
     name: str = field(init=False)
 
     def __post_init__(self) -> None:

@@ -6,25 +6,23 @@ from tests.trials.outside_recipe import Edit, Recipe
 TWO_SIDES = ("trainA", "trainB", "testA", "testB")
 DIGITS = '__import__("tpack.tf1.input_data", fromlist=["x"]).read_data_sets("digits")'
 
-# Today's TensorFlow does not know the size of the batch that a transposed convolution was told to make.
-STATIC_SHAPE = Edit("ops.py", r"deconv, biases\), deconv.get_shape\(\)", "deconv, biases), output_shape", "shapes")
-
 GENERATIVE = (
     Recipe(
         "carpedm20/DCGAN-tensorflow",
         "a GAN of digits with labels",
         "main.py --dataset=mnist --train --epoch=1 --batch_size=16 --input_height=28 --output_height=28"
         " --sample_freq=4 --ckpt_freq=4 --out_name=run",
+        commit="62c9a2a7f745",
         part="digits",
         steps=12,
         data=(idx_digits("data/mnist"),),
-        edits=(STATIC_SHAPE,),
     ),
     *(
         Recipe(
             "hwalsuklee/tensorflow-generative-model-collections",
             f"{kind}, on digits",
             f"main.py --dataset mnist --gan_type {kind} --epoch 1 --batch_size 64",
+            commit="3abde8a9bcfe",
             part=kind,
             steps=6,
             data=(idx_digits("data/mnist", ending=".gz"),),
@@ -92,6 +90,7 @@ VISION = (
         "shu-yusa/tensorflow-mirrored-strategy-sample",
         "a CNN by MirroredStrategy",
         "cnn_mnist.py",
+        commit="5ff173d497c2",
         steps=20,
         data=(idx_digits("digits", ending=".gz"),),
         edits=(
@@ -116,6 +115,7 @@ VISION = (
         "cs230-stanford/cs230-code-examples",
         "a classifier of images",
         "train.py --data_dir data --model_dir experiments/base_model",
+        commit="478e747b1c8b",
         part="vision",
         folder="tensorflow/vision",
         steps=6,
@@ -193,6 +193,7 @@ VISION = (
         "charlesq34/pointnet",
         "a classifier of point clouds",
         "train.py --num_point 64 --max_epoch 1 --batch_size 4",
+        commit="2618f72bc1a0",
         steps=3,
         data=point_clouds("data/modelnet40_ply_hdf5_2048"),
         edits=(Edit("provider.py", r"f\['(\w+)'\]\[:\]", r"f['\1'][:]"),),
@@ -201,6 +202,7 @@ VISION = (
         "jakeret/tf_unet",
         "a U-Net that finds circles",
         "scripts/launcher.py",
+        commit="0dcdf2ff1ebc",
         steps=8,
         python_path=(".",),
         edits=(

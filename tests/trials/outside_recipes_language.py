@@ -23,6 +23,7 @@ MODELS = (
             "sherjilozair/char-rnn-tensorflow",
             f"a language model of characters, {cell} cells",
             f"train.py --num_epochs 1 --rnn_size 16 --save_every 5 --model {cell} --output_keep_prob 0.8",
+            commit="4bff62d34ba6",
             part=cell,
             steps=12,
             edits=(SHORTER,),
@@ -43,6 +44,7 @@ MODELS = (
         "a bidirectional language model on two towers, as ELMo",
         "bin/train_elmo.py --save_dir out --vocab_file tests/fixtures/train/vocab.txt"
         " --train_prefix tests/fixtures/train/data.txt",
+        commit="7cffee2b0986",
         steps=10,
         python_path=(".",),
         data=(folders("out"),),
@@ -59,6 +61,7 @@ MODELS = (
         "LantaoYu/SeqGAN",
         "a GAN of sequences",
         "sequence_gan.py",
+        commit="e2b52fb63098",
         steps=12,
         edits=(
             Edit(
@@ -84,6 +87,7 @@ MODELS = (
         "brightmart/text_classification",
         "an LSTM that classifies, its own test",
         "p8_TextRNN_model.py",
+        commit="091ff9910839",
         part="TextRNN",
         folder="a03_TextRNN",
         steps=20,
@@ -93,6 +97,7 @@ MODELS = (
         "brightmart/text_classification",
         "a seq2seq with attention, its own test",
         "a1_seq2seq_attention_model.py",
+        commit="091ff9910839",
         part="seq2seq",
         folder="a06_Seq2seqWithAttention",
         steps=20,
@@ -104,6 +109,7 @@ MODELS = (
         "run_classifier.py --task_name=MRPC --do_train=true --do_eval=true --data_dir=data --vocab_file=data/vocab.txt"
         " --bert_config_file=data/bert_config.json --max_seq_length=16 --train_batch_size=8 --num_train_epochs=2"
         " --output_dir=out --save_checkpoints_steps=4",
+        commit="eedf5716ce12",
         steps=8,
         data=(
             text("data/vocab.txt", ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]),
@@ -134,6 +140,7 @@ MODELS = (
         "run_pretraining.py --input_file=data/out.tfrecord --output_dir=out --do_train=true --do_eval=true"
         " --bert_config_file=data/bert_config.json --train_batch_size=4 --max_seq_length=32"
         " --max_predictions_per_seq=5 --num_train_steps=6 --num_warmup_steps=2 --max_eval_steps=2",
+        commit="eedf5716ce12",
         part="pretraining",
         steps=6,
         before=(
@@ -164,6 +171,7 @@ TAGGING = (
             "guillaumegenthial/tf_ner",
             f"{what} in an Estimator",
             "main.py",
+            commit="e9bca45c7a3d",
             part=folder,
             folder=f"models/{folder}",
             steps=10,
@@ -201,6 +209,7 @@ TAGGING = (
         "cs230-stanford/cs230-code-examples",
         "LSTM tagger, on tables of words",
         "train.py --model_dir experiments/base_model --data_dir data/small",
+        commit="478e747b1c8b",
         part="tagger",
         folder="tensorflow/nlp",
         steps=6,
@@ -215,11 +224,12 @@ TRANSLATION = (
         "train.py --train1 data/a --train2 data/b --eval1 data/a --eval2 data/b --eval3 data/b --vocab data/vocab"
         ""
         f" --vocab_size {4 + len(WORDS)}"
-        " --batch_size 8 --d_model 16 --d_ff 32 --num_blocks 2 --num_heads 2 --num_epochs 1 --maxlen1 20 --maxlen2 20",
+        " --batch_size 8 --d_model 16 --d_ff 32 --num_blocks 2 --num_heads 2 --num_epochs 1 --maxlen1 20 --maxlen2 10",
+        commit="fb023bb097e0",
         steps=5,
         data=(
-            sentences("data/a", 40),
-            sentences("data/b", 40),
+            sentences("data/a", 80),
+            sentences("data/b", 80),
             text("data/vocab", ["<pad>", "<unk>", "<s>", "</s>", *WORDS]),
         ),
     ),
@@ -230,6 +240,7 @@ TRANSLATION = (
             "-m nmt.nmt --src=a --tgt=b --vocab_prefix=data/vocab --train_prefix=data/train --dev_prefix=data/dev"
             " --test_prefix=data/test --out_dir=out --num_train_steps=10 --steps_per_stats=2 --num_layers=2"
             " --num_units=8 --batch_size=8 --steps_per_external_eval=5 --num_gpus=0 " + flags,
+            commit="0be864257a76",
             part=what.replace(" ", "-"),
             steps=10,
             data=(

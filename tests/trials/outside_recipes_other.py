@@ -3,7 +3,7 @@
 See `tests.trials.outside_recipe`.
 """
 
-from tests.trials.outside_data import folders, pickles, rows, text, tones, values
+from tests.trials.outside_data import folders, idx_digits, pickles, rows, text, tones, values
 from tests.trials.outside_recipe import Edit, Recipe
 
 # A stand-in for MPI with a single process.
@@ -65,6 +65,7 @@ TABLES = (
             f"{name}.py --task_type=train --learning_rate=0.0005 --optimizer=Adam --num_epochs=1 --batch_size=16"
             " --field_size=5 --feature_size=50 --deep_layers=8,8 --dropout=0.5,0.5 --log_steps=2 --num_threads=1"
             f" --model_dir=./model --data_dir=data/ {flags}",
+            commit="b531ff12cdab",
             part=name,
             folder="deep_ctr/Model_pipeline",
             steps=10,
@@ -117,6 +118,7 @@ TABLES = (
         "DNNLinearCombinedClassifier on the census",
         "-m trainer.task --train-files train.csv --eval-files train.csv --job-dir out --train-steps 20 --eval-steps 2"
         " --train-batch-size 8 --eval-batch-size 8",
+        commit="efddc4a98981",
         part="estimator",
         folder="census/estimator",
         steps=20,
@@ -128,6 +130,7 @@ TABLES = (
         "a custom Estimator on the census",
         "-m trainer.task --train-files train.csv --eval-files train.csv --job-dir out --train-steps 20 --eval-steps 2"
         " --train-batch-size 8 --eval-batch-size 8",
+        commit="efddc4a98981",
         part="customestimator",
         folder="census/customestimator",
         steps=20,
@@ -139,6 +142,7 @@ TABLES = (
         "the same in a MonitoredTrainingSession",
         "-m trainer.task --train-files train.csv --eval-files train.csv --job-dir out --train-steps 20 --eval-steps 2"
         " --train-batch-size 8 --eval-batch-size 8",
+        commit="efddc4a98981",
         part="tensorflowcore",
         folder="census/tensorflowcore",
         steps=20,
@@ -149,6 +153,7 @@ TABLES = (
         "zhougr1993/DeepInterestNetwork",
         "an interest network",
         "train.py",
+        commit="9765f96202f8",
         folder="din",
         steps=10,
         data=(
@@ -210,6 +215,7 @@ GAMES = (
         "two agents",
         "experiments/train.py --batch-size 8 --max-episode-len 5 --num-episodes 80 --save-rate 20 --save-dir out/"
         " --num-units 8 --exp-name run --plots-dir curves/",
+        commit="3ceefa0ada3f",
         python_path=(".",),
         steps=10,
         data=(
@@ -219,7 +225,6 @@ GAMES = (
             text("multiagent/multi_discrete.py", "class MultiDiscrete:\n    pass\n"),
             folders("out", "curves"),
         ),
-        edits=(Edit("maddpg/common/tf_util.py", r"type\(x\) is tf\.Tensor", "isinstance(x, tf.Tensor)", "classes"),),
     ),
 )
 
@@ -229,6 +234,7 @@ SOUNDS = (
         "WaveNet",
         "train.py --data_dir sounds --logdir_root logs --num_steps 4 --sample_size 2000 --checkpoint_every 2"
         " --wavenet_params small.json --silence_threshold 0",
+        commit="3c973c038c8c",
         steps=4,
         data=(
             text("librosa.py", LIBROSA),
@@ -271,14 +277,17 @@ EXAMPLES = tuple(
         "aymericdamien/TensorFlow-Examples",
         what,
         f"{name}.py",
+        commit="6dcbe1464916",
         part=name.split("/")[-1],
         folder="examples",
         steps=5,
         edits=(
             Edit(f"examples/{name}.py", r"^(num_steps|training_steps) = \d+", r"\1 = 5"),
             Edit(f"examples/{name}.py", r"^batch_size = \d+", "batch_size = 16"),
+            *(() if "dynamic" in name else (Edit(f"examples/{name}.py", r"/tmp/data/?(?=[\"'])", "digits"),)),
             *devices,
         ),
+        data=(idx_digits("examples/digits", ending=".gz"),),
     )
     for name, what, devices in (
         ("3_NeuralNetworks/convolutional_network", "a CNN of tf.layers in an Estimator", ()),

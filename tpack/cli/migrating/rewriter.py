@@ -496,9 +496,13 @@ class _Rewriter(cst.CSTTransformer):
     def leave_AugAssign(self, original_node: cst.AugAssign, updated_node: cst.AugAssign) -> cst.AugAssign | cst.Assign:
         """Write ``v += x`` of a variable in full: it made a tensor, which today's variables refuse."""
         operator = _IN_FULL.get(type(original_node.operator))
-        found = self.get_metadata(QualifiedNameProvider, original_node.target, set())
-        is_name = isinstance(original_node.target, cst.Name) and {one.name for one in found} & self._usage.variables
-        if operator is None or not is_name:
+        target = original_node.target
+        found = self.get_metadata(QualifiedNameProvider, target, set())
+        if (
+            operator is None
+            or not isinstance(target, cst.Name)
+            or not {one.name for one in found} & self._usage.variables
+        ):
             return updated_node
         self._changed(original_node, "an augmented assignment to a variable to one in full, which makes a tensor")
         value = updated_node.value
@@ -507,8 +511,8 @@ class _Rewriter(cst.CSTTransformer):
             and not value.lpar
         ):
             value = value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
-        whole = cst.BinaryOperation(cst.Name(original_node.target.value), operator(), value)
-        return cst.Assign([cst.AssignTarget(cst.Name(original_node.target.value))], whole, updated_node.semicolon)
+        whole = cst.BinaryOperation(cst.Name(target.value), operator(), value)
+        return cst.Assign([cst.AssignTarget(cst.Name(target.value))], whole, updated_node.semicolon)
 
     def leave_Comparison(self, original_node: cst.Comparison, updated_node: cst.Comparison) -> cst.BaseExpression:
         """Ask with ``isinstance`` for tensors, which TensorFlow 2 makes of a subclass."""
@@ -519,8 +523,10 @@ class _Rewriter(cst.CSTTransformer):
         if "Tensor" not in _after_tf(self._whole_names(target.comparator)):
             return updated_node
         self._changed(original_node, "a comparison of type(...) with tf.Tensor to isinstance")
-        given = getattr(updated_node.left, "args", ())[0].with_changes(
-            comma=cst.Comma(cst.SimpleWhitespace(""), _SPACE)
+        given = (
+            cst.ensure_type(updated_node.left, cst.Call)
+            .args[0]
+            .with_changes(comma=cst.Comma(cst.SimpleWhitespace(""), _SPACE))
         )
         made = cst.Call(cst.Name("isinstance"), [given, cst.Arg(updated_node.comparisons[0].comparator)])
         if not isinstance(target.operator, _DIFFERENCE):
