@@ -2,11 +2,12 @@
 
 import ast
 import json
+import subprocess
 
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.trials.outside_code import add_to_report, has_trained, migrated_copy, shown
+from tests.trials.outside_code import add_to_report, commit_of, has_trained, migrated_copy, shown
 from tests.trials.outside_counting import StepCounter, trains
 from tests.trials.outside_recipe import Edit
 from tests.trials.outside_rewriting import rewrite, rewrite_folder
@@ -93,6 +94,15 @@ def test_a_folder_is_migrated_once_in_a_copy(tmp_path):
     assert "changed 1" in (copy / "tpack_migrate.txt").read_text()
     (copy / "train.py").write_text("")
     assert (migrated_copy(folder, tmp_path / "migrated") / "train.py").read_text() == ""
+
+
+def test_the_commit_of_a_folder_is_that_of_its_checkout(tmp_path):
+    assert commit_of(tmp_path) == ""
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    for arguments in (["init", "-q"], [*identity, "commit", "-q", "--allow-empty", "-m", "A"]):
+        subprocess.run(["git", "-C", str(tmp_path), *arguments], check=True)
+
+    assert len(commit_of(tmp_path)) == 40
 
 
 def test_a_row_has_a_cell_for_each_way(tmp_path):

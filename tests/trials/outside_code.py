@@ -82,12 +82,23 @@ def recipes_of(folder: Path) -> list[Recipe]:
 def run_recipe(recipe: Recipe, folder: Path, out: Path, packages: str) -> dict[str, Any]:
     """Run one recipe of `folder`, and return a row of the report."""
     row: dict[str, Any] = {"name": recipe.name, "trains": recipe.trains, "wanted": recipe.steps}
+    row["commit"] = commit_of(folder)
+    if recipe.commit and not row["commit"].startswith(recipe.commit):
+        print(f"{recipe.name}: the folder has commit {row['commit'] or '?'}, the last run was of {recipe.commit}")
     base = migrated_copy(folder, out / "migrated")
     row["summary"] = last_line(base / "tpack_migrate.txt")
     for way in ("migrate", "forced"):
         if way == "migrate" or not has_trained(row, "migrate"):
             row[way] = run_way(recipe, base, out / way / re.sub("[/:]", "+", recipe.name), packages)
     return row
+
+
+def commit_of(folder: Path) -> str:
+    """Return the commit of a checkout, or nothing for a folder without one."""
+    if not (folder / ".git").exists():
+        return ""
+    command = ["git", "-C", str(folder), "rev-parse", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def migrated_copy(folder: Path, parent: Path) -> Path:
