@@ -176,8 +176,11 @@ def run_child(recipe: Recipe, program: str, work: Path, packages: str) -> dict[s
         )
         try:
             process.wait(recipe.seconds + 60)
+        except subprocess.TimeoutExpired:
+            print(f"{recipe.name}: ended after {recipe.seconds + 60:.0f} s")
         finally:
             kill_group(process.pid)
+            process.wait()
     if result.exists():
         return dict(json.loads(result.read_text()))
     return {
