@@ -49,6 +49,14 @@ def test_modules_that_older_stars_gave_are_imported_where_they_are_used(project)
     assert main(["migrate", "same.py", "--check"]) == 0
 
 
+def test_a_file_that_gives_tensorflow_by_a_star_gives_what_is_needed(project):
+    (project / "ops.py").write_text("import tensorflow as tf\n")
+    (project / "net.py").write_text("import tensorflow as tf\nfrom ops import *\ntf.contrib.slim.conv2d\n")
+    assert main(["migrate", "ops.py", "net.py"]) == 0
+    assert (project / "ops.py").read_text() == "import tpack.tf1 as tf\n"
+    assert main(["migrate", "ops.py", "net.py", "--check"]) == 0
+
+
 @pytest.mark.parametrize(("option", "code"), [("--check", 1), ("--diff", 0)])
 def test_check_and_diff_write_nothing(project, capsys, option, code):
     assert main(["migrate", "inner", option]) == code

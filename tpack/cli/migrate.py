@@ -4,6 +4,7 @@ The rewriter is imported when the command runs: it needs LibCST, and help does n
 """
 
 import argparse
+import contextlib
 import difflib
 import importlib
 import io
@@ -12,6 +13,7 @@ import sys
 import tokenize
 from typing import Any, TextIO
 
+from tpack.cli.migrating import stars
 from tpack.errors import ConfigError, InputError
 from tpack.utils.fs import atomic_path, read_regular
 from tpack.utils.lazy import import_optional
@@ -45,10 +47,11 @@ def run(options: argparse.Namespace) -> int:
     paths = _files(options.paths)
     import_optional("libcst", "migrate")
     rewriter = importlib.import_module("tpack.cli.migrating.rewriter")
+    givers = _givers_of_tensorflow(paths)
     changed, failed, looks = 0, 0, 0
     for path in paths:
         try:
-            done = _migrate(path, rewriter, options)
+            done = _migrate(path, rewriter, options, gives_tensorflow=path in givers)
         except (ConfigError, InputError, OSError, SyntaxError, UnicodeError) as error:
             sys.stderr.write(f"tpack migrate: {path}: {error}\n")
             failed += 1
@@ -89,13 +92,28 @@ def _files(paths: list[str]) -> list[str]:
     return list(found)
 
 
-def _migrate(path: str, rewriter: Any, options: argparse.Namespace) -> Any:
-    """Migrate one file, and print its changes."""
+def _givers_of_tensorflow(paths: list[str]) -> set[str]:
+    """Return the files whose ``tf`` others get by star imports and need of `tpack.tf1`."""
+    sources = {}
+    for path in paths:
+        # Files that cannot be read are reported when they are migrated.
+        with contextlib.suppress(InputError, OSError, SyntaxError, UnicodeError):
+            sources[path] = _read(path)[0]
+    return stars.givers_of_tensorflow(sources)
+
+
+def _read(path: str) -> tuple[str, str]:
+    """Return a source and its encoding."""
     content = read_regular(path, _MOST_BYTES)
     encoding = tokenize.detect_encoding(io.BytesIO(content).readline)[0]
     # Decoded as a whole, to keep the ends of lines.
-    before = content.decode(encoding)
-    done = rewriter.migrate_source(before)
+    return content.decode(encoding), encoding
+
+
+def _migrate(path: str, rewriter: Any, options: argparse.Namespace, *, gives_tensorflow: bool) -> Any:
+    """Migrate one file, and print its changes."""
+    before, encoding = _read(path)
+    done = rewriter.migrate_source(before, gives_tensorflow=gives_tensorflow)
     if done.source != before and not (options.check or options.diff):
         # A link stays a link; its target is written.
         with atomic_path(os.path.realpath(path)) as temporary, open(temporary, "xb") as file:

@@ -51,8 +51,12 @@ class Migrated:
     looks: list[Note]
 
 
-def migrate_source(source: str) -> Migrated:
+def migrate_source(source: str, *, gives_tensorflow: bool = False) -> Migrated:
     """Rewrite a source for tpack, Python 3.12 and numpy 2; a second time changes nothing.
+
+    Args:
+        source: the source.
+        gives_tensorflow: whether its ``tf`` is also that of files that need `tpack.tf1`; see `stars`.
 
     Returns:
         The new source, and notes with the lines of the old one.
@@ -70,7 +74,7 @@ def migrate_source(source: str) -> Migrated:
         line = getattr(error, "lineno", None) or getattr(error, "raw_line", 1)
         raise ConfigError(f"line {line} is not Python 3; use 2to3 first if it is Python 2") from error
     wrapper = MetadataWrapper(module)
-    usage = _Usage(_bound_by_imports(tree), lint.unbound(source, tree))
+    usage = _Usage(_bound_by_imports(tree), lint.unbound(source, tree), gives_tensorflow=gives_tensorflow)
     wrapper.visit(usage)
     rewriter = _Rewriter(usage, is_xrange_older=lint.is_xrange_older(tree))
     changed = wrapper.visit(rewriter)
@@ -105,8 +109,9 @@ class _Usage(cst.CSTVisitor):
 
     METADATA_DEPENDENCIES = (QualifiedNameProvider,)
 
-    def __init__(self, roots: set[str], unbound: dict[str, int]) -> None:
+    def __init__(self, roots: set[str], unbound: dict[str, int], *, gives_tensorflow: bool) -> None:
         super().__init__()
+        self.gives_tensorflow = gives_tensorflow
         self.roots = roots
         self.unbound = unbound
         self.used: set[str] = set()
@@ -179,6 +184,8 @@ class _Usage(cst.CSTVisitor):
 
     def home_of_tensorflow(self) -> str:
         """Return the new module of ``tf``."""
+        if self.gives_tensorflow:
+            return "tpack.tf1"
         with_trainers = (name for name in self.imported if names.is_in(name, ["tensorpack", "tpack"]))
         has_trainer = any(not names.is_in(name, ["tpack.tf1"]) for name in with_trainers)
         used, outside = _after_tf(self.used), _after_tf(self.used_outside)
