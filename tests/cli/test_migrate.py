@@ -57,6 +57,16 @@ def test_a_file_that_gives_tensorflow_by_a_star_gives_what_is_needed(project):
     assert main(["migrate", "ops.py", "net.py", "--check"]) == 0
 
 
+def test_functions_that_older_stars_gave_are_imported_where_they_are_used(project, capsys):
+    source = "from tensorpack import *\n\nwith change_gpu(0):\n    print(get_nr_gpu())\n"
+    (project / "same.py").write_text(source)
+    assert main(["migrate", "same.py"]) == 0
+    imports = "".join(f"from tpack.utils.gpu import {name}\n" for name in ("change_gpu", "get_nr_gpu"))
+    wanted = source.replace("from tensorpack import *\n", f"from tpack import *\n{imports}")
+    assert (project / "same.py").read_text() == wanted
+    assert "is not there" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(("option", "code"), [("--check", 1), ("--diff", 0)])
 def test_check_and_diff_write_nothing(project, capsys, option, code):
     assert main(["migrate", "inner", option]) == code

@@ -84,9 +84,10 @@ def test_a_name_is_there_where_a_source_or_a_table_has_it(module, name, is_there
     assert names.has_name(module, name) == is_there
 
 
-def test_lost_modules_are_those_of_two_packages():
-    assert [names.home_of_lost_module(name) for name in ("serialize", "sesscreate", "nowhere")] == [
+def test_lost_names_are_modules_of_two_packages_and_functions_for_gpus():
+    assert [names.home_of_lost_name(name) for name in ("serialize", "sesscreate", "get_nr_gpu", "nowhere")] == [
         "tpack.utils",
         "tpack.tfutils",
+        "tpack.utils.gpu",
         None,
     ]

@@ -166,8 +166,10 @@ def _source_of(module: str) -> str:
     return files[0].read_text(encoding="utf-8") if files else ""
 
 
-def home_of_lost_module(name: str) -> str | None:
-    """Return the package of a module that older star imports of tensorpack gave; None if it is unknown."""
+def home_of_lost_name(name: str) -> str | None:
+    """Return the module of a module or function that older star imports of tensorpack gave; None if it is unknown."""
+    if name in ("change_gpu", "get_nr_gpu"):
+        return "tpack.utils.gpu"
     return next((f"tpack.{package}" for package in ("utils", "tfutils") if has_module(f"{package}.{name}")), None)
 
 

@@ -191,16 +191,16 @@ class _Usage(cst.CSTVisitor):
         used, outside = _after_tf(self.used), _after_tf(self.used_outside)
         return names.home_of_tensorflow(used, outside, has_trainer=has_trainer)
 
-    def lost_modules(self) -> dict[str, str]:
-        """Return the packages of modules that a star import of an older tensorpack gave, by the modules' used names."""
-        homes = {name: names.home_of_lost_module(name) for name in self.unbound if not names.has_name("", name)}
+    def lost_names(self) -> dict[str, str]:
+        """Return the homes of used names that a star import of an older tensorpack gave, and that of tpack does not."""
+        homes = {name: names.home_of_lost_name(name) for name in self.unbound if not names.has_name("", name)}
         return {name: home for name, home in sorted(homes.items()) if home is not None}
 
     def not_given_by_stars(self) -> list[Note]:
         """Return notes on names that only star imports of tensorpack can give, and that tpack does not have."""
         if not self.stars or not all(names.is_in(module, ["tensorpack"]) for module in self.stars):
             return []
-        lost = self.lost_modules() if "tensorpack" in self.stars else {}
+        lost = self.lost_names() if "tensorpack" in self.stars else {}
         paths = [module.removeprefix("tensorpack").removeprefix(".") for module in self.stars]
         return [
             Note(line, f"{name} is not there: no star import of tpack gives it")
@@ -347,7 +347,7 @@ class _Rewriter(cst.CSTTransformer):
             return [node]
         if isinstance(node.names, cst.ImportStar):
             moved = self._moved(node, self._home(node, module, "*"))
-            lost = self._usage.lost_modules() if module == "tensorpack" else {}
+            lost = self._usage.lost_names() if module == "tensorpack" else {}
             more = [cst.ImportFrom(_dotted(home), [cst.ImportAlias(cst.Name(name))]) for name, home in lost.items()]
             return [moved, *more]
         by_home: dict[str, list[cst.ImportAlias]] = {}
