@@ -7,8 +7,9 @@ A folder is a checkout of a public repository whose name ends with the repositor
 
 Each program runs in a copy of the folder, at most twice. ``migrate``: ``tpack migrate`` and the edits that make it
 small. ``forced``, if that did not train: besides, the other edits of the recipe, `tests.trials.outside_rewriting` for
-Python 2, and `tests.trials.outside_stand_ins` for names that numpy, scipy and Python removed. Packages that are missing
-here are stand-ins in both. Where the machine allows it, the program has no network.
+Python 2, `tests.trials.outside_stand_ins` for names that numpy, scipy and Python removed, and oneDNN's kernels, since
+those of older CPUs cannot do what a GPU does. Packages that are missing here are stand-ins in both. Where the machine
+allows it, the program has no network.
 
 Rows are added to ``report.json`` in ``--out`` after each program, in place of earlier ones of the same name. No code of
 these repositories is part of tpack.
@@ -164,6 +165,9 @@ def run_child(recipe: Recipe, program: str, work: Path, packages: str) -> dict[s
     path = os.pathsep.join([*extra, *filter(None, [packages]), str(ROOT)])
     environment = {**os.environ, "PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "2", "MPLBACKEND": "agg"}
     environment["TPACK_DATASET"] = str(copy / "datasets")
+    if work.parent.name == "forced":
+        # Its kernels convolve pictures with channels first, as GPUs do; TensorFlow has them on by itself on some CPUs.
+        environment["TF_ENABLE_ONEDNN_OPTS"] = "1"
     with open(work / "log.txt", "wb") as log:
         process = subprocess.Popen(
             [*without_network(), *command],

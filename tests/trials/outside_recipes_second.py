@@ -156,6 +156,7 @@ TENSORPACK = (
         "train.py --gpu 0 --data_dir data --dataset_name CUB --method_name ADL --arch_name resnet50_se --log_dir out"
         " --batch_size 2 --gating_position 31 41 5 --final_size 64 --epoch 2 --is_data_format_nhwc",
         steps=6,
+        commit="dab2e78163bd",
         data=(
             images("data/CUB/images/{}.jpg", 16, (96, 96)),
             *(

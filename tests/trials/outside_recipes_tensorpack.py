@@ -72,6 +72,7 @@ CLASSIFIERS = (
         "VGG-small on CIFAR-10 with learned quantization of weights and activations",
         "cifar10-vgg-small.py --qw 1 --qa 2",
         steps=6,
+        commit="4f3ea9b52b40",
         data=(cifar(),),
         edits=(
             Edit("cifar10-vgg-small.py", r"BATCH_SIZE = 100", "BATCH_SIZE = 8"),
@@ -87,6 +88,7 @@ CLASSIFIERS = (
         "cifar10-resnet-gn.py -n 2",
         folder="Cifar10-ResNet-TensorFlow",
         steps=6,
+        commit="883f694b5589",
         data=(cifar(),),
         edits=(
             Edit("Cifar10*/cifar10-resnet-gn.py", r"BATCH_SIZE = 128", "BATCH_SIZE = 8"),
@@ -99,6 +101,7 @@ CLASSIFIERS = (
         "ChannelNets, a small MobileNet, on two towers",
         "main.py",
         steps=6,
+        commit="20bd062225f7",
         edits=(
             # It looks at its flags before they are parsed.
             Edit("main.py", r"'fake', False", "'fake', True"),
@@ -113,6 +116,7 @@ CLASSIFIERS = (
         "Darknet-53 with quantized weights",
         "imagenet-darknet.py --fake --batch 2 --quant",
         steps=6,
+        commit="b7ed3e3ae694",
         edits=one_epoch_of("imagenet-darknet.py", r"steps_per_epoch=100 if.*batch(?=,)", r"max_epoch=105"),
     ),
     Recipe(
@@ -121,6 +125,7 @@ CLASSIFIERS = (
         "tensorpack.cifar10.py",
         folder="other-wrappers",
         steps=6,
+        commit="7c97174f9a00",
         data=(cifar(),),
         edits=(Edit("other-wrappers/tensorpack.cifar10.py", r"max_epoch=200", "steps_per_epoch=3, max_epoch=2"),),
     ),
@@ -138,6 +143,7 @@ CLASSIFIERS = (
         "mnist-convnet.py",
         folder="examples",
         steps=6,
+        commit="78bcf6053172",
         data=(idx_digits("datasets/mnist_data", ending=".gz"),),
         edits=one_epoch_of("examples/mnist-convnet.py", r"steps_per_epoch=steps_per_epoch", r"max_epoch=100"),
     ),
@@ -179,6 +185,7 @@ GENERATORS = (
         "a GAN of tables, and samples of it",
         "tabular.py",
         steps=6,
+        commit="d5037dd4605f",
         python_path=(".",),
         data=(text("tabular.py", TABULAR),),
     ),
@@ -202,6 +209,7 @@ GENERATORS = (
         "GANs that change shapes",
         "main.py --data pictures",
         steps=6,
+        commit="be7ddf91a9de",
         data=tuple(
             images(f"pictures/{side}/{{}}.png", 4, (150, 150)) for side in ("trainA", "trainB", "testA", "testB")
         ),
@@ -223,6 +231,7 @@ SOUNDS_AND_TEXTS = (
             command,
             part=command.split(".")[0],
             steps=6,
+            commit="983c275d669e",
             data=(
                 tones("sounds/{}.wav", 4),
                 *(text(f"sounds/{n}.PHN", ["0 4000 h#", "4000 9000 aa", "9000 16000 s"]) for n in range(4)),
@@ -253,6 +262,7 @@ SOUNDS_AND_TEXTS = (
         "embeddings of voices",
         "train.py default",
         steps=6,
+        commit="6a9f7f98a0a8",
         data=(*(tones(f"sounds/{name}/{{}}.wav", 2) for name in "abc"), *SOUND_STAND_INS),
         edits=(
             *LIBROSA,
