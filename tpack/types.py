@@ -214,6 +214,16 @@ class Trainer(Counters, Protocol):
         """Whether a signal ended training."""
 
     @property
+    def was_stopped(self) -> bool:
+        """Whether a callback ended training between two steps."""
+
+    def synchronize(self) -> None:
+        """Give the main tower the result of all towers."""
+
+    def run_between_steps(self, op: Any) -> None:
+        """Run an operation that synchronises the towers, of all processes together."""
+
+    @property
     def end_reason(self) -> str:
         """Why training ended before its last epoch; empty if it did not, or failed."""
 

@@ -69,7 +69,7 @@ class FakeTrainer:
         self.monitors: Any = None
         self.sess: Any = None
         self.hooked_sess: Any = None
-        self.interrupted = self.is_epoch_over = self.has_failed = False
+        self.interrupted = self.was_stopped = self.is_epoch_over = self.has_failed = False
         self.resumed_states: dict[str, Any] = {}
         self.epoch_num = self.local_step = self.global_step = self.starting_step = 0
         self.steps_per_epoch = self.starting_epoch = self.max_epoch = 1
@@ -82,6 +82,10 @@ class FakeTrainer:
     def agree_to_save(self, wanted: bool = True) -> bool:
         """Return whether to save."""
         return wanted
+
+    def run_between_steps(self, op: Any) -> None:
+        """Run an operation."""
+        self.sess.run(op)
 
     def setup(self, callbacks: Any, monitors: Any = ()) -> None:
         """Set up the callbacks and create the session."""

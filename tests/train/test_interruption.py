@@ -293,3 +293,11 @@ def test_a_real_end_goes_before_an_error_of_another_thread():
     with pytest.raises(KeyboardInterrupt), Interruption(lambda: interruption.leave()) as interruption:
         interruption.fail(ValueError("mine"))
         raise KeyboardInterrupt
+
+
+def test_a_training_may_wait_longer_for_other_processes_before_it_lets_go(times):
+    times(let_go_secs=1e6, close_secs=1e6)
+    let_go = threading.Event()
+    with Interruption(unexpected, let_go=let_go.set, may_raise=never, let_go_secs=0.01) as interruption:
+        receive_without_python(interruption, signal.SIGTERM)
+        assert let_go.wait(60)

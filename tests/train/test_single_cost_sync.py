@@ -16,6 +16,7 @@ from tpack.graph_builder.replicated import apply_in_replicas, build_replicas, co
 from tpack.graph_builder.towers import DataParallelBuilder
 from tpack.input_source.tensors import TensorInput
 from tpack.reduction.algorithms.one_device import RoundRobinReducer
+from tpack.schedules import Constant, Linear
 from tpack.tfutils.checkpoint import latest_checkpoint
 from tpack.tfutils.sessinit import SaverRestore
 from tpack.tower.context import current_tower_context
@@ -96,10 +97,18 @@ class Note(Callback):
 
 
 @pytest.mark.parametrize(
-    ("every_steps", "steps"), [(3, [3, 5, 6, 9, 10]), (5, [5, 10]), (1, list(range(1, 11))), (100, [5, 10])]
+    ("every_steps", "steps"),
+    [
+        (3, [3, 5, 8, 10]),
+        (5, [5, 10]),
+        (1, list(range(1, 11))),
+        (100, [5, 10]),
+        (Constant(2, 1).then(Constant(4)), [2, 4, 5, 9, 10]),
+        (Linear(0.6, 3.4, 1), [1, 2, 3, 4, 5, 8, 10]),
+    ],
 )
-def test_every_steps_is_counted_over_epochs_and_an_epoch_ends_together(
-    graph: Any, every_steps: int, steps: list[int]
+def test_every_steps_is_counted_in_each_epoch_which_ends_together(
+    graph: Any, every_steps: Any, steps: list[int]
 ) -> None:
     counter = tf.get_variable("counter", initializer=0)
     note = Note(counter)
@@ -114,7 +123,7 @@ def test_what_is_saved_on_a_signal_is_of_all_towers(graph: Any, stops_after: int
     counter = tf.get_variable("counter", initializer=0)
     note = Note(counter)
     trainer = FakeTrainer()
-    sync = SyncEverySteps(tf.assign_add(counter, 1).op, 3)
+    sync = SyncEverySteps(SyncOp(tf.assign_add(counter, 1).op, 3))
     trainer.setup([sync, note])
     trainer.steps_per_epoch = 9
     trainer.callbacks.before_train()
@@ -177,7 +186,7 @@ def gradient_descent() -> Any:
 
 
 def train(epochs: range, callbacks: Any = (), session_init: Any = None) -> list[list[float]]:
-    """Train two towers, 5 steps an epoch, that meet every 3 steps; return their weights after each step."""
+    """Train two towers, 5 steps an epoch, that meet after 3 and 5 of them; return their weights after each step."""
     weights = Weights()
     with tf.Graph().as_default():
         trainer = BuilderTrainer(LocalSGDBuilder(2, every_steps=3))
@@ -201,7 +210,7 @@ def oracle(num_steps: int) -> np.ndarray:
     weights, seen = np.zeros(2), []
     for step in range(1, num_steps + 1):
         weights = weights - RATE * (weights - TARGETS)
-        if step % 3 == 0 or step % 5 == 0:
+        if step % 5 in (3, 0):
             weights = np.full(2, weights.mean())
         seen.append(weights)
     return np.array(seen)
@@ -217,7 +226,7 @@ def test_local_sgd_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(tmp_path: 
     assert [*first, *second] == train(range(1, 5))
 
 
-def test_what_callbacks_do_to_the_main_tower_reaches_the_others_before_they_are_averaged() -> None:
+def test_what_callbacks_do_to_the_main_tower_reaches_the_others_before_their_next_step() -> None:
     class Meddle(Callback):
         def _setup_graph(self) -> None:
             self.main = self.trainer.towers[0].get_variable("w")
@@ -226,7 +235,7 @@ def test_what_callbacks_do_to_the_main_tower_reaches_the_others_before_they_are_
             self.main.load(2.0, self.trainer.sess)
 
     seen = train(range(1, 3), [Meddle()])
-    np.testing.assert_allclose(seen[5], [2.0 - RATE * (2.0 - TARGETS).mean()] * 2, rtol=1e-6)
+    np.testing.assert_allclose(seen[5], 2.0 - RATE * (2.0 - TARGETS), rtol=1e-6)
 
 
 def test_a_sync_op_that_does_not_say_when_is_refused(graph: Any) -> None:
@@ -241,6 +250,6 @@ def test_a_sync_op_that_does_not_say_when_is_refused(graph: Any) -> None:
         with pytest.raises(GraphBuildError, match="got every_steps=.*: expected an integer of at least 1"):
             SyncOp(op, wrong)
     for wrong in (2.0, True, "3"):
-        with pytest.raises(WrongTypeError, match="^SyncOp got every_steps=.*: expected an integer or None"):
+        with pytest.raises(WrongTypeError, match="^SyncOp got every_steps=.*: expected an integer or a Schedule"):
             SyncOp(op, wrong)
     assert BuildResult(op, ()).sync_ops == ()

@@ -5,6 +5,7 @@ from tpack.utils.lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
+        "accumulation": ("Application", "apply_every"),
         "base": ("BuildResult", "GraphBuilder", "SyncOp"),
         "compiled": ("CompilePolicy",),
         "cost": ("GradientOptions", "make_grad_fn"),

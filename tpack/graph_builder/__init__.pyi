@@ -1,5 +1,7 @@
 """Made by ``python -m tests.helpers.stubs``: where each name of this package is, for type checkers."""
 
+from tpack.graph_builder.accumulation import Application as Application
+from tpack.graph_builder.accumulation import apply_every as apply_every
 from tpack.graph_builder.base import BuildResult as BuildResult
 from tpack.graph_builder.base import GraphBuilder as GraphBuilder
 from tpack.graph_builder.base import SyncOp as SyncOp

@@ -12,6 +12,7 @@ from typing import TypeAlias
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import GraphBuildError
+from tpack.schedules import Schedule
 from tpack.tower.context import TowerContext
 from tpack.tower.ownership import pair_variables
 from tpack.types import GradsAndVars
@@ -24,27 +25,39 @@ OptimizerFn: TypeAlias = Callable[[], tf.train.Optimizer]
 @check_arguments
 @dataclass(frozen=True)
 class SyncOp:
-    """Operation that synchronises the towers' variables, with its times.
+    """Operation between two steps that synchronises the towers, with its times.
 
     Attributes:
         op: the operation.
         every_steps: None to run it before each epoch, so that all towers have the changes of callbacks. A number to run
-            it after each step that is a multiple, counted over all runs, and after the last step of each epoch, before
-            callbacks see the weights.
+            it after that many steps, counted anew in each epoch, and after the last step of an epoch; also before a
+            checkpoint is saved and where training is stopped, if steps were made since. A `Schedule` of epochs gives
+            the number of each epoch, rounded.
+        num_steps: where ``op`` applies gradients of several steps, a tensor of their number; None where the train op
+            applies them.
 
     Raises:
         GraphBuildError: ``op`` is not an operation, or ``every_steps`` not a positive integer.
     """
 
     op: tf.Operation
-    every_steps: int | None = None
+    every_steps: int | Schedule | None = None
+    num_steps: tf.Tensor | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.op, tf.Operation):
             raise GraphBuildError(f"SyncOp got op={self.op!r}: expected an operation, such as tf.group returns")
         steps = self.every_steps
-        if steps is not None and (not is_integer(steps) or steps < 1):
-            raise GraphBuildError(f"SyncOp got every_steps={steps!r}: expected an integer of at least 1, or None")
+        if steps is not None and not isinstance(steps, Schedule) and (not is_integer(steps) or steps < 1):
+            raise GraphBuildError(
+                f"SyncOp got every_steps={steps!r}: expected an integer of at least 1, a Schedule of them, or None"
+            )
+
+    def steps_in_epoch(self, epoch_num: int) -> int:
+        """Return the number of steps after which it runs in an epoch, counted from 1; 0 for before the epoch."""
+        if isinstance(self.every_steps, Schedule):
+            return max(1, round(self.every_steps.value_at(epoch_num - 1)))
+        return self.every_steps or 0
 
 
 @dataclass(frozen=True)
@@ -55,8 +68,8 @@ class BuildResult:
         train_op: one step of training.
         towers: the towers, the main one first.
         init_op: run once after the variables are initialised and restored; None for nothing.
-        sync_op: synchronises the towers' variables; several with their own times in a tuple; None where they are
-            shared.
+        sync_op: synchronises the towers' variables; several with their own times in a tuple, of which one alone becomes
+            itself; None where they are shared.
         copies: the variables that ``init_op`` sets, so that their initialisers need not run.
     """
 
@@ -67,6 +80,8 @@ class BuildResult:
     copies: tuple[tf.Variable, ...] = ()
 
     def __post_init__(self) -> None:
+        if isinstance(self.sync_op, tuple) and len(self.sync_op) == 1:
+            object.__setattr__(self, "sync_op", self.sync_op[0])
         for sync_op in self.sync_ops:
             if not isinstance(sync_op, SyncOp):
                 raise GraphBuildError(

@@ -43,8 +43,11 @@ class DynamicLossScale:
         """Add a boolean scalar, whether the gradients of one update are finite."""
         self._all_finite.append(is_finite)
 
-    def update(self) -> tf.Operation:
-        """Return the operation that adapts the factor and counts the step, for every step, once all updates are built.
+    def update(self, num_steps: tf.Tensor | None = None) -> tf.Operation:
+        """Return the operation that adapts the factor and counts the steps, for every update, once all are built.
+
+        Args:
+            num_steps: the number of steps whose gradients are in the update; None for one.
 
         Raises:
             GraphBuildError: No update was built.
@@ -62,10 +65,13 @@ class DynamicLossScale:
             larger = tf.minimum(self.scale * options.factor, options.largest)
             smaller = tf.maximum(self.scale / options.factor, options.smallest)
             adapted = tf.where(is_finite, tf.where(grows, larger, self.scale), smaller)
+            skipped = tf.cast(tf.logical_not(is_finite), tf.int64)
+            if num_steps is not None:
+                skipped *= num_steps
             return tf.group(
                 scale.assign(adapted, read_value=False),
                 finite_steps.assign(tf.where(grows, tf.zeros_like(count), count), read_value=False),
-                skipped_steps.assign_add(tf.cast(tf.logical_not(is_finite), tf.int64), read_value=False),
+                skipped_steps.assign_add(skipped, read_value=False),
             )
 
 

@@ -9,15 +9,17 @@ from typing import NamedTuple
 import tensorflow.compat.v1 as tf
 
 from tpack.compat.operations import add_nodes
+from tpack.graph_builder.accumulation import apply_every, check_steps
 from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn, SyncOp
 from tpack.graph_builder.towers import BuiltTowers, DataParallelBuilder, align_own_gradients, build_towers
 from tpack.graph_copy.towers import TowerBuilding, update_in_towers
 from tpack.reduction.base import Reducer
 from tpack.reduction.gradients import merge_grad_list, split_grad_list
 from tpack.reduction.names import choose_by_heuristic
+from tpack.schedules import Schedule
 from tpack.tfutils.optimizer_clone import check_optimizer, clone_optimizer
 from tpack.tower.context import TowerContext, current_tower_context
-from tpack.tower.grads import ReduceOp
+from tpack.tower.grads import Gradient, ReduceOp
 from tpack.tower.ownership import pair_variables
 from tpack.types import GradsAndVars
 from tpack.utils.validation import check_arguments
@@ -34,10 +36,12 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
         towers: the number of towers, or the numbers of their GPUs.
         average: average the gradients, or sum them.
         reducer: the reducer; None chooses by the kinds of the devices. `reducer_for_mode` parses text.
+        accumulate: the number of steps whose gradients are summed in each tower, then reduced and applied once; a
+            `Schedule` gives that of each epoch.
         tower_building: see `DataParallelBuilder`.
 
     Raises:
-        ConfigError: ``reducer`` or ``towers`` is invalid.
+        ConfigError: ``reducer``, ``accumulate`` or ``towers`` is invalid.
         DeviceError: The machine has GPUs, but not one of these.
     """
 
@@ -47,9 +51,11 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
         average: bool = True,
         reducer: Reducer | None = None,
         *,
+        accumulate: int | Schedule = 1,
         tower_building: TowerBuilding = "auto",
     ) -> None:
         super().__init__(towers, tower_building=tower_building)
+        self._accumulate = check_steps(self, "accumulate", accumulate)
         self._op = ReduceOp.MEAN if average else ReduceOp.SUM
         self._reducer = choose_by_heuristic(self.devices).reducer if reducer is None else reducer
 
@@ -61,7 +67,8 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
     def build(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> BuildResult:
         """Build the towers, the reduction and one update for each tower.
 
-        The result has ops that copy the main tower's state to the others: once, and before each epoch.
+        The result has ops that copy the main tower's state to the others: once, and before each epoch. With
+        ``accumulate``, one applies the gradients of several steps.
 
         Shapes:
             K x N gradients in, K x N reduced gradients applied.
@@ -80,18 +87,23 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
         """
         towers = build_replicas(grad_fn, self.devices, tower_building=self._tower_building, copies_are_set=True)
         optimizer = check_optimizer(optimizer_fn())
-        grads, variables = split_grad_list(towers.outputs)
-        with tf.name_scope("reduce_gradients"):
-            reduced = self._reducer.reduce(grads, self._op)
-        train_op = apply_in_replicas(
-            towers.contexts,
-            merge_grad_list(reduced, variables),
-            optimizer,
-            tower_building=self._tower_building,
-            copies_are_set=True,
-        )
+        _, variables = split_grad_list(towers.outputs)
+
+        def apply(grads: list[list[Gradient]]) -> tf.Operation:
+            with tf.name_scope("reduce_gradients"):
+                reduced = self._reducer.reduce(grads, self._op)
+            return apply_in_replicas(
+                towers.contexts,
+                merge_grad_list(reduced, variables),
+                optimizer,
+                tower_building=self._tower_building,
+                copies_are_set=True,
+            )
+
+        applied = apply_every(self._accumulate, towers.outputs, apply)
         copying = copy_to_replicas(towers.contexts)
-        return BuildResult(train_op, towers.contexts, copying.op, SyncOp(copying.op), copying.copies)
+        sync_ops = (*applied.sync_ops, SyncOp(copying.op))
+        return BuildResult(applied.train_op, towers.contexts, copying.op, sync_ops, copying.copies)
 
 
 class Copying(NamedTuple):

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import GraphBuildError
+from tpack.graph_builder.accumulation import apply_every
 from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn, SyncOp
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder, build_replicas, copy_to_replicas
 from tpack.graph_copy.towers import update_in_towers
@@ -23,7 +24,7 @@ from tpack.reduction.sums import on_device
 from tpack.tfutils.optimizer_clone import check_optimizer, clone_optimizer
 from tpack.tower.context import TowerContext, current_tower_context
 from tpack.tower.devices import LeastLoaded
-from tpack.tower.grads import Pairs
+from tpack.tower.grads import Gradient, Pairs
 from tpack.types import GradsAndVars
 from tpack.utils.validation import check_arguments
 
@@ -54,15 +55,19 @@ class ShardedReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
         """
         towers = build_replicas(grad_fn, self.devices, tower_building=self._tower_building, copies_are_set=True)
         optimizer = check_optimizer(optimizer_fn())
-        grads, variables = split_grad_list(towers.outputs)
-        with tf.name_scope("reduce_gradients"):
-            reduced = self._reducer.reduce(grads, self._op)
-        owners = choose_owners(variables[0], len(self.devices))
-        update = apply_by_owners(towers.contexts, merge_grad_list(reduced, variables), optimizer, owners)
-        copies = copy_from_owners(update, variables, owners)
+        _, variables = split_grad_list(towers.outputs)
+
+        def apply(grads: list[list[Gradient]]) -> tf.Operation:
+            with tf.name_scope("reduce_gradients"):
+                reduced = self._reducer.reduce(grads, self._op)
+            owners = choose_owners(variables[0], len(self.devices))
+            update = apply_by_owners(towers.contexts, merge_grad_list(reduced, variables), optimizer, owners)
+            return tf.group(*update.ops, *copy_from_owners(update, variables, owners), name="train_op")
+
+        applied = apply_every(self._accumulate, towers.outputs, apply)
         copying = copy_to_replicas(towers.contexts)
-        train_op = tf.group(*update.ops, *copies, name="train_op")
-        return BuildResult(train_op, towers.contexts, copying.op, SyncOp(copying.op), copying.copies)
+        sync_ops = (*applied.sync_ops, SyncOp(copying.op))
+        return BuildResult(applied.train_op, towers.contexts, copying.op, sync_ops, copying.copies)
 
 
 def choose_owners(variables: Sequence[tf.Variable], count: int) -> list[int]:

@@ -13,9 +13,12 @@ from typing import Any, Generic, TypeVar
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, TowerMismatchError
+from tpack.graph_builder.accumulation import apply_every, check_steps
 from tpack.graph_builder.base import BuildResult, GradFn, GraphBuilder, OptimizerFn
 from tpack.graph_copy.towers import TowerBuilding, call_in_replicated_towers, check_tower_building
+from tpack.reduction.gradients import merge_grad_list, split_grad_list
 from tpack.reduction.modes import aggregate_grads_colocate
+from tpack.schedules import Schedule
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.context import TowerContext, TrainTowerContext
 from tpack.tower.devices import Device, LeastLoadedDeviceSetter, resolve_device, resolve_devices
@@ -273,12 +276,31 @@ class SharedVariablesBuilder(DataParallelBuilder):
         return BuiltTowers(align_shared_gradients(towers.outputs), towers.contexts)
 
 
+@check_arguments
 class SyncMultiGPUParameterServerBuilder(SharedVariablesBuilder):
     """Builder that averages the towers' gradients on the device of each variable, and applies them once.
 
     For devices with little memory or slow links: there is one copy of each variable and its optimizer state. On GPUs
     with fast links the replicated builder is usually faster.
+
+    Args:
+        towers: see `SharedVariablesBuilder`.
+        ps_device: see `SharedVariablesBuilder`.
+        accumulate: the number of steps whose gradients are summed in each tower, then averaged and applied once; a
+            `Schedule` gives that of each epoch.
+        tower_building: see `SharedVariablesBuilder`.
     """
+
+    def __init__(
+        self,
+        towers: int | Sequence[int],
+        ps_device: str = "gpu",
+        *,
+        accumulate: int | Schedule = 1,
+        tower_building: TowerBuilding = "auto",
+    ) -> None:
+        super().__init__(towers, ps_device, tower_building=tower_building)
+        self._accumulate = check_steps(self, "accumulate", accumulate)
 
     def build(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> BuildResult:
         """Build the towers and one train op.
@@ -299,9 +321,15 @@ class SyncMultiGPUParameterServerBuilder(SharedVariablesBuilder):
         """
         towers = self._build_towers(grad_fn)
         optimizer = check_optimizer(optimizer_fn())
-        with tf.name_scope("average_gradients"):
-            grads = aggregate_grads_colocate([list(grads) for grads in towers.outputs])
-        return BuildResult(optimizer.apply_gradients(grads, name="train_op"), towers.contexts)
+        _, variables = split_grad_list(towers.outputs)
+
+        def apply(grads: list[list[Gradient]]) -> tf.Operation:
+            with tf.name_scope("average_gradients"):
+                averaged = aggregate_grads_colocate(merge_grad_list(grads, variables))
+            return optimizer.apply_gradients(averaged, name="train_op")
+
+        applied = apply_every(self._accumulate, towers.outputs, apply)
+        return BuildResult(applied.train_op, towers.contexts, sync_op=applied.sync_ops or None)
 
 
 @check_arguments

@@ -51,7 +51,8 @@ class StepHeartbeat(Callback):
         self._stop_flag = stop_flag
         self._stop = stop
         self._has_equal_steps = has_equal_steps
-        self._request = None if stop_flag.total is None else tf.train.SessionRunArgs(stop_flag.total)
+        is_fetched = stop_flag.total is not None and not stop_flag.is_between_steps
+        self._request = tf.train.SessionRunArgs(stop_flag.total) if is_fetched else None
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         if ctx.original_args.fetches is not self.trainer.train_op:
@@ -78,7 +79,8 @@ class StepHeartbeat(Callback):
     def ended_early(self) -> None:
         """Read why a call of several steps ended early, and set the step that was reached."""
         self._peers.note_step(self.global_step)
-        self._stop.read_stored(self.trainer.sess)
+        if not self._stop_flag.is_between_steps:
+            self._stop.read_stored(self.trainer.sess)
 
 
 class BroadcastFromChief(Callback):
@@ -146,6 +148,7 @@ class ReplicaCheck(Callback):
             logger.warning(f"Step {self.global_step} is saved without a comparison of the workers: {error}")
             return wanted
         if wanted:
+            self.trainer.synchronize()
             self._compare(f"checksums of what is saved of step {self.global_step}")
         return wanted
 

@@ -1,8 +1,9 @@
 """Coordinated end of training: all workers stop after the same step, or before the same epoch.
 
 A worker that stopped by itself would leave the others waiting, in a step or between two epochs. So a worker that is to
-stop, by a signal or a callback, sets a flag and continues: the flag travels with the gradients of the next step, after
-which all stop; when an epoch is over, an exchange before the next one carries it.
+stop, by a signal or a callback, sets a flag and continues: the flag travels with the next gradients that are exchanged,
+those of the next step or of several, after which all stop; when an epoch is over, an exchange before the next one
+carries it.
 """
 
 from typing import Any
@@ -15,18 +16,20 @@ from tpack.types import Peers, Session
 
 
 class StopFlag:
-    """Sum of the workers' stop flags in a step.
+    """Sum of the workers' stop flags in a step, or in an operation between two steps that exchanges for several.
 
     Where several steps are one session call, the call ends with the step that has the flag: the graph looks at it.
 
     Attributes:
         total: the sum, a scalar; None before the graph is built.
+        is_between_steps: whether the flag travels between steps only, so that a step must not fetch the sum.
     """
 
     STOP, SIGNAL = 1, 4096
 
     def __init__(self) -> None:
         self.total: tf.Tensor | None = None
+        self.is_between_steps = False
 
     def build(self) -> tf.Tensor:
         """Return this worker's flag, a local variable in the current graph."""
@@ -62,7 +65,7 @@ class CoordinatedStop:
     """State of the coordinated end in one worker.
 
     Attributes:
-        total: the sum of the stop flags of the last step; 0 for none.
+        total: the sum of the stop flags of the last exchange; 0 for none.
     """
 
     def __init__(self, peers: Peers, flag: StopFlag) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
 
+from tpack.graph_builder.accumulation import apply_every
 from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn, SyncOp
 from tpack.graph_builder.replicated import (
     SyncMultiGPUReplicatedBuilder,
@@ -23,6 +24,7 @@ from tpack.multi_worker.gradient_buckets import creation_order
 from tpack.reduction.base import Reducer
 from tpack.reduction.gradients import merge_grad_list, split_grad_list, transposed
 from tpack.reduction.sums import copy_slices_to_each, copy_to_each
+from tpack.schedules import Schedule
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.grads import Column, Gradient, ReduceOp, is_sparse
 from tpack.utils.validation import check_arguments
@@ -40,15 +42,17 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
         group: the workers.
         average: average the gradients, or sum them.
         reducer: as for `SyncMultiGPUReplicatedBuilder`, inside a worker.
+        accumulate: as for `SyncMultiGPUReplicatedBuilder`; in the steps between nothing travels, nor the stop flag.
         exchange: options of the exchange between workers; None means ``Exchange()``.
         stop_flag: a stop flag that travels with the gradients.
         tower_building: as for `DataParallelBuilder`.
 
     Attributes:
-        own_gradients: those of this worker, before the exchange.
+        own_gradients: those of this worker, before the exchange; with ``accumulate`` the sums of its towers, and this
+            step's sparse ones.
 
     Raises:
-        ConfigError: ``reducer`` is something else, or the towers cannot be understood.
+        ConfigError: ``reducer`` or ``accumulate`` is something else, or the towers cannot be understood.
         DeviceError: A GPU does not exist on this machine, which has GPUs.
     """
 
@@ -61,9 +65,10 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
         reducer: Reducer | None = None,
         exchange: Exchange | None = None,
         stop_flag: StopFlag | None = None,
+        accumulate: int | Schedule = 1,
         tower_building: TowerBuilding = "auto",
     ) -> None:
-        super().__init__(towers, average, reducer, tower_building=tower_building)
+        super().__init__(towers, average, reducer, accumulate=accumulate, tower_building=tower_building)
         self._group = group
         self._exchange = exchange
         self._stop_flag = stop_flag
@@ -89,18 +94,27 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
         """
         towers = build_replicas(grad_fn, self.devices, tower_building=self._tower_building, copies_are_set=True)
         optimizer = check_optimizer(optimizer_fn())
-        grads, variables = split_grad_list(towers.outputs)
-        with tf.name_scope("reduce_gradients"):
-            reduced = self._reduce(grads, [variable.op.name for variable in variables[0]])
-        train_op = apply_in_replicas(
-            towers.contexts,
-            merge_grad_list(reduced, variables),
-            optimizer,
-            tower_building=self._tower_building,
-            copies_are_set=True,
-        )
+        _, variables = split_grad_list(towers.outputs)
+
+        def apply(grads: list[list[Gradient]]) -> tf.Operation:
+            with tf.name_scope("reduce_gradients"):
+                reduced = self._reduce(grads, [variable.op.name for variable in variables[0]])
+            return apply_in_replicas(
+                towers.contexts,
+                merge_grad_list(reduced, variables),
+                optimizer,
+                tower_building=self._tower_building,
+                copies_are_set=True,
+            )
+
+        applied = apply_every(self._accumulate, towers.outputs, apply)
+        if applied.sync_ops:
+            self.own_gradients = applied.seen
+            if self._stop_flag is not None:
+                self._stop_flag.is_between_steps = True
         copying = copy_to_replicas(towers.contexts)
-        return BuildResult(train_op, towers.contexts, copying.op, SyncOp(copying.op), copying.copies)
+        sync_ops = (*applied.sync_ops, SyncOp(copying.op))
+        return BuildResult(applied.train_op, towers.contexts, copying.op, sync_ops, copying.copies)
 
     def _reduce(self, grads: list[list[Gradient]], names: list[str]) -> list[list[Gradient]]:
         own = self._reducer.reduce(grads, self._op)

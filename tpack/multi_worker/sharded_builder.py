@@ -30,12 +30,14 @@ from tpack.multi_worker.gradient_buckets import (
 from tpack.multi_worker.replicated_builder import MultiWorkerReplicatedBuilder
 from tpack.reduction.gradients import merge_grad_list, split_grad_list, transposed
 from tpack.reduction.sums import add_pair, concat_slices, copy_slices_to_each, copy_to_each, divide, on_device, widened
+from tpack.schedules import Schedule
 from tpack.tfutils.gradproc import GlobalNormClip, SummaryGradient
 from tpack.tfutils.optimizer import GradientProcessorOptimizer, ProxyOptimizer
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tfutils.sessinit import SessionInit
 from tpack.tower.grads import Gradient, ReduceOp, is_sparse
 from tpack.utils import logger
+from tpack.utils.validation import mismatch
 
 
 class MultiWorkerShardedBuilder(MultiWorkerReplicatedBuilder):
@@ -60,13 +62,14 @@ class MultiWorkerShardedBuilder(MultiWorkerReplicatedBuilder):
             What `MultiWorkerReplicatedBuilder` does, but slots with the owners of their variables alone.
 
         Raises:
-            ConfigError: There are fewer variables than workers.
+            ConfigError: There are fewer variables than workers, or gradients of several steps are to be accumulated.
             TowerMismatchError: The towers created or trained different variables.
             GraphBuildError: The optimizer is not a ``tf.train.Optimizer``, or has variables of a kind that cannot be
                 divided.
             ReductionError: The reducer or the exchange cannot serve these gradients.
         """
         group = self._group
+        check_not_accumulated(self, self._accumulate)
         towers = build_replicas(grad_fn, self.devices, tower_building=self._tower_building, copies_are_set=True)
         optimizer = check_optimizer(optimizer_fn())
         grads, variables = split_grad_list(towers.outputs)
@@ -177,6 +180,13 @@ class MultiWorkerShardedBuilder(MultiWorkerReplicatedBuilder):
                         with on_device(replica[n].device), tf.control_dependencies([update.ops[k]]):
                             done.append(replica[n].assign(value, read_value=False))
         return done
+
+
+def check_not_accumulated(owner: object, accumulate: int | Schedule) -> None:
+    """Raise a `ConfigError` if gradients of several steps are to be accumulated."""
+    if accumulate != 1:
+        wanted = "1 with shard_optimizer=True in several workers"
+        raise ConfigError(mismatch(owner, "accumulate", accumulate, wanted, "AccumGradOptimizer, or one of the two"))
 
 
 def is_for_each_variable(optimizer: tf.train.Optimizer) -> bool:

@@ -17,6 +17,7 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import LONG_WAIT_SECS, Callback
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.errors import ConfigError, DataExhaustedError, Interrupted, NumericsError, StopTraining
+from tpack.graph_builder.accumulation import check_steps
 from tpack.graph_builder.base import GradFn, GraphBuilder, OptimizerFn
 from tpack.graph_builder.compiled import Compile
 from tpack.graph_builder.precision import PrecisionPolicy
@@ -43,13 +44,14 @@ from tpack.multi_worker.optimizer_fingerprint import fingerprint_of_optimizer, u
 from tpack.multi_worker.replicated_builder import MultiWorkerReplicatedBuilder
 from tpack.multi_worker.servers import LOST_CONNECTION, WorkerSessionCreator, let_calls_to_lost_servers_fail
 from tpack.reduction.modes import ReductionMode, reducer_for_towers
+from tpack.schedules import Schedule
 from tpack.step.step_seeds import differ_by_worker
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator
 from tpack.tfutils.sessinit import SessionInit
 from tpack.tower.grads import Gradient
 from tpack.train.config import TrainConfig
-from tpack.train.interruption import Interruption
+from tpack.train.interruption import CLOSE_SECS, Interruption
 from tpack.train.single_cost import BuilderTrainer
 from tpack.utils import logger
 from tpack.utils.launch_env import ClusterRank
@@ -241,7 +243,18 @@ class MultiWorkerTrainer(BuilderTrainer):
         Raises:
             ClusterError: Their values differ: nothing is saved, and earlier checkpoints are kept.
         """
-        return wanted if self._compare is None else self._compare.agree_to_save(wanted)
+        return super().agree_to_save(wanted) if self._compare is None else self._compare.agree_to_save(wanted)
+
+    def run_between_steps(self, op: tf.Operation) -> None:
+        """Run an operation that synchronises the towers of all workers, watched as a step is, with its stop flag."""
+        flag = self.stop_flag.total if self.stop_flag.is_between_steps else None
+        if self._heartbeat is None or flag is None:
+            super().run_between_steps(op)
+            return
+        self.peers.note_step(self.loop.global_step, is_running=True)
+        _, total = self.sess.run([op, flag])
+        self._stop.total = float(total)
+        self.peers.note_step(self.loop.global_step)
 
     def setup_callbacks(self, callbacks: Sequence[Callback], monitors: Sequence[MonitorBase]) -> None:
         """Do as `Trainer.setup_callbacks`, and share variables that callbacks have created on all workers."""
@@ -424,6 +437,11 @@ class MultiWorkerTrainer(BuilderTrainer):
             self._heartbeat.ended_early()
         return num_made
 
+    def _let_go_secs(self) -> float | None:
+        # The others stop after the next exchange, which may be several steps away.
+        waits = self.stop_flag.is_between_steps and not self.is_alone
+        return CLOSE_SECS - 1.0 if waits else super()._let_go_secs()
+
     def _ask_to_end(self) -> None:
         if self._calls is None or self.is_alone:
             super()._ask_to_end()
@@ -446,6 +464,8 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
         gpus: the number of towers of each worker, or the numbers of their GPUs; as many in all workers.
         average: average the gradients, or sum them.
         mode: as for `SyncMultiGPUTrainerReplicated`, inside a worker.
+        accumulate: the number of steps whose gradients are summed in each tower, then exchanged and applied once; a
+            `Schedule` gives that of each epoch. A stop takes effect after the next exchange.
         wire_dtype: ``"bfloat16"`` or ``"float16"`` rounds gradients for the network between workers; see `Exchange`.
         shard_optimizer: divide the state of the optimizer over the towers of all workers: each variable has one owner,
             which updates it and alone has its slots.
@@ -469,6 +489,7 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
         average: bool = True,
         mode: ReductionMode = None,
         *,
+        accumulate: int | Schedule = 1,
         wire_dtype: str | tf.DType | None = None,
         shard_optimizer: bool = False,
         cluster: ClusterMember | ClusterTask | ClusterRank | None = None,
@@ -478,6 +499,9 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
         tower_building: TowerBuilding = "auto",
     ) -> None:
         wanted, choice = Exchange(wire_dtype), reducer_for_towers(gpus, mode)
+        check_steps(self, "accumulate", accumulate)
+        if shard_optimizer:
+            _sharded.check_not_accumulated(self, accumulate)
         self.reduction = str(choice)
 
         def make_builder(group: WorkerGroup) -> GraphBuilder:
@@ -489,11 +513,17 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
                 reducer=choice.reducer,
                 exchange=dataclasses.replace(wanted, arrivals=self.arrivals),
                 stop_flag=self.stop_flag,
+                accumulate=accumulate,
                 tower_building=tower_building,
             )
 
-        self._settings = {"average": average, "the reducer": choice.reducer.name, "the exchange": repr(wanted)}
-        self._settings["shard_optimizer"] = shard_optimizer
+        self._settings = {
+            "average": average,
+            "the reducer": choice.reducer.name,
+            "the exchange": repr(wanted),
+            "steps between two exchanges": repr(accumulate),
+            "shard_optimizer": shard_optimizer,
+        }
         self._is_sharded = shard_optimizer
         super().__init__(make_builder, cluster, waits=waits, precision=precision, compile=compile)
 

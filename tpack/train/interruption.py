@@ -75,6 +75,7 @@ class Interruption:
             open.
         may_raise: returns, in the main thread, whether `Interrupted` may be raised where it is.
         ask_to_end: called from another thread right after the first signal, while training runs.
+        let_go_secs: the time after a signal until ``let_go``, less than `CLOSE_SECS`; None for `LET_GO_SECS`.
 
     Attributes:
         signum: the first signal, or None.
@@ -89,7 +90,9 @@ class Interruption:
         let_go: Callable[[], None] = lambda: None,
         may_raise: Callable[["Interruption"], bool] = lambda interruption: interruption.is_late,
         ask_to_end: Callable[[], None] = lambda: None,
+        let_go_secs: float | None = None,
     ) -> None:
+        self._let_go_secs = let_go_secs
         self.signum: int | None = None
         self.broke_off = False
         self.error: Exception | None = None
@@ -275,12 +278,22 @@ class Interruption:
         self._end = _End(signum)
         name = signal.Signals(signum).name
         logger.warning(f"{name}: training ends when the step does. Once more ends it at once.")
-        return [(now, self._ask_to_end), (now + LET_GO_SECS, self._let_go_what_waits), (now + CLOSE_SECS, self._close)]
+        return [
+            (now, self._ask_to_end),
+            (now + self._secs_to_wait, self._let_go_what_waits),
+            (now + CLOSE_SECS, self._close),
+        ]
+
+    @property
+    def _secs_to_wait(self) -> float:
+        return LET_GO_SECS if self._let_go_secs is None else self._let_go_secs
 
     def _let_go_what_waits(self) -> None:
         if self._left.is_set():
             return
-        logger.warning(f"Training did not end within {LET_GO_SECS:.0f} seconds: what it waits for is broken off.")
+        logger.warning(
+            f"Training did not end within {self._secs_to_wait:.0f} seconds: what it waits for is broken off."
+        )
         self.broke_off = True
         self._let_go()
         self._wake_main_thread()

@@ -219,8 +219,12 @@ class SingleCostTrainer(TowerTrainer):
                 self.costs = [next(iter(self.statistics.values()))]
             else:
                 # A step whose cost is not finite is skipped; later ones may be fine.
-                self.train_op = tf.group(self.train_op, optimizers.loss_scale.update(), name="scaled_train_op")
+                self._adapt(optimizers.loss_scale)
                 self.register_callback(LossScaleReport(optimizers.loss_scale, checks_cost=self.checks_cost))
+
+    def _adapt(self, loss_scale: Any) -> None:
+        """Adapt a `DynamicLossScale` where gradients are applied."""
+        self.train_op = tf.group(self.train_op, loss_scale.update(), name="scaled_train_op")
 
     def follow_chief(self, config: Any) -> None:
         """Start the config of one of several workers where the chief's does; one machine has nothing to do."""
@@ -290,6 +294,7 @@ class BuilderTrainer(SingleCostTrainer):
     ) -> None:
         super().__init__(precision=precision, compile=compile)
         self.builder = builder
+        self._syncs: list[SyncEverySteps] = []
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -302,7 +307,24 @@ class BuilderTrainer(SingleCostTrainer):
         if result.init_op is not None:
             self._init_ops.append(result.init_op)
             self._set_by_init_ops.extend(result.copies)
-        return [sync_callback(sync_op) for sync_op in result.sync_ops]
+        callbacks = [sync_callback(sync_op) for sync_op in result.sync_ops]
+        self._syncs = [each for each in callbacks if isinstance(each, SyncEverySteps)]
+        return callbacks
+
+    def _adapt(self, loss_scale: Any) -> None:
+        applying = [sync for sync in self._syncs if sync.num_steps is not None]
+        if not applying:
+            super()._adapt(loss_scale)
+        for sync in applying:
+            sync.op = tf.group(sync.op, loss_scale.update(sync.num_steps), name="scaled_sync_op")
+
+    def synchronize(self) -> None:
+        """Run the operations that synchronise the towers every several steps, if steps were made since the last time.
+
+        All processes call it after the same step.
+        """
+        for sync in self._syncs:
+            sync.run_if_due()
 
 
 class _Optimizers:
@@ -325,9 +347,7 @@ class _Optimizers:
 
 def sync_callback(sync_op: SyncOp) -> Callback:
     """Return the callback that runs a `SyncOp` at its times."""
-    if sync_op.every_steps is None:
-        return SyncBeforeEpoch(sync_op.op)
-    return SyncEverySteps(sync_op.op, sync_op.every_steps)
+    return SyncBeforeEpoch(sync_op.op) if sync_op.every_steps is None else SyncEverySteps(sync_op)
 
 
 class SyncBeforeEpoch(Callback):
@@ -348,36 +368,47 @@ class SyncBeforeEpoch(Callback):
 
 
 class SyncEverySteps(Callback):
-    """Synchronises the towers every ``every_steps`` steps, counted over all runs, and after the last step of an epoch.
+    """Synchronises the towers every so many steps of an epoch, after its last one, and where training is stopped.
 
-    Callbacks that save or validate the main tower's variables after an epoch, or after a signal between two steps, see
-    the result of all towers; a resumed training equals an uninterrupted one.
+    Callbacks that save or validate the main tower's variables after an epoch, or after a stop between two steps, see
+    the result of all towers. Where a run is resumed in an epoch, it goes on counting its steps.
+
+    Attributes:
+        op: the operation.
+        num_steps: see `SyncOp`.
     """
 
     _chief_only = False
 
-    def __init__(self, op: tf.Operation, every_steps: int) -> None:
-        self._op = op
-        self._every_steps = every_steps
+    def __init__(self, sync_op: SyncOp) -> None:
+        self.op, self.num_steps = sync_op.op, sync_op.num_steps
+        self._sync_op = sync_op
         self._synced_at = 0
 
     def _before_train(self) -> None:
         self._synced_at = self.global_step
 
     def _trigger_step(self) -> None:
-        if self.global_step % self._every_steps == 0 or self.local_step >= self.trainer.steps_per_epoch:
-            self._sync()
+        every_steps = self._sync_op.steps_in_epoch(self.epoch_num)
+        if self.local_step % every_steps == 0 or self.local_step >= self.trainer.steps_per_epoch:
+            self.run_if_due()
 
     def _with_several_steps(self) -> WithSteps:
-        return WithSteps(steps_left=lambda: self._every_steps - self.global_step % self._every_steps)
+        def steps_left() -> int:
+            every_steps = self._sync_op.steps_in_epoch(self.epoch_num)
+            return every_steps - self.local_step % every_steps
+
+        return WithSteps(steps_left=steps_left)
 
     def _after_train(self) -> None:
-        if self.trainer.interrupted and self.global_step != self._synced_at:
-            self._sync()
+        if self.trainer.interrupted or self.trainer.was_stopped:
+            self.run_if_due()
 
-    def _sync(self) -> None:
-        self.trainer.sess.run(self._op)
-        self._synced_at = self.global_step
+    def run_if_due(self) -> None:
+        """Synchronise the towers if steps were made since the last time."""
+        if self.global_step != self._synced_at:
+            self.trainer.run_between_steps(self.op)
+            self._synced_at = self.global_step
 
 
 class LossScaleReport(Callback):

@@ -104,6 +104,7 @@ class Trainer(metaclass=InOwnGraph):
         is_chief: whether this process writes checkpoints and logs.
         peers: the workers that train together; None on one machine.
         interrupted: whether training ended early, by Ctrl-C, SIGTERM or a time limit, and can be resumed.
+        was_stopped: whether a callback ended training between two steps.
         has_failed: whether training ended with an error; known when callbacks finish.
         end_reason: why training ended before its last epoch, in a sentence; empty if it did not, or failed.
         interruption: ends training early, for a signal or from another thread; from `main_loop` on.
@@ -141,7 +142,7 @@ class Trainer(metaclass=InOwnGraph):
         self.hooked_sess: HookedSession = None  # type: ignore[assignment]
         self.monitors: Monitors = None  # type: ignore[assignment]
         self.loop = TrainLoop()
-        self.interrupted = self.has_failed = False
+        self.interrupted = self.was_stopped = self.has_failed = False
         self.end_reason = ""
         self.interruption: Interruption | None = None
         self.resumed_states: dict[str, Any] = {}
@@ -233,6 +234,10 @@ class Trainer(metaclass=InOwnGraph):
     def run_step(self) -> None:
         """Make one step; a subclass may run anything here."""
         self.hooked_sess.run(self.train_op)
+
+    def run_between_steps(self, op: tf.Operation) -> None:
+        """Run an operation that synchronises the towers, of all processes together."""
+        self.sess.run(op)
 
     def setup_callbacks(self, callbacks: Sequence[Callback], monitors: Sequence[MonitorBase]) -> None:
         """Register callbacks and monitors and let them add to the graph.
@@ -355,6 +360,7 @@ class Trainer(metaclass=InOwnGraph):
             let_go=self._callbacks.let_go,
             may_raise=self._may_be_interrupted,
             ask_to_end=self._ask_to_end,
+            let_go_secs=self._let_go_secs(),
         )
         with self.graph.as_default(), self.sess.as_default(), interruption as self.interruption:
             has_failed = True
@@ -371,7 +377,7 @@ class Trainer(metaclass=InOwnGraph):
         try:
             self._train(interruption)
         except StopTraining as stop:
-            self.interrupted = stop.to_be_continued
+            self.interrupted, self.was_stopped = stop.to_be_continued, True
             self.end_reason = f"Training was stopped in epoch {self.loop.epoch_num}: {stop or 'no reason given'}."
             logger.info(self.end_reason)
         except Interrupted as request:
@@ -414,6 +420,10 @@ class Trainer(metaclass=InOwnGraph):
         # A step that has begun ends soon, or is cancelled.
         return not self.hooked_sess.has_begun
 
+    def _let_go_secs(self) -> float | None:
+        """Return the time after a signal until waits for data are cancelled; None for the usual one."""
+        return None
+
     def _ask_to_end(self) -> None:
         """End a run of several steps after the current one."""
         if self._calls is not None:
@@ -426,8 +436,13 @@ class Trainer(metaclass=InOwnGraph):
         return states or {}
 
     def agree_to_save(self, wanted: bool = True) -> bool:
-        """Return whether the chief saves now, after a comparison of what is saved; all processes call it before."""
+        """Return whether the chief saves now, after a synchronisation and comparison; all processes call it before."""
+        if wanted:
+            self.synchronize()
         return wanted
+
+    def synchronize(self) -> None:
+        """Give the main tower the result of all towers; where each step does, there is nothing to do."""
 
     def _train(self, interruption: Interruption) -> None:
         self._callbacks.before_train()

@@ -15,6 +15,7 @@ from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.graph_builder.towers import AsyncMultiGPUBuilder, SimpleBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_copy.towers import TowerBuilding
 from tpack.reduction.modes import ReductionMode, reducer_for_towers
+from tpack.schedules import Schedule
 from tpack.tower.devices import tower_indices
 from tpack.train.single_cost import BuilderTrainer
 from tpack.utils.lazy import LazyModule
@@ -56,8 +57,9 @@ class SyncMultiGPUTrainerReplicated(BuilderTrainer):
     """Trainer of K towers with their own variables, whose gradients are all-reduced, by their mean or sum.
 
     The ``mode`` is the name of a reducer, an all-reduce spec, a `Reducer`, ``"auto"`` to measure and take the fastest
-    (see `choose_by_measurement`), or None for the default of the devices. With ``shard_optimizer`` each tower has the
-    state of the optimizer for its part of the variables alone.
+    (see `choose_by_measurement`), or None for the default of the devices. For ``accumulate`` see
+    `SyncMultiGPUReplicatedBuilder`. With ``shard_optimizer`` each tower has the state of the optimizer for its part of
+    the variables alone.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class SyncMultiGPUTrainerReplicated(BuilderTrainer):
         average: bool = True,
         mode: ReductionMode = None,
         *,
+        accumulate: int | Schedule = 1,
         shard_optimizer: bool = False,
         precision: str | PrecisionPolicy = "float32",
         compile: Compile = None,
@@ -73,7 +76,7 @@ class SyncMultiGPUTrainerReplicated(BuilderTrainer):
     ) -> None:
         choice = reducer_for_towers(gpus, mode)
         make = _sharded.ShardedReplicatedBuilder if shard_optimizer else SyncMultiGPUReplicatedBuilder
-        builder = make(gpus, average, choice.reducer, tower_building=tower_building)
+        builder = make(gpus, average, choice.reducer, accumulate=accumulate, tower_building=tower_building)
         self.reduction = str(choice)
         super().__init__(builder, precision=precision, compile=compile)
 
@@ -87,12 +90,19 @@ class SyncMultiGPUTrainerHierarchical(SyncMultiGPUTrainerReplicated):
         gpus: int | Sequence[int],
         average: bool = True,
         *,
+        accumulate: int | Schedule = 1,
         precision: str | PrecisionPolicy = "float32",
         compile: Compile = None,
         tower_building: TowerBuilding = "auto",
     ) -> None:
         super().__init__(
-            gpus, average, "hierarchical", precision=precision, compile=compile, tower_building=tower_building
+            gpus,
+            average,
+            "hierarchical",
+            accumulate=accumulate,
+            precision=precision,
+            compile=compile,
+            tower_building=tower_building,
         )
 
 
@@ -101,7 +111,8 @@ class SyncMultiGPUTrainerHierarchical(SyncMultiGPUTrainerReplicated):
 class SyncMultiGPUTrainerParameterServer(BuilderTrainer):
     """Trainer of K towers that share their variables, whose gradients are averaged on the device of each variable.
 
-    The ``ps_device`` is ``"cpu"`` or ``"gpu"``; None balances over few GPUs, and uses the CPU with more.
+    The ``ps_device`` is ``"cpu"`` or ``"gpu"``; None balances over few GPUs, and uses the CPU with more. For
+    ``accumulate`` see `SyncMultiGPUParameterServerBuilder`.
     """
 
     def __init__(
@@ -109,6 +120,7 @@ class SyncMultiGPUTrainerParameterServer(BuilderTrainer):
         gpus: int | Sequence[int],
         ps_device: str | None = None,
         *,
+        accumulate: int | Schedule = 1,
         precision: str | PrecisionPolicy = "float32",
         compile: Compile = None,
         tower_building: TowerBuilding = "auto",
@@ -116,7 +128,9 @@ class SyncMultiGPUTrainerParameterServer(BuilderTrainer):
         if ps_device is None:
             ps_device = "gpu" if len(tower_indices(gpus)) <= _MAX_TOWERS_TO_BALANCE else "cpu"
         self.reduction = "the devices of the variables"
-        builder = SyncMultiGPUParameterServerBuilder(gpus, ps_device, tower_building=tower_building)
+        builder = SyncMultiGPUParameterServerBuilder(
+            gpus, ps_device, accumulate=accumulate, tower_building=tower_building
+        )
         super().__init__(builder, precision=precision, compile=compile)
 
 
