@@ -12,9 +12,10 @@ import time
 import tensorflow.compat.v1 as tf
 from cluster_line import place, requests, say
 
-from tpack.multi_worker.all_reduce import WorkerGroup, all_reduce_between_workers
+from tpack.multi_worker.all_reduce import all_reduce_between_workers
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.servers import NUM_CHANNELS, start_server, task_device
+from tpack.multi_worker.worker_group import WorkerGroup
 
 LEADER = "/job:worker/replica:0/task:0"
 RING = "collective ring"

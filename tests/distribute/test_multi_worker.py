@@ -11,7 +11,8 @@ from tpack.distribute.cross_tower_ops import ReductionToOneDeviceCrossTowerOps
 from tpack.distribute.multi_worker import WorkersCrossTowerOps
 from tpack.distribute.strategies import CollectiveAllReduceStrategy, ParameterServerStrategy
 from tpack.errors import ConfigError
-from tpack.multi_worker.all_reduce import WorkerGroup, copy_from_worker
+from tpack.multi_worker.all_reduce import copy_from_worker
+from tpack.multi_worker.worker_group import WorkerGroup
 
 
 def test_strategies_are_told_of_workers(graph):

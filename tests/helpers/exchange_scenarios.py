@@ -9,11 +9,12 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import TpackError
-from tpack.multi_worker.all_reduce import Exchange, WorkerGroup, all_reduce_between_workers, copy_from_worker
+from tpack.multi_worker.all_reduce import Exchange, all_reduce_between_workers, copy_from_worker
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.cluster.peers import Peers, connect_peers
 from tpack.multi_worker.cluster.resolver import resolve_cluster
 from tpack.multi_worker.servers import WorkerSessionCreator, start_server, task_device
+from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.tower.grads import ReduceOp
 from tpack.utils.addresses import parse_address
 

@@ -24,8 +24,8 @@ import tensorflow.compat.v1 as tf
 import tpack
 from tpack.compat.runtime import eager_mode
 from tpack.errors import TpackError
-from tpack.multi_worker.all_reduce import WorkerGroup
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
+from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.tower.context import TrainTowerContext
 
 LONGEST_SECS = 300

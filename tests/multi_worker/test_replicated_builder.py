@@ -2,9 +2,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.equivalence import one_tower, train
-from tpack.multi_worker.all_reduce import WorkerGroup
 from tpack.multi_worker.coordinated_stop import StopFlag
 from tpack.multi_worker.replicated_builder import MultiWorkerReplicatedBuilder
+from tpack.multi_worker.worker_group import WorkerGroup
 
 ALONE = WorkerGroup(["/job:worker/task:0"], 0, "run")
 

@@ -18,13 +18,13 @@ from tpack.distribute.trainer import StrategyBuilder
 from tpack.graph_builder.base import GraphBuilder
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.graph_builder.towers import AsyncMultiGPUBuilder, SimpleBuilder, SyncMultiGPUParameterServerBuilder
-from tpack.multi_worker.all_reduce import WorkerGroup
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.coordinated_stop import StopFlag
 from tpack.multi_worker.parameter_server import ParameterServerBuilder, ServerPlacement
 from tpack.multi_worker.ps_replicated import ReplicatedParameterServerBuilder
 from tpack.multi_worker.replicated_builder import MultiWorkerReplicatedBuilder
 from tpack.multi_worker.staleness import Progress
+from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.reduction.modes import reducer_for_towers
 
 FOLDER = ROOT / "docs" / "images"

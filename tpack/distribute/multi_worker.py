@@ -15,8 +15,9 @@ from tpack.distribute.strategy import DistributionStrategy
 from tpack.distribute.values import Aggregation, Destinations, DistributedValues, Mirrored, reduce_op_of
 from tpack.distribute.variables.distributed import DistributedVariable
 from tpack.errors import ConfigError
-from tpack.multi_worker.all_reduce import Exchange, WorkerGroup, all_reduce_between_workers
+from tpack.multi_worker.all_reduce import Exchange, all_reduce_between_workers
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
+from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.tower.per_graph import PerGraph
 from tpack.utils.tf_config import ClusterTask
 from tpack.utils.validation import check_arguments, check_count, check_text, shown

@@ -45,8 +45,8 @@ from tpack.distribute.variables.replicated import (
 from tpack.distribute.write_guard import protect
 from tpack.errors import ConfigError, TowerMismatchError
 from tpack.graph_copy.towers import TowerBuilding
-from tpack.multi_worker.all_reduce import WorkerGroup
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
+from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.tfutils.optimizer_clone import clone_optimizer
 from tpack.tower.collections import SUMMARY_KEYS, freeze_collection
 from tpack.tower.devices import LeastLoadedDeviceSetter, device_key, list_gpus, resolve_device

@@ -18,7 +18,7 @@ from tpack.distribute.multi_worker import MultiWorkerStrategy
 from tpack.distribute.strategies import ParameterServerStrategy
 from tpack.errors import ClusterError, ConfigError, PeerLostError
 from tpack.estimator.run_config import RunConfig
-from tpack.multi_worker.all_reduce import WorkerGroup, copy_from_worker
+from tpack.multi_worker.all_reduce import copy_from_worker
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.cluster.consistency import check_consistency, compare_values, program
 from tpack.multi_worker.cluster.cpu_share import share_of_cores
@@ -27,6 +27,7 @@ from tpack.multi_worker.gradient_buckets import exchanged_here
 from tpack.multi_worker.optimizer_fingerprint import fingerprint_of_updates, updated_by_optimizers
 from tpack.multi_worker.parameter_server import ServerPlacement
 from tpack.multi_worker.servers import LOST_CONNECTION, WorkerSessionCreator, let_calls_to_lost_servers_fail
+from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.tfutils.sesscreate import get_default_sess_config
 from tpack.tower.devices import list_gpus
 from tpack.utils import logger

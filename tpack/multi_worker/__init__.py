@@ -5,7 +5,8 @@ from tpack.utils.lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "all_reduce": ("Exchange", "WorkerGroup", "all_reduce_between_workers", "copy_from_worker"),
+        "all_reduce": ("Exchange", "all_reduce_between_workers", "copy_from_worker"),
+        "worker_group": ("WorkerGroup",),
         "servers": ("WorkerServer", "WorkerSessionCreator", "start_server", "task_device"),
     },
 )

@@ -16,11 +16,11 @@ from tpack.errors import ClusterError, PeerLostError
 from tpack.input_source.base import InputSource
 from tpack.input_source.proxy import ProxyInput
 from tpack.input_source.resumable import ResumableInput
-from tpack.multi_worker.all_reduce import WorkerGroup
 from tpack.multi_worker.cluster.consistency import compare_values
 from tpack.multi_worker.cluster.peers import Peers
 from tpack.multi_worker.coordinated_stop import CoordinatedStop, StopFlag
 from tpack.multi_worker.staleness import Progress
+from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.reduction.sums import on_device
 from tpack.tower.devices import list_gpus
 from tpack.tower.grads import Gradient, is_sparse

@@ -13,11 +13,12 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ClusterError
-from tpack.multi_worker.all_reduce import WorkerGroup, all_reduce_between_workers
+from tpack.multi_worker.all_reduce import all_reduce_between_workers
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.cluster.cpu_share import share_of_cores
 from tpack.multi_worker.cluster.peers import Peers
 from tpack.multi_worker.servers import WorkerSessionCreator, task_device
+from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.reduction.sums import on_device
 from tpack.tfutils.sesscreate import get_default_sess_config
 from tpack.utils.validation import check_arguments, check_count, check_number

@@ -21,7 +21,6 @@ from tpack.graph_builder.compiled import Compile
 from tpack.graph_builder.precision import PrecisionPolicy, as_precision_policy
 from tpack.graph_copy.towers import TowerBuilding
 from tpack.input_source.base import InputSource
-from tpack.multi_worker.all_reduce import WorkerGroup
 from tpack.multi_worker.callbacks import BoundedStaleness, EpochBarrier, PushBeforeEpoch, StepHeartbeat
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.cluster.peers import connect_peers
@@ -31,6 +30,7 @@ from tpack.multi_worker.ps_replicated import ReplicatedParameterServerBuilder
 from tpack.multi_worker.servers import WorkerSessionCreator, start_server, use_server
 from tpack.multi_worker.staleness import Progress
 from tpack.multi_worker.trainer import MultiWorkerTrainer, WaitLimits
+from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tfutils.sesscreate import NewSessionCreator, ServerSessionCreator, SessionCreator
 from tpack.tfutils.sessinit import SessionInit

@@ -18,9 +18,10 @@ from tpack.graph_builder.replicated import (
     copy_to_replicas,
 )
 from tpack.graph_copy.towers import TowerBuilding
-from tpack.multi_worker.all_reduce import Exchange, WorkerGroup, all_reduce_between_workers
+from tpack.multi_worker.all_reduce import Exchange, all_reduce_between_workers
 from tpack.multi_worker.coordinated_stop import StopFlag
 from tpack.multi_worker.gradient_buckets import creation_order
+from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.reduction.base import Reducer
 from tpack.reduction.gradients import merge_grad_list, split_grad_list, transposed
 from tpack.reduction.sums import copy_slices_to_each, copy_to_each

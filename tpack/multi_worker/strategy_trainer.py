@@ -7,9 +7,9 @@ from tpack.distribute.trainer import StrategyBuilder
 from tpack.graph_builder.base import GraphBuilder
 from tpack.graph_builder.compiled import Compile
 from tpack.graph_builder.precision import PrecisionPolicy
-from tpack.multi_worker.all_reduce import WorkerGroup
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.trainer import MultiWorkerTrainer, WaitLimits
+from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.utils.launch_env import ClusterRank
 from tpack.utils.tf_config import ClusterTask
 from tpack.utils.validation import check_arguments

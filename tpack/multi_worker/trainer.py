@@ -23,7 +23,7 @@ from tpack.graph_builder.compiled import Compile
 from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.graph_copy.towers import TowerBuilding
 from tpack.input_source.base import InputSource
-from tpack.multi_worker.all_reduce import Arrivals, Exchange, WorkerGroup, copy_from_worker
+from tpack.multi_worker.all_reduce import Arrivals, Exchange, copy_from_worker
 from tpack.multi_worker.callbacks import (
     BroadcastFromChief,
     NonFiniteOrigin,
@@ -43,6 +43,7 @@ from tpack.multi_worker.gradient_buckets import exchanged_here
 from tpack.multi_worker.optimizer_fingerprint import fingerprint_of_optimizer, updated_by_optimizers
 from tpack.multi_worker.replicated_builder import MultiWorkerReplicatedBuilder
 from tpack.multi_worker.servers import LOST_CONNECTION, WorkerSessionCreator, let_calls_to_lost_servers_fail
+from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.reduction.modes import ReductionMode, reducer_for_towers
 from tpack.schedules import Schedule
 from tpack.step.step_seeds import differ_by_worker
