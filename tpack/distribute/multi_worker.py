@@ -20,7 +20,7 @@ from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.tower.per_graph import PerGraph
 from tpack.utils.tf_config import ClusterTask
-from tpack.utils.validation import check_arguments, check_count, check_text, shown
+from tpack.utils.validation import check_arguments, check_count, check_text, mismatch, shown
 
 
 @check_arguments
@@ -34,9 +34,16 @@ class WorkersCrossTowerOps(CrossTowerOps):
         inner: reduces inside a worker.
         group: the workers.
         exchange: the transport of values between workers; None means ``Exchange()``.
+
+    Raises:
+        ConfigError: The exchange has a codec, which is for gradients alone.
     """
 
     def __init__(self, inner: CrossTowerOps, group: WorkerGroup, exchange: Exchange | None = None) -> None:
+        if exchange is not None and exchange.codec is not None:
+            expected = "an exchange without a codec, since any values are reduced"
+            use = "MultiWorkerTrainerReplicated(exchange=...), whose exchange is of gradients"
+            raise ConfigError(mismatch(self, "exchange", exchange, expected, use))
         self._inner = inner
         self._group = group
         self._exchange = exchange

@@ -16,14 +16,18 @@ the queues of named gradients contain their names, so that other ones never meet
 
 import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 from zlib import crc32
 
 import tensorflow.compat.v1 as tf
 
 from tpack.compat.graphs import BaseVariable
 from tpack.errors import ConfigError, ReductionError
+from tpack.multi_worker.codecs.base import Codec
+from tpack.multi_worker.codecs.communicator import Encoding
+from tpack.multi_worker.codecs.memory import ErrorFeedback, Memory, NoMemory
 from tpack.multi_worker.gradient_buckets import (
     BUCKET_BYTES,
     Route,
@@ -38,7 +42,7 @@ from tpack.multi_worker.gradient_buckets import (
 from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.reduction.sums import add_pair, concat_slices, divide, on_device, sum_tensors, widened
 from tpack.tower.grads import Gradient, ReduceOp, is_sparse
-from tpack.utils.validation import check_arguments, check_count, shown
+from tpack.utils.validation import check_arguments, check_count, mismatch, shown
 
 WIRE_DTYPES = ("float16", "bfloat16")
 
@@ -96,19 +100,33 @@ class Exchange:
 
     Args:
         wire_dtype: ``"float16"`` or ``"bfloat16"``: float32 and float64 are rounded to it for the network, as summands
-            and, where sums travel, as sums, and added in float32. None sends them as they are.
+            and, where sums travel, as sums, and added in float32. None sends them as they are. With a codec, for what
+            it leaves out.
         bucket_bytes: the intended size of a bucket, in bytes before rounding: see `plan_buckets`.
+        codec: the encoding of large dense gradients, such as `Int8()`; `Codec.takes` chooses them. The others, and
+            ``IndexedSlices``, travel as they are. None encodes nothing.
+        memory: what is done with the errors of the encoding, such as `ErrorFeedback()`; None for nothing. ``"auto"`` is
+            `ErrorFeedback` where the codec loses something.
+        start_step: gradients travel as they are for so many steps of the training, before they are encoded.
         arrivals: counters for the parts of the first and the last bucket.
         names: those of the gradients' variables, the same in all workers; "" for one without.
+        scale: by what the gradients of a step are multiplied; encodings and their memory see them without it.
 
     Raises:
-        ConfigError: Another dtype, or a size of less than 1.
+        ConfigError: Another dtype, or a number is out of range, or a memory or first step without a codec.
+
+    Example:
+        ``Exchange(codec=PowerSGD(4), start_step=1000)``
     """
 
     wire_dtype: str | tf.DType | None = None
     bucket_bytes: int = BUCKET_BYTES
-    arrivals: Arrivals | None = field(default=None, repr=False, compare=False)
-    names: Sequence[str] = field(default=(), repr=False, compare=False)
+    codec: Codec | None = field(default=None, kw_only=True)
+    memory: Memory | Literal["auto"] | None = field(default="auto", kw_only=True)
+    start_step: int = field(default=0, kw_only=True)
+    arrivals: Arrivals | None = field(default=None, repr=False, compare=False, kw_only=True)
+    names: Sequence[str] = field(default=(), repr=False, compare=False, kw_only=True)
+    scale: tf.Tensor | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.wire_dtype is not None:
@@ -119,6 +137,13 @@ class Exchange:
                 )
             object.__setattr__(self, "wire_dtype", tf.as_dtype(name))
         check_count(self, "bucket_bytes", self.bucket_bytes)
+        check_count(self, "start_step", self.start_step, 0)
+        if self.memory == "auto":
+            is_needed = self.codec is not None and not self.codec.is_lossless
+            object.__setattr__(self, "memory", ErrorFeedback() if is_needed else None)
+        for name, default in (("memory", None), ("start_step", 0)):
+            if self.codec is None and getattr(self, name) != default:
+                raise ConfigError(mismatch(self, name, getattr(self, name), "it together with a codec", "codec=Int8()"))
 
     def dtype_on_wire(self, dtype: tf.DType) -> tf.DType:
         """Return the dtype in which numbers of a dtype are sent."""
@@ -173,19 +198,66 @@ def all_reduce_between_workers(
         raise ReductionError(
             f"all_reduce_between_workers got names={shown(how.names)}: expected one for each of {len(grads)} gradients"
         )
-    results: dict[int, Gradient] = {}
-    is_copied = variables_change_in_place(tf.get_default_graph())
     with tf.name_scope(f"exchange_{name}"):
-        buckets = plan_buckets(grads, order, how.bucket_bytes)
+        results = _Gradients(group, how, op, name, grads).reduce(order)
+    return [results[n] for n in range(len(grads))]
+
+
+@dataclass(frozen=True)
+class _Gradients:
+    """The gradients of a worker on their way: in buckets, as rows, and encoded."""
+
+    group: WorkerGroup
+    how: Exchange
+    op: ReduceOp
+    name: str
+    grads: Sequence[Gradient]
+    is_copied: bool = field(default_factory=lambda: variables_change_in_place(tf.get_default_graph()))
+
+    def reduce(self, order: Sequence[int]) -> dict[int, Gradient]:
+        """Reduce all, and return them by index."""
+        group, how, op, grads = self.group, self.how, self.op, self.grads
+        encoded = [n for n in order if _is_encoded(how, grads[n])]
+        results: dict[int, Gradient] = {}
+        buckets = plan_buckets(grads, [n for n in order if n not in set(encoded)], how.bucket_bytes)
         for number, bucket in enumerate(buckets):
             arrivals = how.arrivals if number in (0, len(buckets) - 1) else None
-            known = _noted(f"{name}/{number}", grads, bucket, how.names)
-            sums = _Bucket(group, how, op, known, is_copied, arrivals).reduce([grads[n] for n in bucket])
-            results.update(zip(bucket, sums, strict=True))
+            known = _noted(f"{self.name}/{number}", grads, bucket, how.names)
+            results |= self._by_index(bucket, _Bucket(group, how, op, known, self.is_copied, arrivals).reduce)
         for n in (n for n in order if is_sparse(grads[n])):
-            known = _noted(f"{name}/rows{n}", grads, [n], how.names)
+            known = _noted(f"{self.name}/rows{n}", grads, [n], how.names)
             results[n] = _gather_slices(group, how, op, known, grads[n])
-    return [results[n] for n in range(len(grads))]
+        return results if how.codec is None or not encoded else self._encode(how.codec, encoded, results)
+
+    def _encode(self, codec: Codec, order: Sequence[int], results: dict[int, Gradient]) -> dict[int, Gradient]:
+        """Reduce gradients that are encoded, with a memory that changes if all results of the step are finite."""
+        how, memory = self.how, self.how.memory
+        encoding = Encoding(
+            self.group,
+            self.op,
+            codec,
+            memory if isinstance(memory, Memory) else NoMemory(),
+            self._as_they_are,
+            is_copied=self.is_copied,
+            start_step=how.start_step,
+            scale=how.scale,
+        )
+        for number, bucket in enumerate(plan_buckets(self.grads, order, how.bucket_bytes)):
+            known = _noted(f"{self.name}/{codec.name}{number}", self.grads, bucket, how.names)
+            results |= self._by_index(bucket, functools.partial(encoding.reduce, known))
+        return encoding.end(results, last=bucket)
+
+    def _by_index(self, bucket: Sequence[int], reduce: Callable[..., list[tf.Tensor]]) -> dict[int, Gradient]:
+        return dict(zip(bucket, reduce([self.grads[n] for n in bucket]), strict=True))
+
+    def _as_they_are(self, name: str, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        return _Bucket(self.group, self.how, self.op, name, self.is_copied).reduce(tensors)
+
+
+def _is_encoded(how: Exchange, grad: Gradient) -> bool:
+    if how.codec is None or is_sparse(grad) or not grad.dtype.is_floating:
+        return False
+    return how.codec.takes(grad.shape.as_list())
 
 
 def _noted(name: str, grads: Sequence[Gradient], bucket: Sequence[int], names: Sequence[str]) -> str:
