@@ -45,6 +45,11 @@ class ProxyOptimizer(tf.train.Optimizer):
         super().__init__(use_locking=False, name=name)
         self._opt = opt
 
+    @property
+    def inner(self) -> tf.train.Optimizer:
+        """The inner optimizer."""
+        return self._opt
+
     def compute_gradients(self, *args: Any, **kwargs: Any) -> Grads:
         """Return the (gradient, variable) pairs of the inner optimizer."""
         return list(self._opt.compute_gradients(*args, **kwargs))
