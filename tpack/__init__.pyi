@@ -11,6 +11,7 @@ from tpack import graph_builder as graph_builder
 from tpack import input_source as input_source
 from tpack import keras as keras
 from tpack import models as models
+from tpack import multi_worker as multi_worker
 from tpack import optimizers as optimizers
 from tpack import predict as predict
 from tpack import tfutils as tfutils
@@ -232,11 +233,23 @@ from tpack.models import layer_register as layer_register
 from tpack.models import regularize_cost as regularize_cost
 from tpack.models import regularize_cost_from_collection as regularize_cost_from_collection
 from tpack.models import rename_tflayer_get_variable as rename_tflayer_get_variable
+from tpack.multi_worker import Codec as Codec
+from tpack.multi_worker import ErrorFeedback as ErrorFeedback
+from tpack.multi_worker import Exchange as Exchange
+from tpack.multi_worker import Int8 as Int8
+from tpack.multi_worker import Memory as Memory
+from tpack.multi_worker import MomentumCorrection as MomentumCorrection
+from tpack.multi_worker import MomentumFeedback as MomentumFeedback
+from tpack.multi_worker import OneBit as OneBit
+from tpack.multi_worker import PowerSGD as PowerSGD
+from tpack.multi_worker import TopK as TopK
+from tpack.multi_worker import make_exchange as make_exchange
 from tpack.optimizers import BIASES_AND_NORMS as BIASES_AND_NORMS
 from tpack.optimizers import LAMB as LAMB
 from tpack.optimizers import LARS as LARS
 from tpack.optimizers import AdamW as AdamW
 from tpack.optimizers import Lion as Lion
+from tpack.optimizers import OneBitAdam as OneBitAdam
 from tpack.predict import DataParallelOfflinePredictor as DataParallelOfflinePredictor
 from tpack.predict import DatasetPredictorBase as DatasetPredictorBase
 from tpack.predict import FeedfreePredictor as FeedfreePredictor
@@ -408,6 +421,7 @@ __all__ = [
     "ChainInit",
     "CheckNumerics",
     "ClassificationError",
+    "Codec",
     "CollectiveAllReduceStrategy",
     "CometMLMonitor",
     "CometMonitor",
@@ -446,10 +460,12 @@ __all__ = [
     "EMA",
     "EarlyStopping",
     "EnableCallbackIf",
+    "ErrorFeedback",
     "EstimatedTimeLeft",
     "Estimator",
     "EstimatorSpec",
     "EvalSpec",
+    "Exchange",
     "FakeData",
     "FeedInput",
     "FeedfreeInferenceRunner",
@@ -484,6 +500,7 @@ __all__ = [
     "InputDesc",
     "InputSource",
     "InstanceNorm",
+    "Int8",
     "JSONWriter",
     "JoinData",
     "JustCurrentSession",
@@ -509,6 +526,7 @@ __all__ = [
     "MaxSaver",
     "MaxTime",
     "Maxout",
+    "Memory",
     "MergeAllSummaries",
     "MergeScalars",
     "MinSaver",
@@ -518,6 +536,8 @@ __all__ = [
     "ModelDesc",
     "ModelDescBase",
     "ModelSaver",
+    "MomentumCorrection",
+    "MomentumFeedback",
     "MonitorBase",
     "Monitors",
     "MovingAverageSummary",
@@ -541,6 +561,8 @@ __all__ = [
     "NumpySerializer",
     "ObjAttrParam",
     "OfflinePredictor",
+    "OneBit",
+    "OneBitAdam",
     "OneDeviceStrategy",
     "OnlinePredictor",
     "PReLU",
@@ -550,6 +572,7 @@ __all__ = [
     "PeriodicCallback",
     "PeriodicTrigger",
     "PlaceholderInput",
+    "PowerSGD",
     "PredictConfig",
     "PredictorBase",
     "PrefetchData",
@@ -624,6 +647,7 @@ __all__ = [
     "TestDataSpeed",
     "ThreadedMapData",
     "ThroughputTracker",
+    "TopK",
     "TowerContext",
     "TowerOptimizer",
     "TowerTrainer",
@@ -686,6 +710,7 @@ __all__ = [
     "libinfo",
     "logger",
     "make_curve_keys",
+    "make_exchange",
     "models",
     "optimizer",
     "predict",

@@ -33,6 +33,12 @@ GROUPS: dict[str, dict[str, str]] = {
         ),
         "train": "StrategyBuilder",
     },
+    "What travels between workers": {
+        "multi_worker": (
+            "Codec ErrorFeedback Exchange Int8 Memory MomentumCorrection MomentumFeedback OneBit PowerSGD TopK "
+            "make_exchange"
+        )
+    },
     "Layers and regularisation": {
         "models": (
             "AvgPooling BNReLU BatchNorm BatchRenorm ConcatWith Conv2D Conv2DTranspose Deconv2D Dropout "
@@ -43,7 +49,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "tfutils": "argscope enable_argscope_for_function enable_argscope_for_module get_arg_scope",
     },
     "Optimizers, gradients, summaries and variables": {
-        "optimizers": "AdamW BIASES_AND_NORMS LAMB LARS Lion",
+        "optimizers": "AdamW BIASES_AND_NORMS LAMB LARS Lion OneBitAdam",
         "tfutils": "get_global_step_value get_global_step_var gradproc optimizer summary varreplace",
     },
     "Sessions, checkpoints and loading weights": {

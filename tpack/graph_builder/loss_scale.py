@@ -94,6 +94,11 @@ class LossScaleOptimizer(ProxyOptimizer):
         super().__init__(opt, "LossScale")
         self._loss_scale = loss_scale
 
+    @property
+    def scale(self) -> tf.Tensor:
+        """The factor of the current step."""
+        return self._loss_scale.scale
+
     def compute_gradients(self, loss: tf.Tensor, *args: Any, **kwargs: Any) -> Grads:
         """Return the (gradient, variable) pairs of the scaled cost."""
         scaled = tf.cast(loss, tf.float32) * self._loss_scale.scale

@@ -3,6 +3,17 @@
 from tpack.multi_worker.all_reduce import Exchange as Exchange
 from tpack.multi_worker.all_reduce import all_reduce_between_workers as all_reduce_between_workers
 from tpack.multi_worker.all_reduce import copy_from_worker as copy_from_worker
+from tpack.multi_worker.codecs.base import Cast as Cast
+from tpack.multi_worker.codecs.base import Codec as Codec
+from tpack.multi_worker.codecs.memory import ErrorFeedback as ErrorFeedback
+from tpack.multi_worker.codecs.memory import Memory as Memory
+from tpack.multi_worker.codecs.memory import MomentumCorrection as MomentumCorrection
+from tpack.multi_worker.codecs.memory import MomentumFeedback as MomentumFeedback
+from tpack.multi_worker.codecs.names import make_exchange as make_exchange
+from tpack.multi_worker.codecs.power_sgd import PowerSGD as PowerSGD
+from tpack.multi_worker.codecs.quantization import Int8 as Int8
+from tpack.multi_worker.codecs.quantization import OneBit as OneBit
+from tpack.multi_worker.codecs.sparsification import TopK as TopK
 from tpack.multi_worker.servers import WorkerServer as WorkerServer
 from tpack.multi_worker.servers import WorkerSessionCreator as WorkerSessionCreator
 from tpack.multi_worker.servers import start_server as start_server

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
 
+from tpack.errors import ConfigError
 from tpack.graph_builder.accumulation import apply_every
 from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn, SyncOp
+from tpack.graph_builder.loss_scale import LossScaleOptimizer
 from tpack.graph_builder.replicated import (
     SyncMultiGPUReplicatedBuilder,
     apply_in_replicas,
@@ -19,13 +21,16 @@ from tpack.graph_builder.replicated import (
 )
 from tpack.graph_copy.towers import TowerBuilding
 from tpack.multi_worker.all_reduce import Exchange, all_reduce_between_workers
+from tpack.multi_worker.codecs.memory import MomentumFeedback
 from tpack.multi_worker.coordinated_stop import StopFlag
 from tpack.multi_worker.gradient_buckets import creation_order
 from tpack.multi_worker.worker_group import WorkerGroup
+from tpack.optimizers.one_bit_adam import OneBitAdam
 from tpack.reduction.base import Reducer
 from tpack.reduction.gradients import merge_grad_list, split_grad_list, transposed
 from tpack.reduction.sums import copy_slices_to_each, copy_to_each
 from tpack.schedules import Schedule
+from tpack.tfutils.optimizer import ProxyOptimizer
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.grads import Column, Gradient, ReduceOp, is_sparse
 from tpack.utils.validation import check_arguments
@@ -95,11 +100,13 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
         """
         towers = build_replicas(grad_fn, self.devices, tower_building=self._tower_building, copies_are_set=True)
         optimizer = check_optimizer(optimizer_fn())
+        _check_momentum(optimizer, self._exchange or Exchange())
+        scale = optimizer.scale if isinstance(optimizer, LossScaleOptimizer) else None
         _, variables = split_grad_list(towers.outputs)
 
         def apply(grads: list[list[Gradient]]) -> tf.Operation:
             with tf.name_scope("reduce_gradients"):
-                reduced = self._reduce(grads, [variable.op.name for variable in variables[0]])
+                reduced = self._reduce(grads, [variable.op.name for variable in variables[0]], scale)
             return apply_in_replicas(
                 towers.contexts,
                 merge_grad_list(reduced, variables),
@@ -117,7 +124,7 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
         sync_ops = (*applied.sync_ops, SyncOp(copying.op))
         return BuildResult(applied.train_op, towers.contexts, copying.op, sync_ops, copying.copies)
 
-    def _reduce(self, grads: list[list[Gradient]], names: list[str]) -> list[list[Gradient]]:
+    def _reduce(self, grads: list[list[Gradient]], names: list[str], scale: tf.Tensor | None) -> list[list[Gradient]]:
         own = self._reducer.reduce(grads, self._op)
         self.own_gradients = list(own[0])
         if self._group.size == 1 or not own[0]:
@@ -128,11 +135,28 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
             order = [len(sent), *order]
             sent.append(self._stop_flag.build())
             names = [*names, "the stop flag"]
-        exchange = dataclasses.replace(self._exchange or Exchange(), names=names)
+        exchange = dataclasses.replace(self._exchange or Exchange(), names=names, scale=scale)
         of_all = all_reduce_between_workers(self._group, sent, self._op, exchange=exchange, ready_order=order)
         if self._stop_flag is not None:
             self._stop_flag.total = of_all.pop() * (self._group.size if self._op is ReduceOp.MEAN else 1)
         return transposed([_copied(grad, column) for grad, column in zip(of_all, transposed(grads), strict=True)])
+
+
+def _check_momentum(optimizer: tf.train.Optimizer, exchange: Exchange) -> None:
+    """Refuse momentum in place of gradients for an optimizer that does not expect it from the same step on."""
+    memory = exchange.memory
+    if not isinstance(memory, MomentumFeedback):
+        return
+    inner = optimizer
+    while isinstance(inner, ProxyOptimizer):
+        inner = inner.inner
+    expected = {"freeze_step": exchange.start_step, "beta1": memory.beta1}
+    if not isinstance(inner, OneBitAdam) or {name: getattr(inner, name) for name in expected} != expected:
+        raise ConfigError(
+            f"Exchange got memory={memory!r} and start_step={exchange.start_step}, and the optimizer is "
+            f"{type(inner).__name__}: expected OneBitAdam with the same beta1 and with freeze_step="
+            f"{exchange.start_step}; use ErrorFeedback() for other optimizers"
+        )
 
 
 def _copied(grad: Gradient, column: Column) -> Column:

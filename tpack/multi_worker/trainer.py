@@ -38,6 +38,8 @@ from tpack.multi_worker.cluster.consistency import check_consistency, compare_va
 from tpack.multi_worker.cluster.cpu_share import share_of_cores
 from tpack.multi_worker.cluster.peers import Peers, connect_peers, described, ended_by_loss
 from tpack.multi_worker.cluster.resolver import resolve_cluster
+from tpack.multi_worker.codecs.names import exchange_of_options
+from tpack.multi_worker.codecs.state_files import RankStateFiles
 from tpack.multi_worker.coordinated_stop import CoordinatedStop, StopFlag
 from tpack.multi_worker.gradient_buckets import exchanged_here
 from tpack.multi_worker.optimizer_fingerprint import fingerprint_of_optimizer, updated_by_optimizers
@@ -140,6 +142,7 @@ class MultiWorkerTrainer(BuilderTrainer):
         self._stop = CoordinatedStop(self.peers, self.stop_flag)
         self._heartbeat: StepHeartbeat | None = None
         self._compare: ReplicaCheck | None = None
+        self._rank_state: RankStateFiles | None = None
         self._has_differing_seed = False
         self._optimizer_settings: dict[str, Any] = {}
         self._apart: frozenset[str] = frozenset()
@@ -236,7 +239,8 @@ class MultiWorkerTrainer(BuilderTrainer):
         """Return the callbacks for each of several workers."""
         self._heartbeat = StepHeartbeat(self.peers, self.stop_flag, self._stop)
         self._compare, self._copy_to_all = ReplicaCheck(self.peers), BroadcastFromChief()
-        return [self._heartbeat, self._compare, self._copy_to_all]
+        self._rank_state = RankStateFiles(self.peers)
+        return [self._heartbeat, self._compare, self._copy_to_all, self._rank_state]
 
     def agree_to_save(self, wanted: bool = True) -> bool:
         """Return whether worker 0 saves now; workers with variables of their own compare them before.
@@ -244,7 +248,12 @@ class MultiWorkerTrainer(BuilderTrainer):
         Raises:
             ClusterError: Their values differ: nothing is saved, and earlier checkpoints are kept.
         """
-        return super().agree_to_save(wanted) if self._compare is None else self._compare.agree_to_save(wanted)
+        if self._compare is None:
+            return super().agree_to_save(wanted)
+        saves = self._compare.agree_to_save(wanted)
+        if saves and self._rank_state is not None:
+            self._rank_state.write()
+        return saves
 
     def run_between_steps(self, op: tf.Operation) -> None:
         """Run an operation that synchronises the towers of all workers, watched as a step is, with its stop flag."""
@@ -312,6 +321,8 @@ class MultiWorkerTrainer(BuilderTrainer):
         with self.graph.as_default(), tf.device(self.group.tasks[self.group.rank]):
             super().initialize(creator, self._first_values(session_init if self.is_chief else None))
         self._compare_values()
+        if self._rank_state is not None:
+            self._rank_state.load()
         self.peers.on_stall(self._awaited)
 
     def _first_values(self, session_init: SessionInit | None) -> SessionInit | None:
@@ -470,6 +481,7 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
         wire_dtype: ``"bfloat16"`` or ``"float16"`` rounds gradients for the network between workers; see `Exchange`.
         shard_optimizer: divide the state of the optimizer over the towers of all workers: each variable has one owner,
             which updates it and alone has its slots.
+        exchange: what travels between workers: an `Exchange`, or text such as ``"int8"``; see `make_exchange`.
         cluster: the place of this process; None calls `resolve_cluster`.
         waits: the timeouts.
         precision: see `SingleCostTrainer`.
@@ -493,13 +505,15 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
         accumulate: int | Schedule = 1,
         wire_dtype: str | tf.DType | None = None,
         shard_optimizer: bool = False,
+        exchange: Exchange | str | None = None,
         cluster: ClusterMember | ClusterTask | ClusterRank | None = None,
         waits: WaitLimits | None = None,
         precision: str | PrecisionPolicy = "float32",
         compile: Compile = None,
         tower_building: TowerBuilding = "auto",
     ) -> None:
-        wanted, choice = Exchange(wire_dtype), reducer_for_towers(gpus, mode)
+        wanted = exchange_of_options(self, exchange, wire_dtype)
+        choice = reducer_for_towers(gpus, mode)
         check_steps(self, "accumulate", accumulate)
         if shard_optimizer:
             _sharded.check_not_accumulated(self, accumulate)
