@@ -138,7 +138,7 @@ def resume(max_epoch: int, signal_at: int = 0) -> dict[str, Any]:
     logger.set_logger_dir("log", action="k")
     callbacks: list[Callback] = [ModelSaver()]
     if signal_at:
-        callbacks.append(SignalAt(1, signal_at, False))
+        callbacks.append(SignalAt(1, signal_at, True))
     return train("int8", max_epoch, AutoResumeTrainConfig, callbacks=callbacks).values
 
 
@@ -161,33 +161,31 @@ class Large(Matrix):
 
 
 class Received(Callback):
-    """Counts the bytes that come over this process's connections in the steps of the second epoch."""
+    """Counts the bytes that come over this process's connections in the steps of an epoch after the first one."""
 
     _chief_only = False
     bytes_of_step = 0.0
 
-    def _before_epoch(self) -> None:
-        self._before = _received()
-
-    def _after_epoch(self) -> None:
-        self.bytes_of_step = (_received() - self._before) / STEPS
+    def _trigger_step(self) -> None:
+        if self.local_step == 1:
+            self._before = _received()
+        elif self.local_step == STEPS:
+            self.bytes_of_step = (_received() - self._before) / (STEPS - 1)
 
 
 def _received() -> int:
     """Return the bytes that the TCP connections of this process have received."""
     total = 0
     for name in os.listdir("/proc/self/fd"):
-        try:
-            descriptor = os.dup(int(name))
-        except OSError:
+        path = f"/proc/self/fd/{name}"
+        if not os.path.lexists(path) or not os.readlink(path).startswith("socket:"):
             continue
-        try:
-            with socket.socket(fileno=descriptor) as connection:
+        connection = socket.socket(fileno=os.dup(int(name)))
+        with connection:
+            if connection.family in (socket.AF_INET, socket.AF_INET6) and connection.type == socket.SOCK_STREAM:
                 # tcpi_bytes_received of the kernel's struct tcp_info.
                 info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 136)
                 total += int.from_bytes(info[128:136], "little")
-        except OSError:
-            os.close(descriptor)
     return total
 
 

@@ -6,8 +6,10 @@ from tests.helpers.worker_job import run_workers, values_of
 from tpack.errors import ConfigError
 from tpack.graph_builder.loss_scale import DynamicLossScale, LossScaleOptimizer
 from tpack.graph_builder.precision import LossScaling
-from tpack.multi_worker.all_reduce import WorkerGroup
+from tpack.multi_worker.all_reduce import Exchange
+from tpack.multi_worker.codecs.quantization import Int8
 from tpack.multi_worker.sharded_builder import MultiWorkerShardedBuilder, is_for_each_variable
+from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.optimizers import AdamW
 from tpack.tfutils.gradproc import GlobalNormClip, MapGradient, SummaryGradient
 from tpack.tfutils.optimizer import AccumGradOptimizer, apply_grad_processors
@@ -41,6 +43,12 @@ def test_workers_divide_slots_and_gradients_travel_to_owners_alone():
     ]
     # What is the other's goes there as gradients, and what is one's own as values: as much as an all-reduce sends.
     assert sent == [sum(size for (size,) in SHAPES.values())] * 2
+
+
+def test_weights_of_owners_are_not_encoded(graph):
+    builder = MultiWorkerShardedBuilder(1, group_of(0), exchange=Exchange(codec=Int8()))
+    with pytest.raises(ConfigError, match="Exchange got codec=Int8.* with shard_optimizer=True: expected None"):
+        builder.build(grads, lambda: tf.train.GradientDescentOptimizer(0.1))
 
 
 def test_an_optimizer_that_may_need_all_gradients_gets_all_sums(graph):

@@ -26,7 +26,6 @@ import tensorflow.compat.v1 as tf
 from tpack.compat.graphs import BaseVariable
 from tpack.errors import ConfigError, ReductionError
 from tpack.multi_worker.codecs.base import Codec
-from tpack.multi_worker.codecs.communicator import Encoding
 from tpack.multi_worker.codecs.memory import ErrorFeedback, Memory, NoMemory
 from tpack.multi_worker.gradient_buckets import (
     BUCKET_BYTES,
@@ -42,7 +41,10 @@ from tpack.multi_worker.gradient_buckets import (
 from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.reduction.sums import add_pair, concat_slices, divide, on_device, sum_tensors, widened
 from tpack.tower.grads import Gradient, ReduceOp, is_sparse
+from tpack.utils.lazy import LazyModule
 from tpack.utils.validation import check_arguments, check_count, mismatch, shown
+
+_communicator = LazyModule("tpack.multi_worker.codecs.communicator")
 
 WIRE_DTYPES = ("float16", "bfloat16")
 
@@ -232,7 +234,7 @@ class _Gradients:
     def _encode(self, codec: Codec, order: Sequence[int], results: dict[int, Gradient]) -> dict[int, Gradient]:
         """Reduce gradients that are encoded, with a memory that changes if all results of the step are finite."""
         how, memory = self.how, self.how.memory
-        encoding = Encoding(
+        encoding = _communicator.Encoding(
             self.group,
             self.op,
             codec,

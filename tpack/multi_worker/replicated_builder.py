@@ -12,7 +12,6 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.graph_builder.accumulation import apply_every
 from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn, SyncOp
-from tpack.graph_builder.loss_scale import LossScaleOptimizer
 from tpack.graph_builder.replicated import (
     SyncMultiGPUReplicatedBuilder,
     apply_in_replicas,
@@ -25,7 +24,6 @@ from tpack.multi_worker.codecs.memory import MomentumFeedback
 from tpack.multi_worker.coordinated_stop import StopFlag
 from tpack.multi_worker.gradient_buckets import creation_order
 from tpack.multi_worker.worker_group import WorkerGroup
-from tpack.optimizers.one_bit_adam import OneBitAdam
 from tpack.reduction.base import Reducer
 from tpack.reduction.gradients import merge_grad_list, split_grad_list, transposed
 from tpack.reduction.sums import copy_slices_to_each, copy_to_each
@@ -33,7 +31,11 @@ from tpack.schedules import Schedule
 from tpack.tfutils.optimizer import ProxyOptimizer
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.grads import Column, Gradient, ReduceOp, is_sparse
+from tpack.utils.lazy import LazyModule
 from tpack.utils.validation import check_arguments
+
+_loss_scale = LazyModule("tpack.graph_builder.loss_scale")
+_one_bit_adam = LazyModule("tpack.optimizers.one_bit_adam")
 
 
 @check_arguments
@@ -101,7 +103,7 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
         towers = build_replicas(grad_fn, self.devices, tower_building=self._tower_building, copies_are_set=True)
         optimizer = check_optimizer(optimizer_fn())
         _check_momentum(optimizer, self._exchange or Exchange())
-        scale = optimizer.scale if isinstance(optimizer, LossScaleOptimizer) else None
+        scale = optimizer.scale if isinstance(optimizer, _loss_scale.LossScaleOptimizer) else None
         _, variables = split_grad_list(towers.outputs)
 
         def apply(grads: list[list[Gradient]]) -> tf.Operation:
@@ -124,7 +126,9 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
         sync_ops = (*applied.sync_ops, SyncOp(copying.op))
         return BuildResult(applied.train_op, towers.contexts, copying.op, sync_ops, copying.copies)
 
-    def _reduce(self, grads: list[list[Gradient]], names: list[str], scale: tf.Tensor | None) -> list[list[Gradient]]:
+    def _reduce(
+        self, grads: list[list[Gradient]], names: list[str], scale: tf.Tensor | None = None
+    ) -> list[list[Gradient]]:
         own = self._reducer.reduce(grads, self._op)
         self.own_gradients = list(own[0])
         if self._group.size == 1 or not own[0]:
@@ -151,7 +155,7 @@ def _check_momentum(optimizer: tf.train.Optimizer, exchange: Exchange) -> None:
     while isinstance(inner, ProxyOptimizer):
         inner = inner.inner
     expected = {"freeze_step": exchange.start_step, "beta1": memory.beta1}
-    if not isinstance(inner, OneBitAdam) or {name: getattr(inner, name) for name in expected} != expected:
+    if not isinstance(inner, _one_bit_adam.OneBitAdam) or {name: getattr(inner, name) for name in expected} != expected:
         raise ConfigError(
             f"Exchange got memory={memory!r} and start_step={exchange.start_step}, and the optimizer is "
             f"{type(inner).__name__}: expected OneBitAdam with the same beta1 and with freeze_step="

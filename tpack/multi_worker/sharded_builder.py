@@ -17,7 +17,7 @@ from tpack.errors import ConfigError, GraphBuildError
 from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn, SyncOp
 from tpack.graph_builder.replicated import build_replicas, copy_to_replicas
 from tpack.graph_builder.sharded import OwnerUpdate, apply_by_owners, choose_owners
-from tpack.multi_worker.all_reduce import Exchange, WorkerGroup, all_reduce_between_workers
+from tpack.multi_worker.all_reduce import Exchange, all_reduce_between_workers
 from tpack.multi_worker.cluster.peers import Peers
 from tpack.multi_worker.gradient_buckets import (
     creation_order,
@@ -28,6 +28,7 @@ from tpack.multi_worker.gradient_buckets import (
     variables_change_in_place,
 )
 from tpack.multi_worker.replicated_builder import MultiWorkerReplicatedBuilder
+from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.reduction.gradients import merge_grad_list, split_grad_list, transposed
 from tpack.reduction.sums import add_pair, concat_slices, copy_slices_to_each, copy_to_each, divide, on_device, widened
 from tpack.schedules import Schedule
@@ -62,7 +63,8 @@ class MultiWorkerShardedBuilder(MultiWorkerReplicatedBuilder):
             What `MultiWorkerReplicatedBuilder` does, but slots with the owners of their variables alone.
 
         Raises:
-            ConfigError: There are fewer variables than workers, or gradients of several steps are to be accumulated.
+            ConfigError: There are fewer variables than workers, gradients are to be accumulated, or the exchange has a
+                codec.
             TowerMismatchError: The towers created or trained different variables.
             GraphBuildError: The optimizer is not a ``tf.train.Optimizer``, or has variables of a kind that cannot be
                 divided.
@@ -70,6 +72,11 @@ class MultiWorkerShardedBuilder(MultiWorkerReplicatedBuilder):
         """
         group = self._group
         check_not_accumulated(self, self._accumulate)
+        if group.size > 1 and self._exchange is not None and self._exchange.codec is not None:
+            raise ConfigError(
+                f"Exchange got codec={self._exchange.codec!r} with shard_optimizer=True: expected None, since weights "
+                "travel back from their owners; use one of the two"
+            )
         towers = build_replicas(grad_fn, self.devices, tower_building=self._tower_building, copies_are_set=True)
         optimizer = check_optimizer(optimizer_fn())
         grads, variables = split_grad_list(towers.outputs)

@@ -38,8 +38,7 @@ from tpack.multi_worker.cluster.consistency import check_consistency, compare_va
 from tpack.multi_worker.cluster.cpu_share import share_of_cores
 from tpack.multi_worker.cluster.peers import Peers, connect_peers, described, ended_by_loss
 from tpack.multi_worker.cluster.resolver import resolve_cluster
-from tpack.multi_worker.codecs.names import exchange_of_options
-from tpack.multi_worker.codecs.state_files import RankStateFiles
+from tpack.multi_worker.codecs.rank_state import rank_variables_here
 from tpack.multi_worker.coordinated_stop import CoordinatedStop, StopFlag
 from tpack.multi_worker.gradient_buckets import exchanged_here
 from tpack.multi_worker.optimizer_fingerprint import fingerprint_of_optimizer, updated_by_optimizers
@@ -62,7 +61,9 @@ from tpack.utils.lazy import LazyModule
 from tpack.utils.tf_config import ClusterTask
 from tpack.utils.validation import check_arguments, check_number
 
+_names = LazyModule("tpack.multi_worker.codecs.names")
 _sharded = LazyModule("tpack.multi_worker.sharded_builder")
+_state_files = LazyModule("tpack.multi_worker.codecs.state_files")
 
 
 @check_arguments
@@ -142,7 +143,7 @@ class MultiWorkerTrainer(BuilderTrainer):
         self._stop = CoordinatedStop(self.peers, self.stop_flag)
         self._heartbeat: StepHeartbeat | None = None
         self._compare: ReplicaCheck | None = None
-        self._rank_state: RankStateFiles | None = None
+        self._rank_state: Any = None
         self._has_differing_seed = False
         self._optimizer_settings: dict[str, Any] = {}
         self._apart: frozenset[str] = frozenset()
@@ -239,8 +240,11 @@ class MultiWorkerTrainer(BuilderTrainer):
         """Return the callbacks for each of several workers."""
         self._heartbeat = StepHeartbeat(self.peers, self.stop_flag, self._stop)
         self._compare, self._copy_to_all = ReplicaCheck(self.peers), BroadcastFromChief()
-        self._rank_state = RankStateFiles(self.peers)
-        return [self._heartbeat, self._compare, self._copy_to_all, self._rank_state]
+        callbacks = [self._heartbeat, self._compare, self._copy_to_all]
+        if rank_variables_here():
+            self._rank_state = _state_files.RankStateFiles(self.peers)
+            callbacks.append(self._rank_state)
+        return callbacks
 
     def agree_to_save(self, wanted: bool = True) -> bool:
         """Return whether worker 0 saves now; workers with variables of their own compare them before.
@@ -512,7 +516,8 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
         compile: Compile = None,
         tower_building: TowerBuilding = "auto",
     ) -> None:
-        wanted = exchange_of_options(self, exchange, wire_dtype)
+        is_plain = exchange is None
+        wanted = Exchange(wire_dtype) if is_plain else _names.exchange_of_options(self, exchange, wire_dtype)
         choice = reducer_for_towers(gpus, mode)
         check_steps(self, "accumulate", accumulate)
         if shard_optimizer:

@@ -14,10 +14,11 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
-from tpack.multi_worker.servers import task_device
 from tpack.reduction.sums import on_device
+from tpack.utils.lazy import LazyModule
 from tpack.utils.validation import check_arguments, check_count, check_text
 
+_servers = LazyModule("tpack.multi_worker.servers")
 _QUEUE_SIZE = 2
 
 
@@ -54,7 +55,7 @@ class WorkerGroup:
         if member.rank is None:
             raise ConfigError(f"WorkerGroup.of_member got a process that does not train: expected a worker ({member})")
         ranks = range(member.num_workers)
-        return WorkerGroup([task_device(member, rank) for rank in ranks], member.rank, run)
+        return WorkerGroup([_servers.task_device(member, rank) for rank in ranks], member.rank, run)
 
     @property
     def size(self) -> int:

@@ -104,7 +104,7 @@ def test_what_does_not_go_together_is_an_error_on_all_workers(found, name, words
 
 def test_a_signal_ends_training_and_it_goes_on_with_the_state(tmp_path):
     whole = values_of(run_workers(f"{MODULE}.resume", 2, tmp_path / "whole", arguments={"max_epoch": 2}))
-    ended = run_workers(f"{MODULE}.resume", 2, tmp_path / "ended", arguments={"max_epoch": 2, "signal_at": 2})
+    ended = run_workers(f"{MODULE}.resume", 2, tmp_path / "ended", arguments={"max_epoch": 2, "signal_at": 1})
     assert [outcome.code for outcome in ended] == [0, 143]
     assert (tmp_path / "ended" / "log-rank1").glob("exchange_state-*.npz")
     outcomes = run_workers(f"{MODULE}.resume", 2, tmp_path / "ended", arguments={"max_epoch": 2})

@@ -11,16 +11,13 @@ Source:
 import abc
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.multi_worker.codecs.rank_state import RankState
 from tpack.utils.validation import check_arguments, mismatch
-
-if TYPE_CHECKING:
-    from tpack.multi_worker.codecs.communicator import Communicator
 
 MIN_ELEMENTS = 1024
 """Smaller gradients travel as they are: a message costs about as much, whatever its size."""
@@ -93,13 +90,13 @@ class Codec(abc.ABC):
         """Return what all workers get in place of the sum or mean of what they decoded, by default that itself."""
         return total
 
-    def reduce(self, link: "Communicator", values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    def reduce(self, link: Any, values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Reduce gradients of one dtype over the workers, on the current device.
 
         A codec with another course than to encode, send and decode overrides it.
 
         Args:
-            link: the communicator, with the state of this worker.
+            link: the `Communicator`, with the state of this worker.
             values: float32 or float64.
 
         Shapes:

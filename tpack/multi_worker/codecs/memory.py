@@ -20,7 +20,7 @@ def check_decay(owner: object, name: str, value: float) -> None:
 
 
 class Memory(abc.ABC):
-    """What a worker keeps of gradients from step to step, beside a codec; it holds settings and no state of a graph."""
+    """Memory of a worker's gradients from step to step, beside a codec; it holds settings and no state of a graph."""
 
     @abc.abstractmethod
     def compensate(self, values: tf.Tensor, state: RankState) -> "Compensated":

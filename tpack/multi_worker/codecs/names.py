@@ -6,10 +6,12 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.multi_worker.all_reduce import WIRE_DTYPES, Exchange
-from tpack.multi_worker.codecs.power_sgd import PowerSGD
-from tpack.multi_worker.codecs.quantization import Int8, OneBit
-from tpack.multi_worker.codecs.sparsification import TopK
+from tpack.utils.lazy import LazyModule
 from tpack.utils.validation import check_arguments, mismatch
+
+_power_sgd = LazyModule("tpack.multi_worker.codecs.power_sgd")
+_quantization = LazyModule("tpack.multi_worker.codecs.quantization")
+_sparsification = LazyModule("tpack.multi_worker.codecs.sparsification")
 
 Number = TypeVar("Number", int, float)
 _POWER_SGD_START = 10
@@ -31,11 +33,11 @@ def make_exchange(text: str) -> Exchange:
     if kind in WIRE_DTYPES and not number:
         return Exchange(wire_dtype=kind)
     if kind in ("int8", "one_bit") and not number:
-        return Exchange(codec=Int8() if kind == "int8" else OneBit())
+        return Exchange(codec=_quantization.Int8() if kind == "int8" else _quantization.OneBit())
     if kind == "top_k":
-        return Exchange(codec=TopK(_number(text, number, float)))
+        return Exchange(codec=_sparsification.TopK(_number(text, number, float)))
     if kind == "power_sgd":
-        return Exchange(codec=PowerSGD(_number(text, number, int)), start_step=_POWER_SGD_START)
+        return Exchange(codec=_power_sgd.PowerSGD(_number(text, number, int)), start_step=_POWER_SGD_START)
     raise ConfigError(mismatch("make_exchange", "text", text, _EXPECTED, "Exchange(codec=...) for other settings"))
 
 
@@ -48,14 +50,12 @@ def _number(text: str, number: str, kind: type[Number]) -> Number:
         ) from error
 
 
-def exchange_of_options(owner: object, exchange: Exchange | str | None, wire_dtype: str | tf.DType | None) -> Exchange:
+def exchange_of_options(owner: object, exchange: Exchange | str, wire_dtype: str | tf.DType | None) -> Exchange:
     """Return the exchange that a trainer's arguments describe.
 
     Raises:
         ConfigError: Both are given, or from `make_exchange`.
     """
-    if exchange is None:
-        return Exchange(wire_dtype)
     if wire_dtype is not None:
         given: Any = wire_dtype
         raise ConfigError(mismatch(owner, "wire_dtype", given, "None with exchange", "Exchange(wire_dtype=...)"))

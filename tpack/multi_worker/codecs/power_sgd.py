@@ -3,12 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ReductionError
 from tpack.multi_worker.codecs.base import Codec
-from tpack.multi_worker.codecs.communicator import Communicator
 from tpack.multi_worker.codecs.rank_state import RankState
 from tpack.utils.validation import check_arguments, check_bool, check_count, check_number
 
@@ -64,7 +64,7 @@ class PowerSGD(Codec):
         """Raise a ReductionError: `reduce` does it."""
         raise ReductionError("PowerSGD.decode was called: expected reduce, since its factors are all-reduced")
 
-    def reduce(self, link: Communicator, values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    def reduce(self, link: Any, values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """See `Codec.reduce`."""
         own = [link.compensate(tf.reshape(value, _matrix(value.shape.as_list())), n) for n, value in enumerate(values)]
         states = [link.state.of_part(n) for n in range(len(values))]

@@ -15,10 +15,12 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ReductionError
 from tpack.reduction.sums import on_device
-from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tfutils.predicated import Gate
 from tpack.tower.context import current_frame, entered
 from tpack.tower.per_graph import PerGraph
+from tpack.utils.lazy import LazyModule
+
+_graph_lookup = LazyModule("tpack.tfutils.graph_lookup")
 
 _made: PerGraph[list[tf.Variable]] = PerGraph(list)
 
@@ -49,7 +51,7 @@ class RankState:
     def step(self) -> tf.Tensor:
         """The number of previous steps of the training, an int64 scalar."""
         with on_device(self.device):
-            return tf.identity(get_global_step_var())
+            return tf.identity(_graph_lookup.get_global_step_var())
 
     def named(self, name: str, rank: int) -> "RankState":
         """Return the state of one bucket of a worker, with seeds of its own and the same updates."""
