@@ -137,7 +137,7 @@ def test_owners_are_the_least_loaded_and_the_largest_variables_go_first(graph):
 def test_an_optimizer_with_other_variables_in_a_tower_is_refused(graph):
     class Odd(tf.train.GradientDescentOptimizer):
         def _resource_apply_dense(self, grad, handle):
-            tf.get_variable(f"seen_{current_tower_context().index}", [], trainable=False)
+            tf.Variable(0.0, trainable=False, name=f"seen_{current_tower_context().index}")
             return super()._resource_apply_dense(grad, handle)
 
     with pytest.raises(GraphBuildError, match="^shard_optimizer got an optimizer that makes .*seen_1"):

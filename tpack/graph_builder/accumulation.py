@@ -79,12 +79,12 @@ def apply_every(steps: int | Schedule, towers: Sequence[GradsAndVars], apply: Ap
     Shapes:
         The mean of dense gradients has their shape. That of `IndexedSlices` has each row that was touched once.
 
-    Raises:
-        ReductionError: The gradients are no full rectangle of alike tensors.
-
     Creates:
         For several steps, a local variable of the shape of its variable for each gradient, beside it, for
         `IndexedSlices` one that marks rows, and a counter of steps.
+
+    Raises:
+        ReductionError: The gradients are no full rectangle of alike tensors.
     """
     grads, _ = split_grad_list(towers)
     if steps == 1:
