@@ -157,6 +157,7 @@ FORMS = {
     "`(x, y, sample_weight)`": lambda: fit(model(), (X, Y, np.ones(20))),
     "dicts of arrays": lambda: fit(model(), ({"x": X}, {"y": Y})),
     "a `tf.data.Dataset` of dicts": lambda: fit(model(), dataset()),
+    "a `tf.data.Dataset` of unknown size": lambda: fit(model(), dataset().unbatch().batch(7)),
     "a `tf.data.Dataset` of unknown size for validation": lambda: fit(
         model(), (X, Y), validation_data=dataset().unbatch().batch(7), validation_steps=2
     ),

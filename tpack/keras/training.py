@@ -23,6 +23,7 @@ from tpack.dataflow.mapping import MapData
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.data_adapter import GivenData, are_arrays
+from tpack.input_source.dataset import is_eager
 from tpack.keras.cloning import inputs_of
 from tpack.keras.data_adapter import NestedData, named_specs, nested_arrays, nested_batches, tower_batches
 from tpack.keras.layout import flatten, zeros_of
@@ -168,6 +169,8 @@ def fit(
     trainer = SimpleTrainer() if towers == 1 else SyncMultiGPUTrainerReplicated(towers)
     num_towers = len(trainer.devices)
     if isinstance(model, keras.Model):
+        if isinstance(data, tf.compat.v2.data.Dataset) and kwargs.get("steps_per_epoch") is None:
+            data = _with_size(data, None)
         given = _GivenToKeras(_checked(model), data, validation_data, options, batch_size, num_towers)
         desc: ModelDesc = given.desc
         config_data, size, callbacks = given.data, given.batch_size, given.callbacks()
@@ -384,6 +387,8 @@ def _with_size(dataset: Any, limit: int | None) -> Any:
         dataset: one of batches.
         limit: the most batches that are of interest; None for all.
     """
+    if not is_eager(dataset):
+        return dataset
     with eager_mode():
         if int(dataset.cardinality()) != tf.data.experimental.UNKNOWN_CARDINALITY:
             return dataset
