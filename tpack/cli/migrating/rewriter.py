@@ -1,6 +1,7 @@
 """Rewriting of one source with LibCST, which keeps formatting and comments."""
 
 import ast
+import sys
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -63,11 +64,14 @@ def migrate_source(source: str, *, gives_tensorflow: bool = False) -> Migrated:
 
     Raises:
         ConfigError: This Python refuses it.
+        RecursionError: It is nested too deep.
     """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree, module = ast.parse(source), cst.parse_module(source)
+            tree = ast.parse(source)
+            _check_depth(tree)
+            module = cst.parse_module(source)
             # Refuses more than the parser, such as a return outside of a function.
             compile(tree, "<source>", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, cst.ParserSyntaxError) as error:
@@ -81,6 +85,16 @@ def migrate_source(source: str, *, gives_tensorflow: bool = False) -> Migrated:
     looks = {*rewriter.looks, *rewriter.are_open(lint.looks(tree)), *lint.python_2(tree), *usage.not_given_by_stars()}
     source, notes = _with_sizes(changed.code, tree)
     return Migrated(source, [*rewriter.changes, *notes], sorted(looks))
+
+
+def _check_depth(tree: ast.AST) -> None:
+    """Refuse a tree of more levels than the recursion limit, for which LibCST may take hours or end the process."""
+    level, depth = [tree], 0
+    while level:
+        depth += 1
+        if depth > sys.getrecursionlimit():
+            raise RecursionError(f"the source has more than {depth - 1} levels")
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
 
 
 def _with_sizes(source: str, tree: ast.AST) -> tuple[str, list[Note]]:
