@@ -134,6 +134,11 @@ def dataset():
         return tf2.data.Dataset.from_tensor_slices(({"x": X}, {"y": Y})).batch(5)
 
 
+def twice(fitted):
+    fit(fitted, (X, Y))
+    return fit(fitted, (X, Y))
+
+
 def batches():
     yield X[:5], Y[:5]
 
@@ -162,6 +167,7 @@ FORMS = {
         model(), (X, Y), validation_data=dataset().unbatch().batch(7), validation_steps=2
     ),
     "a generator function of batches": lambda: fit(model(), batches, steps_per_epoch=2),
+    "a second `fit` of one model": lambda: twice(model()),
     "`steps_per_epoch` beyond the end of the data": lambda: fit(model(), (X, Y), steps_per_epoch=9),
     "`fit(model, x, y)`": lambda: fit(model(), X, Y),
     "`class_weight`": lambda: fit(model(), (X, Y), class_weight={0: 2.0}),

@@ -44,6 +44,22 @@ def test_arrays_are_fit_in_the_batches_of_keras():
     assert trainer.monitors.get_latest("total_loss") > 0
 
 
+def test_a_new_state_of_the_optimizer_is_logged_at_the_second_fit(logged):
+    options = {"batch_size": ROWS, "monitors": []}
+    for by_keras in (False, True):
+        with eager_mode():
+            model = made()
+            model.compile("adam", LOSS)
+            if by_keras:
+                model.fit(X, Y, batch_size=ROWS, verbose=0)
+        warnings = []
+        for _ in range(2):
+            logged.clear()
+            fit(model, (X, Y), **options)
+            warnings.append(sum("fit begins with a new state of Adam" in line for line in logged))
+        assert warnings == [int(by_keras), 1]
+
+
 def test_epochs_end_with_the_data_as_in_keras(logged):
     with eager_mode():
         model, other = made(), made()

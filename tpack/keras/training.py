@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any, ParamSpec, TypeVar
+from weakref import WeakSet
 
 import keras
 import numpy as np
@@ -38,6 +39,9 @@ from tpack.utils.validation import check_arguments, check_count, mismatch, shown
 
 BATCH_SIZE = 32
 """The default batch size for arrays, as in Keras."""
+
+_used_optimizers: WeakSet[Any] = WeakSet()
+"""Optimizers of Keras with which `fit` has trained a model."""
 
 _COUNTERPARTS = {
     "BackupAndRestore": "AutoResumeTrainConfig in place of TrainConfig, with a ModelSaver and log_dir",
@@ -171,6 +175,7 @@ def fit(
     if isinstance(model, keras.Model):
         if isinstance(data, tf.compat.v2.data.Dataset) and kwargs.get("steps_per_epoch") is None:
             data = _with_size(data, None)
+        _warn_of_state(model)
         given = _GivenToKeras(_checked(model), data, validation_data, options, batch_size, num_towers)
         desc: ModelDesc = given.desc
         config_data, size, callbacks = given.data, given.batch_size, given.callbacks()
@@ -188,7 +193,21 @@ def fit(
     if isinstance(model, keras.Model) and isinstance(desc, KerasModel):
         with eager_mode():
             model.set_weights(desc.trained_weights())
+        _used_optimizers.add(model.optimizer)
     return trainer
+
+
+def _warn_of_state(model: keras.Model) -> None:
+    """Warn where Keras would go on with the optimizer's state of an earlier training."""
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is None:
+        return
+    with eager_mode():
+        if optimizer in _used_optimizers or int(optimizer.iterations) > 0:
+            logger.warning(
+                f"fit begins with a new state of {type(optimizer).__name__}, such as moving averages and the progress "
+                "of its schedule, where Keras goes on with that of an earlier fit; use one fit for all epochs"
+            )
 
 
 def check_callbacks(callbacks: Sequence[Any]) -> None:
