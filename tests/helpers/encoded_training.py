@@ -168,12 +168,12 @@ class Received(Callback):
 
     def _trigger_step(self) -> None:
         if self.local_step == 1:
-            self._before = _received()
+            self._before = received_bytes()
         elif self.local_step == STEPS:
-            self.bytes_of_step = (_received() - self._before) / (STEPS - 1)
+            self.bytes_of_step = (received_bytes() - self._before) / (STEPS - 1)
 
 
-def _received() -> int:
+def received_bytes() -> int:
     """Return the bytes that the TCP connections of this process have received."""
     total = 0
     for name in os.listdir("/proc/self/fd"):

@@ -42,6 +42,7 @@ LEVELS = {
     "tpack.callbacks": 7,
     "tpack.predict": 7,
     "tpack.multi_worker.gradient_queues": 7,
+    "tpack.multi_worker.local_steps": 7,
     "tpack.multi_worker.parameter_server": 7,
     "tpack.multi_worker.ps_replicated": 7,
     "tpack.multi_worker.replicated_builder": 7,

@@ -82,6 +82,21 @@ def test_all_routes_give_all_workers_the_same_sums(session8, rng, monkeypatch, w
         assert all(np.array_equal(*pair) for other in others for pair in zip(first, other, strict=True))
 
 
+@pytest.mark.parametrize("direct_bytes", [0, 10**9])
+def test_the_mean_of_equal_numbers_is_that_number_with_wide_sums(session8, rng, monkeypatch, direct_bytes):
+    monkeypatch.setattr(gradient_buckets, "DIRECT_BYTES", direct_bytes)
+    values = rng.normal(size=1000).astype("float32")
+    assert ((values + values + values) / np.float32(3) != values).any()
+    for has_wide_sums in (True, False):
+        how = Exchange(has_wide_sums=has_wide_sums)
+        reduced = []
+        for rank in range(3):
+            group = WorkerGroup(["/job:localhost/task:0"] * 3, rank, f"run {has_wide_sums}")
+            reduced += all_reduce_between_workers(group, [tf.constant(values)], exchange=how)
+        is_equal = [np.array_equal(each, values) for each in session8.run(reduced)]
+        assert is_equal == [has_wide_sums] * 3
+
+
 def test_buckets_of_other_gradients_never_meet(graph):
     names = [["a", "b", "rows"], ["b", "a", "rows"]]
     queues = []

@@ -1,12 +1,15 @@
 """Names of TensorFlow 1 that are not here: what is raised, and what it says."""
 
 import importlib
+import inspect
 
 import pytest
 
 import tpack.tf1 as tf
 from tpack.errors import MissingNameError, TpackError
+from tpack.multi_worker.trainer import MultiWorkerTrainerReplicated
 from tpack.tf1 import removed_names
+from tpack.train.trainers import SyncMultiGPUTrainerReplicated
 
 
 def test_a_name_of_the_table_says_what_to_use():
@@ -61,3 +64,10 @@ def test_a_module_that_is_no_package_is_imported_as_before():
     assert importlib.import_module("tpack.tf1.contrib.crf").crf_decode is tf.contrib.crf.crf_decode
     assert not hasattr(tf.contrib.tpu, "python")
     assert not hasattr(tf.contrib, "of_nobody")
+
+
+def test_the_argument_for_averages_of_models_is_one_of_the_replicated_trainers():
+    advice = str(removed_names.missing_name("tpack.tf1.contrib", "opt.ElasticAverageOptimizer"))
+    assert "use a trainer of replicated towers with sync_every_steps" in advice
+    for trainer in (SyncMultiGPUTrainerReplicated, MultiWorkerTrainerReplicated):
+        assert "sync_every_steps" in inspect.signature(trainer).parameters

@@ -9,6 +9,7 @@ __getattr__, __dir__, __all__ = attach(
         "base": ("BuildResult", "GraphBuilder", "SyncOp"),
         "compiled": ("CompilePolicy",),
         "cost": ("GradientOptions", "make_grad_fn"),
+        "local_steps": ("LocalSteps", "LocalStepsBuilder"),
         "model_desc": ("ModelDesc", "ModelDescBase"),
         "precision": ("LossScaling", "PrecisionPolicy"),
         "predict": ("build_predict_tower",),

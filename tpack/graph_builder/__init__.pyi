@@ -8,6 +8,8 @@ from tpack.graph_builder.base import SyncOp as SyncOp
 from tpack.graph_builder.compiled import CompilePolicy as CompilePolicy
 from tpack.graph_builder.cost import GradientOptions as GradientOptions
 from tpack.graph_builder.cost import make_grad_fn as make_grad_fn
+from tpack.graph_builder.local_steps import LocalSteps as LocalSteps
+from tpack.graph_builder.local_steps import LocalStepsBuilder as LocalStepsBuilder
 from tpack.graph_builder.model_desc import ModelDesc as ModelDesc
 from tpack.graph_builder.model_desc import ModelDescBase as ModelDescBase
 from tpack.graph_builder.precision import LossScaling as LossScaling

@@ -39,7 +39,7 @@ from tpack.multi_worker.gradient_buckets import (
     variables_change_in_place,
 )
 from tpack.multi_worker.worker_group import WorkerGroup
-from tpack.reduction.sums import add_pair, concat_slices, divide, on_device, sum_tensors, widened
+from tpack.reduction.sums import add_pair, concat_slices, divide, on_device, sum_tensors, widened, wider
 from tpack.tower.grads import Gradient, ReduceOp, is_sparse
 from tpack.utils.lazy import LazyModule
 from tpack.utils.validation import check_arguments, check_count, mismatch, shown
@@ -113,6 +113,7 @@ class Exchange:
         arrivals: counters for the parts of the first and the last bucket.
         names: those of the gradients' variables, the same in all workers; "" for one without.
         scale: by what the gradients of a step are multiplied; encodings and their memory see them without it.
+        has_wide_sums: float32 are added in float64, so that the mean of equal numbers is that number.
 
     Raises:
         ConfigError: Another dtype, or a number is out of range, or a memory or first step without a codec.
@@ -129,6 +130,7 @@ class Exchange:
     arrivals: Arrivals | None = field(default=None, repr=False, compare=False, kw_only=True)
     names: Sequence[str] = field(default=(), repr=False, compare=False, kw_only=True)
     scale: tf.Tensor | None = field(default=None, repr=False, compare=False, kw_only=True)
+    has_wide_sums: bool = field(default=False, repr=False, compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.wire_dtype is not None:
@@ -304,7 +306,7 @@ class _Bucket:
         sends = [group.put(f"{name}/whole", o, [own]) for o in group.others]
         summands = [own if o == group.rank else self._take(f"{name}/whole", o, own) for o in range(group.size)]
         with on_device(group.device()):
-            total = functools.reduce(add_pair, map(widened, summands))
+            total = functools.reduce(add_pair, map(wider if self.how.has_wide_sums else widened, summands))
             return _Chunk([tf.cast(divide(total, self.op.divisor(group.size)), dtype)], sends, summands)
 
     def _in_parts(self, name: str, own: tf.Tensor, dtype: tf.DType) -> "_Chunk":
@@ -315,7 +317,11 @@ class _Bucket:
         mine = parts[group.rank]
         summands = [mine if o == group.rank else self._take(f"{name}/part", o, mine) for o in range(group.size)]
         with on_device(group.device()):
-            total = sum_tensors(summands, self.op.divisor(group.size))
+            if self.how.has_wide_sums:
+                wide = sum_tensors([wider(each) for each in summands], self.op.divisor(group.size))
+                total = tf.cast(wide, mine.dtype)
+            else:
+                total = sum_tensors(summands, self.op.divisor(group.size))
         sends += [group.put(f"{name}/sum", o, [total]) for o in group.others]
         sums = [total if o == group.rank else self._take(f"{name}/sum", o, parts[o]) for o in range(group.size)]
         return _Chunk(sums, sends, summands)

@@ -61,7 +61,9 @@ from tpack.utils.lazy import LazyModule
 from tpack.utils.tf_config import ClusterTask
 from tpack.utils.validation import check_arguments, check_number
 
+_local_steps = LazyModule("tpack.multi_worker.local_steps")
 _names = LazyModule("tpack.multi_worker.codecs.names")
+_options = LazyModule("tpack.graph_builder.local_steps")
 _sharded = LazyModule("tpack.multi_worker.sharded_builder")
 _state_files = LazyModule("tpack.multi_worker.codecs.state_files")
 
@@ -290,7 +292,7 @@ class MultiWorkerTrainer(BuilderTrainer):
             self._copy_to_all.of_all = copy_from_worker(self.group, self._shared)
             self._copy_to_all.of_untrained = copy_from_worker(self.group, untrained, name="untrained")
         if self._compare is not None:
-            alike = trained | updated_by_optimizers(self.graph)
+            alike = (trained | updated_by_optimizers(self.graph)) - getattr(self.builder, "own_state", frozenset())
             self._compare.variables = [variable for variable in self._shared if variable.op.name in alike]
         self._init_ops.insert(0, self._copy_to_all.of_all)
         if not self.is_chief:
@@ -486,6 +488,10 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
         shard_optimizer: divide the state of the optimizer over the towers of all workers: each variable has one owner,
             which updates it and alone has its slots.
         exchange: what travels between workers: an `Exchange`, or text such as ``"int8"``; see `make_exchange`.
+        sync_every_steps: each tower applies its own gradients, and the weights of all towers of all workers are
+            averaged every so many steps; see `LocalSteps`. A stop takes effect after the next average.
+        outer_optimizer: see `LocalSteps`.
+        inner_state: see `LocalSteps`.
         cluster: the place of this process; None calls `resolve_cluster`.
         waits: the timeouts.
         precision: see `SingleCostTrainer`.
@@ -510,6 +516,9 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
         wire_dtype: str | tf.DType | None = None,
         shard_optimizer: bool = False,
         exchange: Exchange | str | None = None,
+        sync_every_steps: int | Schedule | None = None,
+        outer_optimizer: tf.train.Optimizer | None = None,
+        inner_state: str = "keep",
         cluster: ClusterMember | ClusterTask | ClusterRank | None = None,
         waits: WaitLimits | None = None,
         precision: str | PrecisionPolicy = "float32",
@@ -523,8 +532,31 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
         if shard_optimizer:
             _sharded.check_not_accumulated(self, accumulate)
         self.reduction = str(choice)
+        steps = None
+        if (sync_every_steps, outer_optimizer, inner_state) != (None, None, "keep"):
+            steps = _options.local_steps_of(
+                self,
+                sync_every_steps,
+                outer_optimizer,
+                inner_state,
+                accumulate=(accumulate, 1),
+                shard_optimizer=(shard_optimizer, False),
+                average=(average, True),
+                wire_dtype=(None if wanted.wire_dtype is None else wanted.wire_dtype.name, None),
+                exchange=(exchange if wanted.codec is not None else None, None),
+            )
 
         def make_builder(group: WorkerGroup) -> GraphBuilder:
+            if steps is not None:
+                return _local_steps.MultiWorkerLocalStepsBuilder(
+                    gpus,
+                    group,
+                    steps,
+                    choice.reducer,
+                    exchange=dataclasses.replace(wanted, arrivals=self.arrivals),
+                    stop_flag=self.stop_flag,
+                    tower_building=tower_building,
+                )
             make = _sharded.MultiWorkerShardedBuilder if shard_optimizer else MultiWorkerReplicatedBuilder
             return make(
                 gpus,
@@ -543,6 +575,9 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
             "the exchange": repr(wanted),
             "steps between two exchanges": repr(accumulate),
             "shard_optimizer": shard_optimizer,
+            "sync_every_steps": repr(sync_every_steps),
+            "outer_optimizer": None if outer_optimizer is None else fingerprint_of_optimizer(outer_optimizer),
+            "inner_state": inner_state,
         }
         self._is_sharded = shard_optimizer
         super().__init__(make_builder, cluster, waits=waits, precision=precision, compile=compile)

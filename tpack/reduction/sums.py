@@ -104,6 +104,14 @@ def widened(tensor: tf.Tensor) -> tf.Tensor:
     return tf.cast(tensor, tf.float32) if tensor.dtype.base_dtype.name in _NARROW else tensor
 
 
+def wider(tensor: tf.Tensor) -> tf.Tensor:
+    """Return ``tensor`` in a dtype, on the current device, in which the mean of equal numbers is that number.
+
+    That is float64 for float32 and float32 for 16-bit floats; others stay as they are.
+    """
+    return tf.cast(tensor, tf.float64) if tensor.dtype.base_dtype == tf.float32 else widened(tensor)
+
+
 def copy_to_each(total: tf.Tensor, column: Column) -> list[tf.Tensor]:
     """Copy ``total`` to the device of every member of ``column``.
 

@@ -7,6 +7,8 @@ parsed here; builders get objects.
 
 from collections.abc import Sequence
 
+import tensorflow.compat.v1 as tf
+
 from tpack.callbacks.base import Callback
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.graph_builder.compiled import Compile
@@ -22,6 +24,7 @@ from tpack.utils.lazy import LazyModule
 from tpack.utils.renames import on_unknown_name, takes_config
 from tpack.utils.validation import check_arguments
 
+_local_steps = LazyModule("tpack.graph_builder.local_steps")
 _sharded = LazyModule("tpack.graph_builder.sharded")
 
 __getattr__ = on_unknown_name(__name__)
@@ -59,7 +62,8 @@ class SyncMultiGPUTrainerReplicated(BuilderTrainer):
     The ``mode`` is the name of a reducer, an all-reduce spec, a `Reducer`, ``"auto"`` to measure and take the fastest
     (see `choose_by_measurement`), or None for the default of the devices. For ``accumulate`` see
     `SyncMultiGPUReplicatedBuilder`. With ``shard_optimizer`` each tower has the state of the optimizer for its part of
-    the variables alone.
+    the variables alone. With ``sync_every_steps`` each tower applies its own gradients, and weights are averaged every
+    so many steps; for this, ``outer_optimizer`` and ``inner_state`` see `LocalSteps`.
     """
 
     def __init__(
@@ -70,13 +74,28 @@ class SyncMultiGPUTrainerReplicated(BuilderTrainer):
         *,
         accumulate: int | Schedule = 1,
         shard_optimizer: bool = False,
+        sync_every_steps: int | Schedule | None = None,
+        outer_optimizer: tf.train.Optimizer | None = None,
+        inner_state: str = "keep",
         precision: str | PrecisionPolicy = "float32",
         compile: Compile = None,
         tower_building: TowerBuilding = "auto",
     ) -> None:
         choice = reducer_for_towers(gpus, mode)
-        make = _sharded.ShardedReplicatedBuilder if shard_optimizer else SyncMultiGPUReplicatedBuilder
-        builder = make(gpus, average, choice.reducer, accumulate=accumulate, tower_building=tower_building)
+        if (sync_every_steps, outer_optimizer, inner_state) != (None, None, "keep"):
+            steps = _local_steps.local_steps_of(
+                self,
+                sync_every_steps,
+                outer_optimizer,
+                inner_state,
+                accumulate=(accumulate, 1),
+                shard_optimizer=(shard_optimizer, False),
+                average=(average, True),
+            )
+            builder = _local_steps.LocalStepsBuilder(gpus, steps, choice.reducer, tower_building=tower_building)
+        else:
+            make = _sharded.ShardedReplicatedBuilder if shard_optimizer else SyncMultiGPUReplicatedBuilder
+            builder = make(gpus, average, choice.reducer, accumulate=accumulate, tower_building=tower_building)
         self.reduction = str(choice)
         super().__init__(builder, precision=precision, compile=compile)
 
