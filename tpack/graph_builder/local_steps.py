@@ -167,33 +167,35 @@ class LocalStepsBuilder(DataParallelBuilder):
             towers.contexts, towers.outputs, optimizer, tower_building=self._tower_building, copies_are_set=True
         )
         state = _state_of_towers(towers.contexts, without_state)
-        inner = self._steps.inner_state
-        self.own_state = frozenset(column[0].op.name for column in state if inner == "keep")
+        self.own_state = frozenset(column[0].op.name for column in state if self._steps.inner_state == "keep")
+        outer = None
         with tf.name_scope("average_weights"):
-            averaged = transposed(weights)
-            if inner == "average":
-                averaged += [column for column in state if column[0].dtype.is_floating]
-            values = self._mean([column[0].op.name for column in averaged], averaged)
-            outer = None
             if self._steps.outer_optimizer is not None:
                 outer = _Outer(clone_optimizer(self._steps.outer_optimizer), weights[0])
-                values[: len(weights[0])] = outer.updated(values[: len(weights[0])])
-            ops = [] if outer is None else outer.keep(values)
-            ops += [_assign(v, value) for column, value in zip(averaged, values, strict=True) for v in column]
-            ops += [_reset(column) for column in state if inner == "reset"]
-            averaging = SyncOp(tf.group(*ops, name="average_weights"), self._steps.sync_every_steps)
+            averaging = SyncOp(self._average(transposed(weights), state, outer), self._steps.sync_every_steps)
         copying = copy_to_replicas(towers.contexts)
         copies = copying.op if outer is None else tf.group(copying.op, outer.begin(), name="begin_local_steps")
         return BuildResult(train_op, towers.contexts, copies, (averaging, SyncOp(copies)), copying.copies)
 
+    def _average(
+        self, weights: list[list[tf.Variable]], state: list[list[tf.Variable]], outer: "_Outer | None"
+    ) -> tf.Operation:
+        """Return the operation that sets N columns of K weights to their means, or to what ``outer`` makes of them."""
+        averaged = list(weights)
+        if self._steps.inner_state == "average":
+            averaged += [column for column in state if column[0].dtype.is_floating]
+        values = self._mean([column[0].op.name for column in averaged], averaged)
+        ops: list[tf.Operation] = []
+        if outer is not None:
+            values[: len(weights)] = outer.updated(values[: len(weights)])
+            ops += outer.keep(values)
+        ops += [_assign(v, value) for column, value in zip(averaged, values, strict=True) for v in column]
+        ops += [_reset(column) for column in state if self._steps.inner_state == "reset"]
+        return tf.group(*ops, name="average_weights")
+
     def _mean(self, names: Sequence[str], columns: Sequence[Sequence[tf.Variable]]) -> list[tf.Tensor]:
         """Return the mean of each of N columns of K variables; that of equal ones is their value."""
-        rows = []
-        for row in transposed(columns):
-            rows.append([])
-            for variable in row:
-                with on_device_of(variable):
-                    rows[-1].append(wider(variable.read_value()))
+        rows = [[_wide(variable) for variable in row] for row in transposed(columns)]
         means = []
         for mean, (main, *_) in zip(self._reducer.reduce(rows, ReduceOp.MEAN)[0], columns, strict=True):
             with on_device_of(main):
@@ -280,6 +282,11 @@ def _state_of_towers(contexts: Sequence[TowerContext], since: int) -> list[list[
 def _assign(variable: tf.Variable, value: tf.Tensor) -> tf.Operation:
     with on_device_of(variable):
         return variable.assign(value, read_value=False)
+
+
+def _wide(variable: tf.Variable) -> tf.Tensor:
+    with on_device_of(variable):
+        return wider(variable.read_value())
 
 
 def _reset(column: Sequence[tf.Variable]) -> tf.Operation:

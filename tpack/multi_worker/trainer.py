@@ -542,32 +542,21 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
                 accumulate=(accumulate, 1),
                 shard_optimizer=(shard_optimizer, False),
                 average=(average, True),
-                wire_dtype=(None if wanted.wire_dtype is None else wanted.wire_dtype.name, None),
+                wire_dtype=(getattr(wanted.wire_dtype, "name", None), None),
                 exchange=(exchange if wanted.codec is not None else None, None),
             )
 
         def make_builder(group: WorkerGroup) -> GraphBuilder:
+            options: dict[str, Any] = {
+                "reducer": choice.reducer,
+                "exchange": dataclasses.replace(wanted, arrivals=self.arrivals),
+                "stop_flag": self.stop_flag,
+                "tower_building": tower_building,
+            }
             if steps is not None:
-                return _local_steps.MultiWorkerLocalStepsBuilder(
-                    gpus,
-                    group,
-                    steps,
-                    choice.reducer,
-                    exchange=dataclasses.replace(wanted, arrivals=self.arrivals),
-                    stop_flag=self.stop_flag,
-                    tower_building=tower_building,
-                )
+                return _local_steps.MultiWorkerLocalStepsBuilder(gpus, group, steps, **options)
             make = _sharded.MultiWorkerShardedBuilder if shard_optimizer else MultiWorkerReplicatedBuilder
-            return make(
-                gpus,
-                group,
-                average=average,
-                reducer=choice.reducer,
-                exchange=dataclasses.replace(wanted, arrivals=self.arrivals),
-                stop_flag=self.stop_flag,
-                accumulate=accumulate,
-                tower_building=tower_building,
-            )
+            return make(gpus, group, average=average, accumulate=accumulate, **options)
 
         self._settings = {
             "average": average,
