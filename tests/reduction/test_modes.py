@@ -6,6 +6,7 @@ from tests.helpers.log_lines import captured_log
 from tests.helpers.tower_grads import cpu_devices
 from tpack.errors import ConfigError, ReductionError
 from tpack.reduction import modes
+from tpack.reduction.algorithms.adasum import AdasumReducer
 from tpack.reduction.algorithms.collective import CollectiveReducer
 from tpack.reduction.algorithms.composite import CompositeReducer, HierarchicalReducer
 from tpack.reduction.algorithms.halving_doubling import HalvingDoublingReducer
@@ -37,6 +38,7 @@ def _gpus(num: int) -> list[str]:
         ("rechd", HalvingDoublingReducer),
         ("pscpu", CpuShuffleReducer),
         ("psgpu", ShuffleReducer),
+        ("adasum", AdasumReducer),
     ],
 )
 def test_each_mode_has_its_reducer(mode: str, kind: type) -> None:
@@ -111,7 +113,8 @@ def test_a_reducer_is_taken_as_it_is() -> None:
 
 def test_unknown_modes_and_numbers_are_refused() -> None:
     with pytest.raises(
-        ConfigError, match="reducer_for_mode got mode='NCCL': expected one of auto, cpu, gpu, one_device, .*, xring, "
+        ConfigError,
+        match="reducer_for_mode got mode='NCCL': expected one of auto, cpu, gpu, adasum, one_device, .*, xring, ",
     ):
         reducer_for_mode("NCCL", cpu_devices(2))
     with pytest.raises(ReductionError, match="got 3 towers: expected an even number"):

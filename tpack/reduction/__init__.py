@@ -9,6 +9,7 @@ from tpack.utils.lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
+        "algorithms.adasum": ("AdasumReducer",),
         "algorithms.collective": ("CollectiveReducer",),
         "algorithms.composite": ("CompositeReducer", "HierarchicalReducer"),
         "algorithms.halving_doubling": ("HalvingDoublingReducer",),

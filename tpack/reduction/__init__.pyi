@@ -1,5 +1,6 @@
 """Made by ``python -m tests.helpers.stubs``: where each name of this package is, for type checkers."""
 
+from tpack.reduction.algorithms.adasum import AdasumReducer as AdasumReducer
 from tpack.reduction.algorithms.collective import CollectiveReducer as CollectiveReducer
 from tpack.reduction.algorithms.composite import CompositeReducer as CompositeReducer
 from tpack.reduction.algorithms.composite import HierarchicalReducer as HierarchicalReducer

@@ -33,8 +33,9 @@ _OWN_NAMES: dict[str, Callable[[Sequence[str]], Reducer]] = {
     "auto": lambda devices: reducer_class("autotune.autotune:AutoReducer")(),
     "cpu": lambda devices: OneDeviceReducer(_first_cpu(devices)),
     "gpu": lambda devices: RoundRobinReducer(),
+    "adasum": lambda devices: reducer_class("algorithms.adasum:AdasumReducer")(),
 }
-"""The modes beside the algorithms."""
+"""The modes beside the algorithms, which compute sums and means and are parts of specs."""
 
 REDUCTION_MODES = (*_OWN_NAMES, *ALGORITHMS)
 """Every mode of one word."""
@@ -51,9 +52,9 @@ def reducer_for_mode(mode: ReductionMode, devices: Sequence[str]) -> ReducerChoi
 
     Args:
         mode: ``"auto"`` (measured when the gradients are known), ``"cpu"`` (sum on the first CPU device), ``"gpu"``
-            (towers take turns), the name of an algorithm (see `make_reducer`), an all-reduce spec (see
-            `parse_all_reduce_spec`), a `Reducer`, or None to choose by the devices. On a machine without GPUs, CPU
-            devices and copies replace GPUs and ``"nccl"``; the log says so.
+            (towers take turns), ``"adasum"`` (see `AdasumReducer`), the name of an algorithm (see `make_reducer`), an
+            all-reduce spec (see `parse_all_reduce_spec`), a `Reducer`, or None to choose by the devices. On a machine
+            without GPUs, CPU devices and copies replace GPUs and ``"nccl"``; the log says so.
         devices: the device of each tower.
 
     Shapes:

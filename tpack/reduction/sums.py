@@ -94,6 +94,14 @@ def concat_slices(column: Column, divisor: int = 1) -> tf.IndexedSlices:
     return tf.IndexedSlices(values, indices, dense_shape)
 
 
+def dense_slices(slices: tf.IndexedSlices, shape: tf.TensorShape) -> tf.Tensor:
+    """Add the rows of slices into a tensor of a known shape, on the current device."""
+    total = tf.math.unsorted_segment_sum(widened(slices.values), slices.indices, shape.as_list()[0])
+    dense = tf.cast(total, slices.dtype.base_dtype)
+    dense.set_shape(shape)
+    return dense
+
+
 def divide(total: tf.Tensor, divisor: int) -> tf.Tensor:
     """Divide a tensor by a whole number on the current device; by 1, return it as it is."""
     return total if divisor == 1 else tf.realdiv(total, tf.constant(divisor, total.dtype.base_dtype))

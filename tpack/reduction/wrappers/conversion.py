@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.reduction.base import Reducer, ReducerWrapper
-from tpack.reduction.sums import on_device_of, widened
+from tpack.reduction.sums import dense_slices, on_device_of
 from tpack.tower.grads import Column, Gradient, ReduceOp, common_shape, gradient_values, is_sparse, map_gradient_values
 from tpack.utils.validation import check_arguments, mismatch
 
@@ -155,7 +155,5 @@ def _as_dense(column: Column) -> Column:
     dense = []
     for slices in column:
         with on_device_of(slices):
-            total = tf.math.unsorted_segment_sum(widened(slices.values), slices.indices, shape.as_list()[0])
-            dense.append(tf.cast(total, slices.dtype.base_dtype))
-            dense[-1].set_shape(shape)
+            dense.append(dense_slices(slices, shape))
     return dense
