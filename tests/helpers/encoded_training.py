@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tests.helpers.worker_scenarios import SignalAt, Values, place
+from tests.helpers.worker_scenarios import SignalAt, StopAt, Values, place
 from tpack.callbacks.base import Callback
 from tpack.callbacks.saver import ModelSaver
 from tpack.errors import TpackError
@@ -195,3 +195,12 @@ def _error(function: Any) -> str:
     except TpackError as error:
         return f"{type(error).__name__}: {error}"
     return "nothing"
+
+
+def adasum() -> dict[str, Any]:
+    """Train two towers in each worker with Adasum between the workers, to the end and until one of them stops."""
+    return {
+        "whole": train("adasum", 2, towers=2).values,
+        "steps of the stopped one": train("adasum", 2, towers=2, callbacks=[StopAt(1, 3, True)]).steps,
+        "plain": train(None, 2, towers=2).values,
+    }

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from tests.helpers.adasum_oracle import adasum
 from tpack.errors import TpackError
-from tpack.multi_worker.all_reduce import Exchange, all_reduce_between_workers, copy_from_worker
+from tpack.multi_worker.all_reduce import Arrivals, Exchange, all_reduce_between_workers, copy_from_worker
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.cluster.peers import Peers, connect_peers
 from tpack.multi_worker.cluster.resolver import resolve_cluster
@@ -128,3 +129,30 @@ def _error(function: Any) -> str:
     except (TpackError, tf.errors.OpError) as error:
         return f"{type(error).__name__}: {error}"
     return f"nothing, in process {os.getpid()}"
+
+
+def levels() -> dict[str, Any]:
+    """Exchange a bucket in one and in two levels, with a count of arrivals, and another by Adasum."""
+    member = resolve_cluster()
+    rank = member.rank or 0
+    rows = [np.random.default_rng(number).integers(-99, 99, size=(2, 90_000)) / 8 for number in range(4)]
+    found: dict[str, Any] = {"wanted": adasum([of_rank[0] for of_rank in rows])}
+    with connect_peers(member) as peers, tf.Graph().as_default() as graph:
+        group, arrivals = WorkerGroup.of_member(member, "levels"), Arrivals()
+        own = list(tf.unstack(tf.constant(rows[rank], tf.float32)))
+        fetches = {
+            "one": all_reduce_between_workers(group, own, name="one", exchange=Exchange(levels=1)),
+            "two": all_reduce_between_workers(group, own, name="two", exchange=Exchange(levels=2, arrivals=arrivals)),
+        }
+        queues = [op for op in graph.get_operations() if op.type == "FIFOQueueV2"]
+        found["queues"] = sum(b"/two/" in op.get_attr("shared_name") for op in queues)
+        how = Exchange(op="adasum")
+        fetches["adasum"] = all_reduce_between_workers(group, own[:1], name="adasum", exchange=how)[0]
+        creator = WorkerSessionCreator(member, before_connecting=functools.partial(peers.barrier, "servers"))
+        with creator.create_session() as session:
+            session.run(tf.local_variables_initializer())
+            for _ in range(STEPS):
+                found |= session.run(fetches)
+            found["missing"] = [arrivals.missing(session) for _ in range(2)][1]
+            peers.barrier("the end")
+    return found

@@ -138,8 +138,10 @@ def test_what_cannot_be_exchanged_is_an_error(graph, make, options, words):
     [
         (lambda: Exchange("float32"), "wire_dtype='float32': expected float16 or bfloat16"),
         (lambda: Exchange(bucket_bytes=0), "bucket_bytes"),
+        (lambda: Exchange(levels=3), "levels"),
+        (lambda: Exchange(op="sum"), "op"),
     ],
-    ids=["wire", "bucket"],
+    ids=["wire", "bucket", "levels", "op"],
 )
 def test_wrong_settings_are_refused(make, words):
     with pytest.raises(ConfigError, match=words):

@@ -12,12 +12,13 @@ from tpack.multi_worker.worker_group import WorkerGroup
     [
         (lambda: WorkerGroup(["/job:worker/task:0"], 1, "run"), "rank"),
         (lambda: WorkerGroup(["/job:worker/task:0"], 0, ""), "run"),
+        (lambda: WorkerGroup(["", ""], 0, "run", [0]), r"machines=\(0,\): expected one for each of 2 workers"),
         (
             lambda: WorkerGroup.of_member(ClusterMember({"ps": ("a:1",), "worker": ("b:1",)}, "ps"), "run"),
             "expected a worker",
         ),
     ],
-    ids=["rank", "run", "ps"],
+    ids=["rank", "run", "machines", "ps"],
 )
 def test_wrong_settings_are_refused(make, words):
     with pytest.raises(ConfigError, match=words):
@@ -29,6 +30,11 @@ def test_a_group_knows_its_tasks_and_the_others():
     group = WorkerGroup.of_member(member, "run")
     assert (group.rank, group.size, group.others) == (1, 3, (0, 2))
     assert [group.device(), group.device(2)] == ["/job:worker/task:1/device:CPU:0", "/job:worker/task:2/device:CPU:0"]
+
+
+def test_workers_with_one_host_are_on_one_machine():
+    member = ClusterMember({"chief": ("[::1]:1",), "worker": ("a:1", "[::1]:2", "a:2", "b:1")}, "worker", 1)
+    assert WorkerGroup.of_member(member, "run").machines == (0, 1, 0, 1, 4)
 
 
 def test_what_one_puts_another_takes(session8):

@@ -2,12 +2,13 @@
 
 Graphs meet in queues (`tpack.multi_worker.worker_group`). Small gradients are joined to buckets, large ones are buckets
 themselves (`tpack.multi_worker.gradient_buckets`), in the order of the backward pass, so that the first travel while it
-runs. A bucket takes one of two routes, by its size and the number W of workers. Directly: every worker sends it to all
-others, and each adds all W; one hop. In parts: it is cut into W parts, and worker o adds all parts o and sends the sum
-to all; two hops, in which each number travels twice, as in a ring. With a codec (`tpack.multi_worker.codecs`) large
-matrices travel encoded, on the same routes.
+runs. A bucket takes one of three routes (`tpack.multi_worker.routes`), by its size and the number W of workers.
+Directly: every worker sends it to all others, and each adds all W; one hop. In parts: it is cut into W parts, and
+worker o adds all parts o and sends the sum to all; two hops, in which each number travels twice, as in a ring. In two
+levels: in parts inside groups of workers, and between them. With a codec (`tpack.multi_worker.codecs`) large matrices
+travel encoded, directly or in parts.
 
-**Equal bits.** All buckets and parts are added in the order of the ranks.
+**Equal bits.** All buckets and parts are added in the order of the ranks, those of two levels in each group first.
 
 **Pairing.** Variables are copied by their names. Buckets follow the order of the backward pass, so the graphs of all
 workers must exchange the same in the same order: `exchanged_here` lists it for a comparison before the first step, and
@@ -29,21 +30,19 @@ from tpack.multi_worker.codecs.base import Codec
 from tpack.multi_worker.codecs.memory import ErrorFeedback, Memory, NoMemory
 from tpack.multi_worker.gradient_buckets import (
     BUCKET_BYTES,
-    Route,
     creation_order,
-    cut,
-    joined,
     note_exchanged,
-    parted,
     plan_buckets,
     variables_change_in_place,
 )
+from tpack.multi_worker.routes import Bucket, Groups, LevelChoice, Noting, groups_of, note_nothing, takes_two_levels
 from tpack.multi_worker.worker_group import WorkerGroup
-from tpack.reduction.sums import add_pair, concat_slices, divide, on_device, sum_tensors, widened, wider
+from tpack.reduction.sums import concat_slices, divide, on_device
 from tpack.tower.grads import Gradient, ReduceOp, is_sparse
 from tpack.utils.lazy import LazyModule
 from tpack.utils.validation import check_arguments, check_count, mismatch, shown
 
+_adasum_exchange = LazyModule("tpack.multi_worker.adasum_exchange")
 _communicator = LazyModule("tpack.multi_worker.codecs.communicator")
 
 WIRE_DTYPES = ("float16", "bfloat16")
@@ -86,6 +85,15 @@ class Arrivals:
         """Return an operation that counts a worker's part, to run when it has arrived."""
         return self._counts[rank].assign_add(1, read_value=False)
 
+    def note(self, group: WorkerGroup, arrived: Sequence[tf.Tensor]) -> list[tf.Operation]:
+        """Return an operation for each worker, which counts when the tensor of its rank is there."""
+        self.build(group)
+        counts = []
+        for rank, tensor in enumerate(arrived):
+            with tf.control_dependencies([tensor]):
+                counts.append(self.count(rank))
+        return counts
+
     def missing(self, session: tf.Session) -> list[int]:
         """Return the ranks whose part is missing although this worker's is there, if none has come since the last call.
 
@@ -110,13 +118,19 @@ class Exchange:
         memory: what is done with the errors of the encoding, such as `ErrorFeedback()`; None for nothing. ``"auto"`` is
             `ErrorFeedback` where the codec loses something.
         start_step: gradients travel as they are for so many steps of the training, before they are encoded.
+        levels: 1 exchanges between all workers at once; 2 in groups of about the square root of their number, and
+            between them; ``"machines"`` in each machine, and between them. None takes two where their number of
+            messages pays. What is encoded or sparse, or goes directly with as few messages, has one level.
+        op: ``"adasum"`` adds what differs between the workers' gradients, and averages what they have in common: see
+            `AdasumReducer`. None is the sum or the mean, as the trainer's ``average`` says.
         arrivals: counters for the parts of the first and the last bucket.
         names: those of the gradients' variables, the same in all workers; "" for one without.
         scale: by what the gradients of a step are multiplied; encodings and their memory see them without it.
         has_wide_sums: float32 are added in float64, so that the mean of equal numbers is that number.
 
     Raises:
-        ConfigError: Another dtype, or a number is out of range, or a memory or first step without a codec.
+        ConfigError: Another dtype, or a number is out of range, or a memory or first step without a codec, or a codec
+            or levels with Adasum.
 
     Example:
         ``Exchange(codec=PowerSGD(4), start_step=1000)``
@@ -127,6 +141,8 @@ class Exchange:
     codec: Codec | None = field(default=None, kw_only=True)
     memory: Memory | Literal["auto"] | None = field(default="auto", kw_only=True)
     start_step: int = field(default=0, kw_only=True)
+    levels: LevelChoice = field(default=None, kw_only=True)
+    op: Literal["adasum"] | None = field(default=None, kw_only=True)
     arrivals: Arrivals | None = field(default=None, repr=False, compare=False, kw_only=True)
     names: Sequence[str] = field(default=(), repr=False, compare=False, kw_only=True)
     scale: tf.Tensor | None = field(default=None, repr=False, compare=False, kw_only=True)
@@ -142,12 +158,23 @@ class Exchange:
             object.__setattr__(self, "wire_dtype", tf.as_dtype(name))
         check_count(self, "bucket_bytes", self.bucket_bytes)
         check_count(self, "start_step", self.start_step, 0)
+        self._check_op_and_levels()
         if self.memory == "auto":
             is_needed = self.codec is not None and not self.codec.is_lossless
             object.__setattr__(self, "memory", ErrorFeedback() if is_needed else None)
         for name, default in (("memory", None), ("start_step", 0)):
             if self.codec is None and getattr(self, name) != default:
                 raise ConfigError(mismatch(self, name, getattr(self, name), "it together with a codec", "codec=Int8()"))
+
+    def _check_op_and_levels(self) -> None:
+        if self.op not in (None, "adasum"):
+            raise ConfigError(mismatch(self, "op", self.op, '"adasum" or None', "average= of the trainer for a sum"))
+        if self.levels not in (None, 1, 2, "machines"):
+            raise ConfigError(mismatch(self, "levels", self.levels, '1, 2, "machines" or None'))
+        for name in ("codec", "levels"):
+            if self.op == "adasum" and getattr(self, name) is not None:
+                wanted = 'None with op="adasum", which needs whole gradients'
+                raise ConfigError(mismatch(self, name, getattr(self, name), wanted))
 
     def dtype_on_wire(self, dtype: tf.DType) -> tf.DType:
         """Return the dtype in which numbers of a dtype are sent."""
@@ -218,16 +245,24 @@ class _Gradients:
     grads: Sequence[Gradient]
     is_copied: bool = field(default_factory=lambda: variables_change_in_place(tf.get_default_graph()))
 
+    @functools.cached_property
+    def groups(self) -> Groups:
+        """Groups of workers for two levels."""
+        return groups_of(self.group, self.how.levels)
+
     def reduce(self, order: Sequence[int]) -> dict[int, Gradient]:
         """Reduce all, and return them by index."""
         group, how, op, grads = self.group, self.how, self.op, self.grads
+        if how.op == "adasum":
+            return self._adasum(order)
         encoded = [n for n in order if _is_encoded(how, grads[n])]
         results: dict[int, Gradient] = {}
         buckets = plan_buckets(grads, [n for n in order if n not in set(encoded)], how.bucket_bytes)
         for number, bucket in enumerate(buckets):
-            arrivals = how.arrivals if number in (0, len(buckets) - 1) else None
-            known = _noted(f"{self.name}/{number}", grads, bucket, how.names)
-            results |= self._by_index(bucket, _Bucket(group, how, op, known, self.is_copied, arrivals).reduce)
+            groups = self._groups_for([grads[n] for n in bucket])
+            known = _noted(f"{self.name}/{number}", grads, bucket, how.names, groups)
+            noting = self._noting(number in (0, len(buckets) - 1))
+            results |= self._by_index(bucket, self._bucket(known, groups, noting).reduce)
         for n in (n for n in order if is_sparse(grads[n])):
             known = _noted(f"{self.name}/rows{n}", grads, [n], how.names)
             results[n] = _gather_slices(group, how, op, known, grads[n])
@@ -251,11 +286,49 @@ class _Gradients:
             results |= self._by_index(bucket, functools.partial(encoding.reduce, known))
         return encoding.end(results, last=bucket)
 
+    def _adasum(self, order: Sequence[int]) -> dict[int, Gradient]:
+        """Combine all gradients, each as a whole, with a worker that owns it."""
+        dense = _adasum_exchange.densified(self.group, self.grads)
+        owners = _adasum_exchange.owners_of(dense, self.group.size)
+        results: dict[int, Gradient] = {}
+        buckets = plan_buckets(dense, order, self.how.bucket_bytes)
+        for number, bucket in enumerate(buckets):
+            known = _noted(f"{self.name}/adasum{number}", dense, bucket, self.how.names)
+            exchange = _adasum_exchange.AdasumBucket(
+                self.group,
+                known,
+                [owners[n] for n in bucket],
+                self.how.dtype_on_wire,
+                self.is_copied,
+                self._noting(number in (0, len(buckets) - 1)),
+            )
+            results |= dict(zip(bucket, exchange.reduce([dense[n] for n in bucket]), strict=True))
+        return results
+
+    def _groups_for(self, tensors: Sequence[tf.Tensor]) -> Groups:
+        """Return the groups of two levels for tensors of one dtype; all workers in one for a single level."""
+        if self.how.has_wide_sums:
+            # Between two levels a sum would be rounded.
+            return (tuple(range(self.group.size)),)
+        groups = self.groups
+        size_bytes = sum(int(tensor.shape.num_elements()) for tensor in tensors) * int(
+            self.how.dtype_on_wire(tensors[0].dtype.base_dtype).size
+        )
+        return groups if takes_two_levels(size_bytes, groups, self.how.levels) else (tuple(range(self.group.size)),)
+
+    def _noting(self, is_wanted: bool) -> Noting:
+        return self.how.arrivals.note if is_wanted and self.how.arrivals is not None else note_nothing
+
+    def _bucket(self, name: str, groups: Groups, noting: Noting = note_nothing) -> Bucket:
+        return Bucket(
+            self.group, self.op, name, self.how.dtype_on_wire, groups, self.is_copied, noting, self.how.has_wide_sums
+        )
+
     def _by_index(self, bucket: Sequence[int], reduce: Callable[..., list[tf.Tensor]]) -> dict[int, Gradient]:
         return dict(zip(bucket, reduce([self.grads[n] for n in bucket]), strict=True))
 
     def _as_they_are(self, name: str, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        return _Bucket(self.group, self.how, self.op, name, self.is_copied).reduce(tensors)
+        return self._bucket(name, self._groups_for(tensors)).reduce(tensors)
 
 
 def _is_encoded(how: Exchange, grad: Gradient) -> bool:
@@ -264,91 +337,15 @@ def _is_encoded(how: Exchange, grad: Gradient) -> bool:
     return how.codec.takes(grad.shape.as_list())
 
 
-def _noted(name: str, grads: Sequence[Gradient], bucket: Sequence[int], names: Sequence[str]) -> str:
+def _noted(
+    name: str, grads: Sequence[Gradient], bucket: Sequence[int], names: Sequence[str], groups: Groups = ()
+) -> str:
     """Note what a bucket exchanges, and return the name of its queues, which contains that of named gradients."""
     named = [names[n] if names else "" for n in bucket]
+    place = f"{name} in groups {groups}" if len(groups) > 1 else name
     for n, own in zip(bucket, named, strict=True):
-        note_exchanged(grads[n], own, name)
+        note_exchanged(grads[n], own, place)
     return f"{name}-{crc32(json.dumps(named).encode())}" if any(named) else name
-
-
-@dataclass(frozen=True)
-class _Bucket:
-    """Dense gradients of one dtype: joined, exchanged, and split again."""
-
-    group: WorkerGroup
-    how: Exchange
-    op: ReduceOp
-    name: str
-    is_copied: bool
-    arrivals: Arrivals | None = None
-
-    def reduce(self, grads: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Reduce N tensors."""
-        group, dtype = self.group, grads[0].dtype.base_dtype
-        with on_device(group.device()):
-            own = tf.cast(joined(grads, is_copied=self.is_copied), self.how.dtype_on_wire(dtype))
-        route = Route.of_bucket(int(own.shape.num_elements()) * own.dtype.size, group.size)
-        exchange = self._directly if route.is_direct else self._in_parts
-        chunks = [
-            exchange(f"{self.name}/{number}", chunk, dtype)
-            for number, chunk in enumerate(cut(own, route.num_chunks, group.device()))
-        ]
-        sums, sends = [each for chunk in chunks for each in chunk.sums], [op for chunk in chunks for op in chunk.sends]
-        with on_device(group.device()):
-            total = tf.cast(tf.concat(sums, axis=0), dtype)
-            with tf.control_dependencies([*sends, *self._count(chunks[0].summands)]):
-                return parted(total, grads)
-
-    def _directly(self, name: str, own: tf.Tensor, dtype: tf.DType) -> "_Chunk":
-        """Send a vector to all workers and add theirs, as all of them do, in the order of the ranks."""
-        group = self.group
-        sends = [group.put(f"{name}/whole", o, [own]) for o in group.others]
-        summands = [own if o == group.rank else self._take(f"{name}/whole", o, own) for o in range(group.size)]
-        with on_device(group.device()):
-            total = functools.reduce(add_pair, map(wider if self.how.has_wide_sums else widened, summands))
-            return _Chunk([tf.cast(divide(total, self.op.divisor(group.size)), dtype)], sends, summands)
-
-    def _in_parts(self, name: str, own: tf.Tensor, dtype: tf.DType) -> "_Chunk":
-        """Send part o to worker o, add the W parts that are this worker's, and send the sum to all."""
-        group = self.group
-        parts = cut(own, group.size, group.device())
-        sends = [group.put(f"{name}/part", o, [parts[o]]) for o in group.others]
-        mine = parts[group.rank]
-        summands = [mine if o == group.rank else self._take(f"{name}/part", o, mine) for o in range(group.size)]
-        with on_device(group.device()):
-            if self.how.has_wide_sums:
-                wide = sum_tensors([wider(each) for each in summands], self.op.divisor(group.size))
-                total = tf.cast(wide, mine.dtype)
-            else:
-                total = sum_tensors(summands, self.op.divisor(group.size))
-        sends += [group.put(f"{name}/sum", o, [total]) for o in group.others]
-        sums = [total if o == group.rank else self._take(f"{name}/sum", o, parts[o]) for o in range(group.size)]
-        return _Chunk(sums, sends, summands)
-
-    def _take(self, name: str, sender: int, like: tf.Tensor) -> tf.Tensor:
-        (taken,) = self.group.take(name, sender, [like.dtype], [like.shape])
-        with on_device(self.group.device()):
-            return tf.identity(taken)
-
-    def _count(self, summands: Sequence[tf.Tensor]) -> list[tf.Operation]:
-        if self.arrivals is None:
-            return []
-        self.arrivals.build(self.group)
-        counts = []
-        for rank, summand in enumerate(summands):
-            with tf.control_dependencies([summand]):
-                counts.append(self.arrivals.count(rank))
-        return counts
-
-
-@dataclass(frozen=True)
-class _Chunk:
-    """A part of a bucket that has been exchanged."""
-
-    sums: Sequence[tf.Tensor]
-    sends: Sequence[tf.Operation]
-    summands: Sequence[tf.Tensor]
 
 
 def _gather_slices(group: WorkerGroup, how: Exchange, op: ReduceOp, name: str, grad: tf.IndexedSlices) -> Gradient:

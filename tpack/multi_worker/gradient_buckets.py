@@ -116,8 +116,12 @@ class Route:
             workers: W.
         """
         is_direct = (workers - 1) * (1 - 2 / workers) * size_bytes <= DIRECT_BYTES
-        chunk_bytes = PIECE_BYTES if is_direct else PIECE_BYTES * workers
-        return Route(is_direct, max(1, math.ceil(size_bytes / chunk_bytes)))
+        return Route(is_direct, num_pieces(size_bytes, 1 if is_direct else workers))
+
+
+def num_pieces(size_bytes: int, parts: int) -> int:
+    """Return the number of pieces of a bucket, or of sets of parts, of `PIECE_BYTES` each at most."""
+    return max(1, math.ceil(size_bytes / (PIECE_BYTES * parts)))
 
 
 def joined(tensors: Sequence[tf.Tensor], *, is_copied: bool) -> tf.Tensor:

@@ -134,16 +134,25 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
         if self._group.size == 1 or not own[0]:
             return own
         sent, order = list(own[0]), creation_order(grads[0])
-        if self._stop_flag is not None:
+        how = self._exchange or Exchange()
+        if self._stop_flag is not None and how.op is not None:
+            self._exchange_stop_flag(self._stop_flag, how)
+        elif self._stop_flag is not None:
             # First, so that gradients never wait for it.
             order = [len(sent), *order]
             sent.append(self._stop_flag.build())
             names = [*names, "the stop flag"]
-        exchange = dataclasses.replace(self._exchange or Exchange(), names=names, scale=scale)
+        exchange = dataclasses.replace(how, names=names, scale=scale)
         of_all = all_reduce_between_workers(self._group, sent, self._op, exchange=exchange, ready_order=order)
-        if self._stop_flag is not None:
+        if self._stop_flag is not None and how.op is None:
             self._stop_flag.total = of_all.pop() * (self._group.size if self._op is ReduceOp.MEAN else 1)
         return transposed([_copied(grad, column) for grad, column in zip(of_all, transposed(grads), strict=True)])
+
+    def _exchange_stop_flag(self, stop_flag: StopFlag, exchange: Exchange) -> None:
+        """Exchange the stop flag by itself, as a sum, beside gradients that are not added."""
+        flag = dataclasses.replace(exchange, op=None, names=["the stop flag"])
+        own = [stop_flag.build()]
+        (stop_flag.total,) = all_reduce_between_workers(self._group, own, ReduceOp.SUM, name="stop", exchange=flag)
 
 
 def _check_momentum(optimizer: tf.train.Optimizer, exchange: Exchange) -> None:

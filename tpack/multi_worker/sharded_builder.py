@@ -64,7 +64,7 @@ class MultiWorkerShardedBuilder(MultiWorkerReplicatedBuilder):
 
         Raises:
             ConfigError: There are fewer variables than workers, gradients are to be accumulated, or the exchange has a
-                codec.
+                codec or Adasum.
             TowerMismatchError: The towers created or trained different variables.
             GraphBuildError: The optimizer is not a ``tf.train.Optimizer``, or has variables of a kind that cannot be
                 divided.
@@ -76,6 +76,11 @@ class MultiWorkerShardedBuilder(MultiWorkerReplicatedBuilder):
             raise ConfigError(
                 f"Exchange got codec={self._exchange.codec!r} with shard_optimizer=True: expected None, since weights "
                 "travel back from their owners; use one of the two"
+            )
+        if group.size > 1 and self._exchange is not None and self._exchange.op is not None:
+            raise ConfigError(
+                f"Exchange got op={self._exchange.op!r} with shard_optimizer=True: expected None, since owners add "
+                "gradients; use one of the two"
             )
         towers = build_replicas(grad_fn, self.devices, tower_building=self._tower_building, copies_are_set=True)
         optimizer = check_optimizer(optimizer_fn())

@@ -9,14 +9,14 @@ than one step ahead, and no queue is ever full.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.reduction.sums import on_device
 from tpack.utils.lazy import LazyModule
-from tpack.utils.validation import check_arguments, check_count, check_text
+from tpack.utils.validation import check_arguments, check_count, check_text, mismatch
 
 _servers = LazyModule("tpack.multi_worker.servers")
 _QUEUE_SIZE = 2
@@ -31,23 +31,32 @@ class WorkerGroup:
         tasks: the tasks of all workers by rank, as `task_device` names them.
         rank: that of this worker.
         run: a name that all of them share, and no other training on their servers.
+        machines: the number of each worker's machine; empty where they are not known.
 
     Raises:
-        ConfigError: The rank does not exist, or the name is empty.
+        ConfigError: The rank does not exist, the name is empty, or there is not a machine for each worker.
     """
 
     tasks: Sequence[str]
     rank: int
     run: str
+    machines: Sequence[int] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tasks", tuple(self.tasks))
         check_count(self, "rank", self.rank, 0, len(self.tasks) - 1)
         check_text(self, "run", self.run)
+        object.__setattr__(self, "machines", tuple(self.machines))
+        if len(self.machines) not in (0, len(self.tasks)):
+            raise ConfigError(mismatch(self, "machines", self.machines, f"one for each of {len(self.tasks)} workers"))
 
     @staticmethod
-    def of_member(member: ClusterMember, run: str) -> "WorkerGroup":
-        """Return the group of all workers of a cluster.
+    def of_member(member: Any, run: str) -> "WorkerGroup":
+        """Return the group of all workers of a cluster; those with one host are on one machine.
+
+        Args:
+            member: the `ClusterMember` of this process.
+            run: see `WorkerGroup`.
 
         Raises:
             ConfigError: It is not a worker.
@@ -55,7 +64,9 @@ class WorkerGroup:
         if member.rank is None:
             raise ConfigError(f"WorkerGroup.of_member got a process that does not train: expected a worker ({member})")
         ranks = range(member.num_workers)
-        return WorkerGroup([_servers.task_device(member, rank) for rank in ranks], member.rank, run)
+        hosts = [address.rpartition(":")[0] for address in member.workers]
+        machines = [hosts.index(host) for host in hosts]
+        return WorkerGroup([_servers.task_device(member, rank) for rank in ranks], member.rank, run, machines)
 
     @property
     def size(self) -> int:

@@ -19,6 +19,7 @@ from tpack.multi_worker.codecs.sparsification import TopK
         ("power_sgd:4", Exchange(codec=PowerSGD(4), memory=ErrorFeedback(), start_step=10)),
         ("bfloat16", Exchange("bfloat16")),
         ("float16", Exchange("float16")),
+        ("adasum", Exchange(op="adasum")),
     ],
 )
 def test_text_makes_an_exchange_with_error_feedback_where_something_is_lost(text, exchange):

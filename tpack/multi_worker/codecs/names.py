@@ -15,7 +15,7 @@ _sparsification = LazyModule("tpack.multi_worker.codecs.sparsification")
 
 Number = TypeVar("Number", int, float)
 _POWER_SGD_START = 10
-_EXPECTED = '"int8", "top_k:0.01", "power_sgd:4", "one_bit", "bfloat16" or "float16"'
+_EXPECTED = '"int8", "top_k:0.01", "power_sgd:4", "one_bit", "adasum", "bfloat16" or "float16"'
 
 
 @check_arguments
@@ -24,7 +24,8 @@ def make_exchange(text: str) -> Exchange:
 
     Args:
         text: ``"int8"``; ``"top_k:"`` with the share of numbers that is sent; ``"power_sgd:"`` with a rank, which
-            begins after ten steps; ``"one_bit"``; ``"bfloat16"`` or ``"float16"``, which round all gradients.
+            begins after ten steps; ``"one_bit"``; ``"adasum"``, in place of a sum or mean; ``"bfloat16"`` or
+            ``"float16"``, which round all gradients.
 
     Raises:
         ConfigError: Another text, or a number that is out of range.
@@ -32,6 +33,8 @@ def make_exchange(text: str) -> Exchange:
     kind, _, number = text.partition(":")
     if kind in WIRE_DTYPES and not number:
         return Exchange(wire_dtype=kind)
+    if kind == "adasum" and not number:
+        return Exchange(op="adasum")
     if kind in ("int8", "one_bit") and not number:
         return Exchange(codec=_quantization.Int8() if kind == "int8" else _quantization.OneBit())
     if kind == "top_k":

@@ -1,0 +1,219 @@
+"""Exchange of a bucket of dense gradients between workers: directly, in parts, or in two levels.
+
+In two levels, W workers are G groups of g. Each group adds in parts, so that a worker has the sum of its group for one
+part; the owners of that part in all groups exchange it in parts too; and in the group each hands it to the others. A
+worker sends 2 ((g - 1) + (G - 1)) messages in place of 2 (W - 1), with as many bytes, in four hops in place of two.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import tensorflow.compat.v1 as tf
+
+from tpack.multi_worker.gradient_buckets import Route, cut, joined, num_pieces, parted
+from tpack.multi_worker.worker_group import WorkerGroup
+from tpack.reduction.sums import add_pair, divide, on_device, sum_tensors, widened, wider
+from tpack.tower.grads import ReduceOp
+from tpack.utils import logger
+
+LevelChoice: TypeAlias = Literal[1, 2, "machines"] | None
+Groups: TypeAlias = tuple[tuple[int, ...], ...]
+Noting: TypeAlias = Callable[[WorkerGroup, Sequence[tf.Tensor]], list[tf.Operation]]
+
+# Of "Fitted to what was measured" in docs/scaling.md: two and four processes on two cores. Each hop counts as much as
+# all of an exchange's fixed time, so that two levels are not taken where they might be slower.
+MESSAGE_SECS, HOP_SECS, SECS_PER_BYTE = 0.42e-3, 1.32e-3, 0.36e-9
+
+
+def groups_of(group: WorkerGroup, levels: LevelChoice) -> Groups:
+    """Return the groups of an exchange in two levels, as ranks; all workers in one for a single level.
+
+    The machines are the groups if they are asked for, or if there are several, with as many workers each, and no choice
+    was made. Otherwise a group has as many neighbours as the largest divisor of W up to its square root; with a prime W
+    there is a single level.
+
+    Args:
+        group: the workers.
+        levels: see `Exchange`.
+    """
+    whole = (tuple(range(group.size)),)
+    if levels == 1:
+        return whole
+    on_machine: dict[int, list[int]] = {}
+    for rank, machine in enumerate(group.machines):
+        on_machine.setdefault(machine, []).append(rank)
+    machines = tuple(map(tuple, on_machine.values()))
+    sizes = sorted({len(each) for each in machines})
+    if levels != 2 and len(machines) > 1 and sizes[-1] > 1:
+        if len(sizes) == 1:
+            return machines
+        if levels == "machines":
+            logger.info(f"Machines have {sizes} workers, not equally many: gradients are exchanged in one level.")
+    if levels == "machines":
+        return whole
+    size = max(n for n in range(1, math.isqrt(group.size) + 1) if group.size % n == 0)
+    return whole if size == 1 else tuple(zip(*[iter(range(group.size))] * size, strict=True))
+
+
+def takes_two_levels(size_bytes: int, groups: Groups, levels: LevelChoice) -> bool:
+    """Return whether a bucket is exchanged in two levels.
+
+    If they were asked for, it is, unless it goes directly with no more messages. If nothing was asked for, it is where
+    messages, hops and bytes take less time.
+
+    Args:
+        size_bytes: the size of the bucket on the network.
+        groups: those of `groups_of`.
+        levels: see `Exchange`.
+    """
+    if len(groups) == 1:
+        return False
+    workers, size = sum(map(len, groups)), len(groups[0])
+    messages = 2 * (size - 1 + len(groups) - 1) * num_pieces(size_bytes, size)
+    route = Route.of_bucket(size_bytes, workers)
+    hops = 1 if route.is_direct else 2
+    messages_of_one = (workers - 1) * hops * route.num_chunks
+    if levels is not None:
+        return not route.is_direct or messages < messages_of_one
+    sent = 2 * (workers - 1) / workers * size_bytes
+    saved_bytes = (workers - 1) * size_bytes - sent if route.is_direct else 0.0
+    saved_secs = (messages_of_one - messages) * MESSAGE_SECS + saved_bytes * SECS_PER_BYTE
+    return saved_secs > (4 - hops) * HOP_SECS
+
+
+def note_nothing(group: WorkerGroup, arrived: Sequence[tf.Tensor]) -> list[tf.Operation]:
+    """Return no operations for what has arrived; the default of `Bucket`."""
+    return []
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Dense gradients of one dtype: joined, exchanged, and split again.
+
+    Attributes:
+        group: the workers.
+        op: sum or mean.
+        name: that of the queues.
+        dtype_on_wire: returns the dtype in which numbers of a dtype are sent.
+        groups: those of two levels; all workers in one for a single level.
+        is_copied: see `variables_change_in_place`.
+        note_arrived: called with the group and a tensor for each rank, which is there when the worker's part has
+            arrived, alone or in the sum of its group; returns operations to run.
+        has_wide_sums: see `Exchange`; for a single level.
+    """
+
+    group: WorkerGroup
+    op: ReduceOp
+    name: str
+    dtype_on_wire: Callable[[tf.DType], tf.DType]
+    groups: Groups
+    is_copied: bool
+    note_arrived: Noting = note_nothing
+    has_wide_sums: bool = False
+
+    def reduce(self, grads: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Reduce N tensors."""
+        group, dtype = self.group, grads[0].dtype.base_dtype
+        with on_device(group.device()):
+            own = tf.cast(joined(grads, is_copied=self.is_copied), self.dtype_on_wire(dtype))
+        size_bytes = int(own.shape.num_elements()) * own.dtype.size
+        route = Route.of_bucket(size_bytes, group.size)
+        num_chunks, exchange = route.num_chunks, self._directly if route.is_direct else self._in_parts
+        if len(self.groups) > 1:
+            num_chunks, exchange = num_pieces(size_bytes, len(self.groups[0])), self._in_two_levels
+        chunks = [
+            exchange(f"{self.name}/{number}", chunk, dtype)
+            for number, chunk in enumerate(cut(own, num_chunks, group.device()))
+        ]
+        sums, sends = [each for chunk in chunks for each in chunk.sums], [op for chunk in chunks for op in chunk.sends]
+        with on_device(group.device()):
+            total = tf.cast(tf.concat(sums, axis=0), dtype)
+            with tf.control_dependencies([*sends, *self.note_arrived(group, chunks[0].arrived)]):
+                return parted(total, grads)
+
+    def _directly(self, name: str, own: tf.Tensor, dtype: tf.DType) -> "_Chunk":
+        """Send a vector to all workers and add theirs, as all of them do, in the order of the ranks."""
+        group = self.group
+        sends = [group.put(f"{name}/whole", o, [own]) for o in group.others]
+        summands = [own if o == group.rank else self._take(f"{name}/whole", o, own) for o in range(group.size)]
+        with on_device(group.device()):
+            total = functools.reduce(add_pair, map(wider if self.has_wide_sums else widened, summands))
+            return _Chunk([tf.cast(divide(total, self.op.divisor(group.size)), dtype)], sends, summands)
+
+    def _in_parts(self, name: str, own: tf.Tensor, dtype: tf.DType) -> "_Chunk":
+        """Send part o to worker o, add the W parts that are this worker's, and send the sum to all."""
+        group = self.group
+        ranks = range(group.size)
+        added = self._add_part(name, own, ranks, self.op.divisor(group.size))
+        sums, sends = self._hand_out(name, added.total, added.parts, ranks)
+        return _Chunk(sums, [*added.sends, *sends], added.summands)
+
+    def _in_two_levels(self, name: str, own: tf.Tensor, dtype: tf.DType) -> "_Chunk":
+        """Add a part in the group, exchange its sum with its owners in other groups, and hand it out in the group."""
+        rank = self.group.rank
+        inside = next(ranks for ranks in self.groups if rank in ranks)
+        across = [ranks[inside.index(rank)] for ranks in self.groups]
+        divisor = self.op.divisor(self.group.size)
+        # A sum of 16 bits between the levels could be too large for them. Others are divided once, as in one level.
+        divisor_inside = self.op.divisor(len(inside)) if own.dtype.size == 2 else 1
+        of_group = self._add_part(f"{name}/inside", own, inside, divisor_inside)
+        of_all = self._add_part(f"{name}/across", of_group.total, across, divisor // divisor_inside)
+        pieces, sends = self._hand_out(f"{name}/across", of_all.total, of_all.parts, across)
+        with on_device(self.group.device()):
+            whole = tf.concat(pieces, axis=0)
+        sums, more_sends = self._hand_out(f"{name}/inside", whole, of_group.parts, inside)
+        by_rank = dict(zip(inside, of_group.summands, strict=True))
+        for ranks, summand in zip(self.groups, of_all.summands, strict=True):
+            by_rank = dict.fromkeys(ranks, summand) | by_rank
+        arrived = [by_rank[o] for o in range(self.group.size)]
+        return _Chunk(sums, [*of_group.sends, *of_all.sends, *sends, *more_sends], arrived)
+
+    def _add_part(self, name: str, own: tf.Tensor, ranks: Sequence[int], divisor: int) -> "_Part":
+        """Send a part of a vector to each of several workers, and add those that come here, in the order of ranks."""
+        group = self.group
+        parts = cut(own, len(ranks), group.device())
+        sends = [group.put(f"{name}/part", o, [part]) for o, part in zip(ranks, parts, strict=True) if o != group.rank]
+        mine = parts[ranks.index(group.rank)]
+        summands = [mine if o == group.rank else self._take(f"{name}/part", o, mine) for o in ranks]
+        with on_device(group.device()):
+            added = [wider(each) for each in summands] if self.has_wide_sums else summands
+            return _Part(parts, summands, tf.cast(sum_tensors(added, divisor), mine.dtype), sends)
+
+    def _hand_out(
+        self, name: str, total: tf.Tensor, parts: Sequence[tf.Tensor], ranks: Sequence[int]
+    ) -> tuple[list[tf.Tensor], list[tf.Operation]]:
+        """Send the sum of the own part to the others; return those of all, each like its part, and the sends."""
+        group = self.group
+        sends = [group.put(f"{name}/sum", o, [total]) for o in ranks if o != group.rank]
+        sums = [
+            total if o == group.rank else self._take(f"{name}/sum", o, part)
+            for o, part in zip(ranks, parts, strict=True)
+        ]
+        return sums, sends
+
+    def _take(self, name: str, sender: int, like: tf.Tensor) -> tf.Tensor:
+        (taken,) = self.group.take(name, sender, [like.dtype], [like.shape])
+        with on_device(self.group.device()):
+            return tf.identity(taken)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The own part of a vector, added over several workers, and the parts of all."""
+
+    parts: Sequence[tf.Tensor]
+    summands: Sequence[tf.Tensor]
+    total: tf.Tensor
+    sends: Sequence[tf.Operation]
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """A piece of a bucket that has been exchanged."""
+
+    sums: Sequence[tf.Tensor]
+    sends: Sequence[tf.Operation]
+    arrived: Sequence[tf.Tensor]
