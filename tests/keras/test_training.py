@@ -60,6 +60,22 @@ def test_a_new_state_of_the_optimizer_is_logged_at_the_second_fit(logged):
         assert warnings == [int(by_keras), 1]
 
 
+@pytest.mark.parametrize("form", ["dataset", "generator"])
+def test_batches_are_converted_to_the_dtypes_that_the_model_takes(form):
+    def batches():
+        for first in range(0, len(X), ROWS):
+            yield X[first : first + ROWS].astype("float64"), Y[first : first + ROWS].astype("int16")
+
+    with eager_mode():
+        model, other = made(), made()
+        for each in (model, other):
+            each.compile("sgd", LOSS)
+        dataset = tf2.data.Dataset.from_tensor_slices((X.astype("float64"), Y.astype("int16"))).batch(ROWS)
+        other.fit(dataset, verbose=0)
+    fit(model, dataset if form == "dataset" else batches, steps_per_epoch=STEPS, monitors=[])
+    assert_close(model.get_weights(), other.get_weights())
+
+
 def test_epochs_end_with_the_data_as_in_keras(logged):
     with eager_mode():
         model, other = made(), made()

@@ -321,12 +321,41 @@ class _GivenToKeras:
             ones = [np.ones([nested.num_rows, *weight.shape[1:]], dtype) for weight in weights]
             return (*nested.columns, *ones, *([np.ones([nested.num_rows], dtype)] if has_share else []))
         num_ones = len(weights) + has_share
+        batches = _converted(nested.batches, [spec.dtype for spec in self.desc.inputs()])
         if not num_ones:
-            return nested.batches
-        if isinstance(nested.batches, tf.compat.v2.data.Dataset):
+            return batches
+        if isinstance(batches, tf.compat.v2.data.Dataset):
             with eager_mode():
-                return nested.batches.map(lambda *p: (*p, *[tf.ones([tf.shape(p[0])[0]], dtype)] * num_ones))
-        return MapData(nested.batches, lambda point: [*point, *[np.ones([len(point[0])], dtype)] * num_ones])
+                return batches.map(lambda *p: (*p, *[tf.ones([tf.shape(p[0])[0]], dtype)] * num_ones))
+        return MapData(batches, lambda point: [*point, *[np.ones([len(point[0])], dtype)] * num_ones])
+
+
+def _converted(batches: Any, dtypes: Sequence[tf.DType]) -> Any:
+    """Return flat batches with numbers of the dtypes that the model takes, as Keras converts them; texts stay."""
+    if isinstance(batches, tf.compat.v2.data.Dataset):
+        specs = batches.element_spec
+        if all(spec.dtype in (dtype, tf.string) for spec, dtype in zip(specs, dtypes, strict=False)):
+            return batches
+        with eager_mode():
+            return batches.map(
+                lambda *point: (
+                    *(
+                        part if part.dtype in (dtype, tf.string) else tf.cast(part, dtype)
+                        for part, dtype in zip(point, dtypes, strict=False)
+                    ),
+                    *point[len(dtypes) :],
+                )
+            )
+
+    def convert(point: Sequence[Any]) -> list[Any]:
+        arrays = [np.asarray(part) for part in point]
+        converted = [
+            array if array.dtype.kind not in "fiub" or dtype == tf.string else array.astype(dtype.as_numpy_dtype)
+            for array, dtype in zip(arrays, dtypes, strict=False)
+        ]
+        return [*converted, *arrays[len(dtypes) :]]
+
+    return MapData(batches, convert)
 
 
 def _renamed(specs: Any, taken: set[str], suffix: str) -> Any:
