@@ -18,7 +18,7 @@ def tree(tmp_path, rng):
 def test_edges_are_learned_from_images_of_many_shapes(tree, tmp_path):
     run = run_script(edges.main, tmp_path / "train", "--data", tree)
 
-    assert run.last["edge_recall"] > 0.8
+    assert run.last["edge_recall"] > 0.75
     # One pixel in twenty or so is of an edge.
     assert run.last["edge_precision"] > 0.4
     assert run.last["xentropy"] < run.stats[0]["xentropy"]
