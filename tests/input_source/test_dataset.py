@@ -6,6 +6,7 @@ import tensorflow
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.run_input import SIGNATURE, running
+from tpack.compat.runtime import eager_mode
 from tpack.dataflow import DataFromGenerator, DataFromList
 from tpack.errors import ConfigError, DataExhaustedError, DataPointError, InputError, WrongTypeError
 from tpack.input_source import TFDatasetInput
@@ -89,8 +90,9 @@ def of_a_table():
 
 @pytest.mark.parametrize("make", [of_arrays, of_python, of_a_table])
 def test_a_dataset_of_eager_mode_is_brought_into_the_graph(make):
-    dataset = make()
-    eager = [label for _, label in dataset.as_numpy_iterator()]
+    with eager_mode():
+        dataset = make()
+        eager = [label for _, label in dataset.as_numpy_iterator()]
     with tf.Graph().as_default(), running(TFDatasetInput(dataset)) as run:
         labels = run.labels(6)
         assert sorted(labels) == sorted(eager)
@@ -102,8 +104,9 @@ def test_a_dataset_of_eager_mode_is_brought_into_the_graph(make):
 
 
 def test_the_size_of_a_dataset_of_eager_mode_is_known():
-    dataset = of_arrays().batch(2)
-    endless = dataset.repeat()
+    with eager_mode():
+        dataset = of_arrays().batch(2)
+        endless = dataset.repeat()
     with tf.Graph().as_default():
         assert TFDatasetInput(dataset).size() == 3
         with pytest.raises(NotImplementedError):
