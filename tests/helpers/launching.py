@@ -24,7 +24,9 @@ if os.environ["RANK"] in {parents!r}:
 print("pid", os.getpid())
 print("ready")
 {then}
-time.sleep(1000)
+# A signal that arrives just before a process sleeps is handled when it wakes: it never sleeps long.
+for _ in range(10_000):
+    time.sleep(0.1)
 """
 DEAF = "for each in (signal.SIGTERM, signal.SIGINT): signal.signal(each, signal.SIG_IGN)"
 
