@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.combined_training import (
     Net,
+    Weights,
     assert_near,
     examples,
     joined,
@@ -226,8 +227,12 @@ def averaged_weights_in_exports() -> None:
     averaged = ema.evaluate(ModelSaver(checkpoint_dir="averaged"))
     trained(replicated(2), Net(adam), shares(data, 2), 5, ema, averaged, ModelSaver())
     means = {name: moving_average([step[name] for step in trajectory], 0.6) for name in NAMES}
-    x, ids = data[0][:2]
-    for directory, weights in (("averaged", means), ("run", trajectory[-1])):
+    compare_exports(means, trajectory[-1], *data[0][:2])
+
+
+def compare_exports(averaged: Weights, last: Weights, x: Any, ids: Any) -> None:
+    """Export the checkpoints of the averages and of the run, and compare what the files compute."""
+    for directory, weights in (("averaged", averaged), ("run", last)):
         exporter = ModelExporter(config_of(directory))
         exporter.export_serving(os.path.join("exported", directory))
         exporter.export_compact(f"{directory}.pb")
