@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import LONG_WAIT_SECS
 from tpack.errors import Interrupted, StopTraining
+from tpack.tower.grads import ReduceOp
 from tpack.types import Peers, Session
 
 
@@ -36,6 +37,10 @@ class StopFlag:
         flag = _local("stop_flag", tf.zeros_initializer(), tf.float32)
         self._set = {value: flag.assign(value, read_value=False) for value in (self.STOP, self.SIGNAL)}
         return flag.read_value()
+
+    def arrived(self, reduced: tf.Tensor, op: ReduceOp, num_workers: int) -> None:
+        """Set `total` by the sum or mean of the flags of all workers: a mean of W, times W, need not be whole."""
+        self.total = tf.round(reduced * num_workers if op is ReduceOp.MEAN else reduced)
 
     def set(self, session: tf.Session, value: int) -> None:
         """Set the flag for the next step: `STOP`, or `SIGNAL` for a cause outside of the program.

@@ -65,5 +65,5 @@ class MultiWorkerLocalStepsBuilder(LocalStepsBuilder):
         of_all = all_reduce_between_workers(group, sent, ReduceOp.MEAN, name="weights", exchange=exchange)
         if flag is not None:
             flag.is_between_steps = True
-            flag.total = tf.round(of_all.pop() * group.size)
+            flag.arrived(of_all.pop(), ReduceOp.MEAN, group.size)
         return of_all

@@ -145,7 +145,7 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
         exchange = dataclasses.replace(how, names=names, scale=scale)
         of_all = all_reduce_between_workers(self._group, sent, self._op, exchange=exchange, ready_order=order)
         if self._stop_flag is not None and how.op is None:
-            self._stop_flag.total = of_all.pop() * (self._group.size if self._op is ReduceOp.MEAN else 1)
+            self._stop_flag.arrived(of_all.pop(), self._op, self._group.size)
         return transposed([_copied(grad, column) for grad, column in zip(of_all, transposed(grads), strict=True)])
 
     def _exchange_stop_flag(self, stop_flag: StopFlag, exchange: Exchange) -> None:
