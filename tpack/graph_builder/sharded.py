@@ -23,7 +23,7 @@ from tpack.reduction.gradients import merge_grad_list, split_grad_list
 from tpack.reduction.sums import on_device
 from tpack.tfutils.optimizer_clone import check_optimizer, clone_optimizer
 from tpack.tower.context import TowerContext, current_tower_context
-from tpack.tower.devices import LeastLoaded
+from tpack.tower.devices import deal_out
 from tpack.tower.grads import Gradient, Pairs
 from tpack.types import GradsAndVars
 from tpack.utils.validation import check_arguments
@@ -71,13 +71,9 @@ class ShardedReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
 
 
 def choose_owners(variables: Sequence[tf.Variable], count: int) -> list[int]:
-    """Return the owner of each of N variables, a number below ``count``: the largest first, to the least loaded one."""
-    load = LeastLoaded([str(number) for number in range(count)])
+    """Return the owner of each of N variables, a number below ``count``, by their bytes: see `deal_out`."""
     sizes = [int(variable.shape.num_elements() or 0) * int(variable.dtype.size) for variable in variables]
-    owners = dict.fromkeys(range(len(sizes)), 0)
-    for n in sorted(owners, key=lambda n: (-sizes[n], n)):
-        owners[n] = int(load.take(sizes[n]))
-    return list(owners.values())
+    return deal_out(sizes, count)
 
 
 class OwnerUpdate(NamedTuple):

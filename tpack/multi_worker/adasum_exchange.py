@@ -15,7 +15,7 @@ from tpack.multi_worker.routes import Noting, note_nothing
 from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.reduction.algorithms.adasum import adasum_tree, check_has_angle
 from tpack.reduction.sums import dense_slices, on_device
-from tpack.tower.devices import LeastLoaded
+from tpack.tower.devices import deal_out
 from tpack.tower.grads import Gradient, is_sparse
 
 
@@ -35,13 +35,8 @@ def densified(group: WorkerGroup, grads: Sequence[Gradient]) -> list[tf.Tensor]:
 
 
 def owners_of(grads: Sequence[tf.Tensor], count: int) -> list[int]:
-    """Return the owner of each gradient, a number below ``count``: the largest first, to the least loaded one."""
-    load = LeastLoaded([str(number) for number in range(count)])
-    sizes = [int(grad.shape.num_elements()) * int(grad.dtype.size) for grad in grads]
-    owners = dict.fromkeys(range(len(grads)), 0)
-    for n in sorted(owners, key=lambda n: (-sizes[n], n)):
-        owners[n] = int(load.take(sizes[n]))
-    return list(owners.values())
+    """Return the owner of each gradient, a number below ``count``, by their bytes: see `deal_out`."""
+    return deal_out([int(grad.shape.num_elements()) * int(grad.dtype.size) for grad in grads], count)
 
 
 @dataclass(frozen=True)

@@ -350,22 +350,40 @@ def _noted(
 
 def _gather_slices(group: WorkerGroup, how: Exchange, op: ReduceOp, name: str, grad: tf.IndexedSlices) -> Gradient:
     """Return the rows of all workers, in the order of the ranks."""
-    values, indices = grad.values, grad.indices
+    sends = send_rows(group, how, name, grad, group.others)
+    rows = take_rows(group, how, op, name, grad)
+    with on_device(group.device()), tf.control_dependencies(sends):
+        return tf.IndexedSlices(tf.identity(rows.values), tf.identity(rows.indices), grad.dense_shape)
+
+
+def send_rows(
+    group: WorkerGroup, how: Exchange, name: str, grad: tf.IndexedSlices, receivers: Sequence[int]
+) -> list[tf.Operation]:
+    """Return the operations that send this worker's rows to others, which take them by `take_rows`."""
     with on_device(group.device()):
-        sent = tf.cast(values, how.dtype_on_wire(values.dtype.base_dtype))
-    sends = [group.put(name, o, [sent, indices]) for o in group.others]
-    shapes = [tf.TensorShape([None]).concatenate(values.shape[1:]), tf.TensorShape([None])]
+        sent = tf.cast(grad.values, how.dtype_on_wire(grad.values.dtype.base_dtype))
+    return [group.put(name, o, [sent, grad.indices]) for o in receivers]
+
+
+def take_rows(group: WorkerGroup, how: Exchange, op: ReduceOp, name: str, grad: tf.IndexedSlices) -> tf.IndexedSlices:
+    """Return the rows that all others send, with this worker's.
+
+    Shapes:
+        The first dimension is the sum over the workers, in the order of the ranks.
+    """
+    dtype = grad.values.dtype.base_dtype
+    shapes = [tf.TensorShape([None]).concatenate(grad.values.shape[1:]), tf.TensorShape([None])]
+    with on_device(group.device()):
+        own = [tf.cast(grad.values, how.dtype_on_wire(dtype)), grad.indices]
     slices = []
     for rank in range(group.size):
-        rows = [sent, indices]
-        if rank != group.rank:
-            rows = group.take(name, rank, [sent.dtype, indices.dtype], shapes)
+        dtypes = [each.dtype.base_dtype for each in own]
+        rows = own if rank == group.rank else group.take(name, rank, dtypes, shapes)
         with on_device(group.device()):
-            slices.append(tf.IndexedSlices(tf.cast(rows[0], values.dtype.base_dtype), rows[1]))
-    with on_device(group.device()), tf.control_dependencies(sends):
+            slices.append(tf.IndexedSlices(tf.cast(rows[0], dtype), rows[1]))
+    with on_device(group.device()):
         gathered = concat_slices(slices)
-        mean = divide(gathered.values, op.divisor(group.size))
-        return tf.IndexedSlices(tf.identity(mean), tf.identity(gathered.indices), grad.dense_shape)
+        return tf.IndexedSlices(divide(gathered.values, op.divisor(group.size)), gathered.indices, grad.dense_shape)
 
 
 @check_arguments

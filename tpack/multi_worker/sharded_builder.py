@@ -17,7 +17,7 @@ from tpack.errors import ConfigError, GraphBuildError
 from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn, SyncOp
 from tpack.graph_builder.replicated import build_replicas, copy_to_replicas
 from tpack.graph_builder.sharded import OwnerUpdate, apply_by_owners, choose_owners
-from tpack.multi_worker.all_reduce import Exchange, all_reduce_between_workers
+from tpack.multi_worker.all_reduce import Exchange, all_reduce_between_workers, send_rows, take_rows
 from tpack.multi_worker.cluster.peers import Peers
 from tpack.multi_worker.gradient_buckets import (
     creation_order,
@@ -30,7 +30,7 @@ from tpack.multi_worker.gradient_buckets import (
 from tpack.multi_worker.replicated_builder import MultiWorkerReplicatedBuilder
 from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.reduction.gradients import merge_grad_list, split_grad_list, transposed
-from tpack.reduction.sums import add_pair, concat_slices, copy_slices_to_each, copy_to_each, divide, on_device, widened
+from tpack.reduction.sums import add_pair, copy_slices_to_each, copy_to_each, divide, on_device, widened
 from tpack.schedules import Schedule
 from tpack.tfutils.gradproc import GlobalNormClip, SummaryGradient
 from tpack.tfutils.optimizer import GradientProcessorOptimizer, ProxyOptimizer
@@ -131,7 +131,7 @@ class MultiWorkerShardedBuilder(MultiWorkerReplicatedBuilder):
         if self._stop_flag is not None:
             flag = dataclasses.replace(how, names=["the stop flag"])
             (total,) = all_reduce_between_workers(group, [self._stop_flag.build()], op, name="stop", exchange=flag)
-            self._stop_flag.total = total * (group.size if op is ReduceOp.MEAN else 1)
+            self._stop_flag.arrived(total, op, group.size)
         order = creation_order(grads[0])
         is_copied = variables_change_in_place(tf.get_default_graph())
         results: dict[int, Gradient] = {}
@@ -140,9 +140,10 @@ class MultiWorkerShardedBuilder(MultiWorkerReplicatedBuilder):
                 note_exchanged(summed[n], names[n], name)
             if is_sparse(summed[bucket[0]]):
                 (n,) = bucket
-                rows = _rows_to_owner(group, how, op, name, owner, summed[n])
-                sends += rows.sends
-                results.update(dict.fromkeys(bucket, rows.results[0]) if rows.results else {})
+                if owner == group.rank:
+                    results[n] = take_rows(group, how, op, f"{name}/rows", summed[n])
+                else:
+                    sends += send_rows(group, how, f"{name}/rows", summed[n], [owner])
                 continue
             part = _vector_to_owner(group, how, op, name, owner, [summed[n] for n in bucket], is_copied=is_copied)
             sends += part.sends
@@ -257,28 +258,6 @@ def _vector_to_owner(
     with on_device(group.device()):
         total = tf.cast(divide(functools.reduce(add_pair, summands), op.divisor(group.size)), dtype)
         return _Part(parted(total, grads), ())
-
-
-def _rows_to_owner(
-    group: WorkerGroup, how: Exchange, op: ReduceOp, name: str, owner: int, grad: tf.IndexedSlices
-) -> _Part:
-    values, indices = grad.values, grad.indices
-    with on_device(group.device()):
-        sent = tf.cast(values, how.dtype_on_wire(values.dtype.base_dtype))
-    if owner != group.rank:
-        return _Part((), [group.put(f"{name}/rows", owner, [sent, indices])])
-    shapes = [tf.TensorShape([None]).concatenate(values.shape[1:]), tf.TensorShape([None])]
-    slices = []
-    for rank in range(group.size):
-        rows = [sent, indices]
-        if rank != group.rank:
-            rows = group.take(f"{name}/rows", rank, [sent.dtype, indices.dtype], shapes)
-        with on_device(group.device()):
-            slices.append(tf.IndexedSlices(tf.cast(rows[0], values.dtype.base_dtype), rows[1]))
-    with on_device(group.device()):
-        gathered = concat_slices(slices)
-        mean = divide(gathered.values, op.divisor(group.size))
-        return _Part([tf.IndexedSlices(tf.identity(mean), tf.identity(gathered.indices), grad.dense_shape)], ())
 
 
 def share_slots(group: WorkerGroup, peers: Peers, slots: Sequence[tf.Variable], *, is_chief: bool) -> "SlotsOfWorkers":

@@ -302,3 +302,12 @@ class LeastLoaded:
         index = min(range(len(self.sizes)), key=self.sizes.__getitem__)
         self.sizes[index] += size_bytes
         return self.devices[index]
+
+
+def deal_out(sizes: Sequence[int], count: int) -> list[int]:
+    """Return the owner of each of N things, a number below ``count``: the largest first, to the least loaded one."""
+    load = LeastLoaded([str(number) for number in range(count)])
+    owners = [0] * len(sizes)
+    for n in sorted(range(len(sizes)), key=lambda n: (-sizes[n], n)):
+        owners[n] = int(load.take(sizes[n]))
+    return owners
