@@ -12,7 +12,7 @@ from pathlib import Path
 import tensorflow.compat.v1 as tf
 
 from tpack import Callback, SimpleTrainer, StopTraining, TensorInput
-from tpack.multi_worker.trainer import MultiWorkerTrainerReplicated
+from tpack.multi_worker.replicated_trainer import MultiWorkerTrainerReplicated
 
 
 class FirstStep(Callback):

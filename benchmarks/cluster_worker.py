@@ -19,7 +19,7 @@ from tpack.errors import StopTraining
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.tensors import TensorInput
 from tpack.multi_worker.ps_trainer import DistributedTrainerParameterServer, DistributedTrainerReplicated
-from tpack.multi_worker.trainer import MultiWorkerTrainerReplicated
+from tpack.multi_worker.replicated_trainer import MultiWorkerTrainerReplicated
 from tpack.train.trainers import SimpleTrainer
 from tpack.utils.tf_config import ClusterTask
 

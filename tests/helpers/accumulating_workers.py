@@ -23,7 +23,8 @@ from tpack.callbacks.base import Callback
 from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.stopping import MaxTime
 from tpack.callbacks.trigger import PeriodicTrigger
-from tpack.multi_worker.trainer import MultiWorkerTrainerReplicated, WaitLimits
+from tpack.multi_worker.replicated_trainer import MultiWorkerTrainerReplicated
+from tpack.multi_worker.trainer import WaitLimits
 from tpack.schedules import Step
 from tpack.tfutils.optimizer import AccumGradOptimizer
 from tpack.train.resume import AutoResumeTrainConfig

@@ -18,7 +18,7 @@ from tpack.multi_worker.codecs.memory import MomentumCorrection, MomentumFeedbac
 from tpack.multi_worker.codecs.power_sgd import PowerSGD
 from tpack.multi_worker.codecs.quantization import Int8, OneBit
 from tpack.multi_worker.codecs.sparsification import TopK
-from tpack.multi_worker.trainer import MultiWorkerTrainerReplicated
+from tpack.multi_worker.replicated_trainer import MultiWorkerTrainerReplicated
 from tpack.optimizers.one_bit_adam import OneBitAdam
 from tpack.tfutils.gradproc import GlobalNormClip
 from tpack.tfutils.graph_lookup import get_global_step_var

@@ -24,7 +24,8 @@ from tpack.dataflow.sources import DataFromList
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.multi_worker.cluster.resolver import resolve_cluster
 from tpack.multi_worker.ps_trainer import DistributedTrainerParameterServer
-from tpack.multi_worker.trainer import MultiWorkerTrainerReplicated, WaitLimits
+from tpack.multi_worker.replicated_trainer import MultiWorkerTrainerReplicated
+from tpack.multi_worker.trainer import WaitLimits
 from tpack.train.interface import launch_train_with_config
 from tpack.train.resume import AutoResumeTrainConfig
 from tpack.utils import logger

@@ -17,7 +17,7 @@ from tpack.dataflow import BatchData, DataFromList, MultiThreadMapData, ShardDat
 from tpack.errors import StopTraining
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.multi_worker.cross_worker import MergeScalars, SlowestWorker
-from tpack.multi_worker.trainer import MultiWorkerTrainerReplicated
+from tpack.multi_worker.replicated_trainer import MultiWorkerTrainerReplicated
 from tpack.tfutils.summary import add_moving_summary
 from tpack.train.interface import launch_train_with_config
 from tpack.train.resume import AutoResumeTrainConfig

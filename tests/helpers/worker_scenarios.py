@@ -33,8 +33,9 @@ from tpack.input_source.base import InputSource
 from tpack.input_source.feed import FeedInput
 from tpack.input_source.queue_input import QueueInput
 from tpack.input_source.tensors import TensorInput
+from tpack.multi_worker.replicated_trainer import MultiWorkerTrainerReplicated
 from tpack.multi_worker.strategy_trainer import MultiWorkerStrategyTrainer
-from tpack.multi_worker.trainer import MultiWorkerTrainerReplicated, WaitLimits
+from tpack.multi_worker.trainer import WaitLimits
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tfutils.sesscreate import ReuseSessionCreator
 from tpack.tower.context import current_tower_context

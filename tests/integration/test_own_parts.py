@@ -18,7 +18,7 @@ from tpack.callbacks.saver import ModelSaver
 from tpack.distribute.reducer_ops import ReducerCrossTowerOps
 from tpack.distribute.strategies import MirroredStrategy
 from tpack.distribute.trainer import StrategyTrainer
-from tpack.multi_worker.trainer import MultiWorkerTrainerReplicated
+from tpack.multi_worker.replicated_trainer import MultiWorkerTrainerReplicated
 from tpack.reduction.algorithms.one_device import RoundRobinReducer
 from tpack.reduction.base import Column, ReduceOp, ReducerWrapper
 from tpack.reduction.wrappers.packers import ConcatAndSplitPackingReducer

@@ -12,7 +12,7 @@ from tests.helpers.worker_job import run_workers, values_of
 from tpack.errors import ConfigError
 from tpack.multi_worker.all_reduce import Exchange
 from tpack.multi_worker.local_steps import MultiWorkerLocalStepsBuilder
-from tpack.multi_worker.trainer import MultiWorkerTrainerReplicated
+from tpack.multi_worker.replicated_trainer import MultiWorkerTrainerReplicated
 
 MODULE = "tests.helpers.local_workers"
 

@@ -7,7 +7,8 @@ from tests.helpers.equivalence import one_tower
 from tests.helpers.toy_training import Line, Recorder, line_input
 from tests.helpers.worker_job import run_workers, values_of
 from tpack.errors import ConfigError
-from tpack.multi_worker.trainer import MultiWorkerTrainerReplicated, WaitLimits
+from tpack.multi_worker.replicated_trainer import MultiWorkerTrainerReplicated
+from tpack.multi_worker.trainer import WaitLimits
 from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config
 from tpack.utils.tf_config import ClusterTask

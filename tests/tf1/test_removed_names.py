@@ -7,7 +7,7 @@ import pytest
 
 import tpack.tf1 as tf
 from tpack.errors import MissingNameError, TpackError
-from tpack.multi_worker.trainer import MultiWorkerTrainerReplicated
+from tpack.multi_worker.replicated_trainer import MultiWorkerTrainerReplicated
 from tpack.tf1 import removed_names
 from tpack.train.trainers import SyncMultiGPUTrainerReplicated
 

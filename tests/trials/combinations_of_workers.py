@@ -28,7 +28,7 @@ from tests.helpers.combined_training import (
 from tests.helpers.strategies import devices_of
 from tests.helpers.worker_job import run_workers, values_of
 from tests.trials.combinations_of_data import moving_statistics, normalised
-from tests.trials.combinations_of_files import StopAt, config_of, frozen, outputs, saved_each, served
+from tests.trials.combinations_of_files import StopAt, compare_exports, outputs, saved_each
 from tests.trials.combinations_of_steps import NAMES, adam, branching, by_schedule, cast_net, replicated, scheduled
 from tpack.callbacks.base import Callback
 from tpack.callbacks.inference.inferencers import ScalarStats
@@ -45,9 +45,8 @@ from tpack.distribute.strategies import CollectiveAllReduceStrategy
 from tpack.graph_builder.loss_scale import LossScaling
 from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.multi_worker.ps_trainer import DistributedTrainerParameterServer, DistributedTrainerReplicated
+from tpack.multi_worker.replicated_trainer import MultiWorkerTrainerReplicated
 from tpack.multi_worker.strategy_trainer import MultiWorkerStrategyTrainer
-from tpack.multi_worker.trainer import MultiWorkerTrainerReplicated
-from tpack.tfutils.export import ModelExporter
 from tpack.tfutils.gradproc import GlobalNormClip
 from tpack.tfutils.optimizer import AccumGradOptimizer, apply_grad_processors
 from tpack.train.resume import AutoResumeTrainConfig
@@ -310,15 +309,8 @@ def _exported(workers: int, kind: str) -> Weights:
 def averaged_weights_of_workers_in_exports() -> None:
     trajectory = plain(examples(5), adam)
     means = {name: moving_average([step[name] for step in trajectory], 0.6) for name in NAMES}
-    x, ids = examples(5)[0][:2]
     _assert_equal(_in_processes(_exported, kind="replicated"), _weights(trajectory[-1]))
-    for directory, weights in (("averaged", means), ("run", trajectory[-1])):
-        exporter = ModelExporter(config_of(directory))
-        exporter.export_serving(os.path.join("exported", directory))
-        exporter.export_compact(f"{directory}.pb")
-        wanted = outputs(weights, x, ids)
-        np.testing.assert_allclose(served(os.path.join("exported", directory), x, ids), wanted, 1e-9)
-        np.testing.assert_allclose(frozen(f"{directory}.pb", x, ids), wanted, 1e-9)
+    compare_exports(means, trajectory[-1], *examples(5)[0][:2])
 
 
 def _with_keras(x: Any, ids: Any, y: Any) -> Any:

@@ -7,8 +7,8 @@ from tpack.graph_builder.model_desc import ModelDesc as ModelDesc
 from tpack.graph_builder.model_desc import ModelDescBase as ModelDescBase
 from tpack.multi_worker.ps_trainer import DistributedTrainerParameterServer as DistributedTrainerParameterServer
 from tpack.multi_worker.ps_trainer import DistributedTrainerReplicated as DistributedTrainerReplicated
+from tpack.multi_worker.replicated_trainer import MultiWorkerTrainerReplicated as MultiWorkerTrainerReplicated
 from tpack.multi_worker.strategy_trainer import MultiWorkerStrategyTrainer as MultiWorkerStrategyTrainer
-from tpack.multi_worker.trainer import MultiWorkerTrainerReplicated as MultiWorkerTrainerReplicated
 from tpack.multi_worker.trainer import WaitLimits as WaitLimits
 from tpack.train.config import DEFAULT_CALLBACKS as DEFAULT_CALLBACKS
 from tpack.train.config import DEFAULT_MONITORS as DEFAULT_MONITORS

@@ -11,8 +11,8 @@ from tests.helpers.drawn_weights import drawn
 from tests.helpers.worker_job import run_workers, values_of
 from tpack.errors import ConfigError
 from tpack.multi_worker.all_reduce import WorkerGroup
+from tpack.multi_worker.replicated_trainer import MultiWorkerTrainerReplicated
 from tpack.multi_worker.sharded_builder import MultiWorkerShardedBuilder
-from tpack.multi_worker.trainer import MultiWorkerTrainerReplicated
 
 MODULE = "tests.helpers.accumulating_workers"
 
