@@ -13,10 +13,11 @@ import sys
 import tokenize
 from typing import Any, TextIO
 
-from tpack.cli.migrating import stars
 from tpack.errors import ConfigError, InputError
 from tpack.utils.fs import atomic_path, read_regular
-from tpack.utils.lazy import import_optional
+from tpack.utils.lazy import LazyModule, import_optional
+
+_usage = LazyModule("tpack.cli.migrating.usage")
 
 _MOST_BYTES = 1 << 24
 _SKIPPED = ("__pycache__", "node_modules", "site-packages")
@@ -99,7 +100,8 @@ def _givers_of_tensorflow(paths: list[str]) -> set[str]:
         # Files that cannot be read are reported when they are migrated.
         with contextlib.suppress(InputError, OSError, SyntaxError, UnicodeError):
             sources[path] = _read(path)[0]
-    return stars.givers_of_tensorflow(sources)
+    givers: set[str] = _usage.givers_of_tensorflow(sources)
+    return givers
 
 
 def _read(path: str) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
-from libcst.helpers import get_absolute_module_for_import, get_full_name_for_node
+from libcst.helpers import get_full_name_for_node
 from libcst.metadata import (
     ExpressionContext,
     ExpressionContextProvider,
@@ -19,10 +19,9 @@ from libcst.metadata import (
 
 from tpack.cli.migrating import lint, names
 from tpack.cli.migrating.lint import Note
+from tpack.cli.migrating.usage import TF_ROOTS, TFV1, Usage, after_tf, bound_by_imports, module_of, root_name
 from tpack.errors import ConfigError
 
-_TFV1 = ("tensorpack.tfv1", "tensorpack.compat.tfv1")
-_TF_ROOTS = ("tpack.tf1", "tensorflow.compat.v1", "tensorflow", *_TFV1)
 # Imports of these stay: TensorFlow has them under the same names.
 _STAYS = ("tensorflow.python", "tensorflow.examples", "tensorflow.keras", "tensorflow.compat", "tensorflow.core")
 _DIFFERENCE = (cst.IsNot, cst.NotEqual)
@@ -57,7 +56,7 @@ def migrate_source(source: str, *, gives_tensorflow: bool = False) -> Migrated:
 
     Args:
         source: the source.
-        gives_tensorflow: whether its ``tf`` is also that of files that need `tpack.tf1`; see `stars`.
+        gives_tensorflow: whether its ``tf`` is also that of files that need `tpack.tf1`; see `usage`.
 
     Returns:
         The new source, and notes with the lines of the old one.
@@ -78,8 +77,8 @@ def migrate_source(source: str, *, gives_tensorflow: bool = False) -> Migrated:
         line = getattr(error, "lineno", None) or getattr(error, "raw_line", 1)
         raise ConfigError(f"line {line} is not Python 3; use 2to3 first if it is Python 2") from error
     wrapper = MetadataWrapper(module)
-    usage = _Usage(_bound_by_imports(tree), lint.unbound(source, tree), gives_tensorflow=gives_tensorflow)
-    wrapper.visit(usage)
+    usage = Usage(bound_by_imports(tree), lint.unbound(source, tree), gives_tensorflow=gives_tensorflow)
+    usage.read(wrapper)
     rewriter = _Rewriter(usage, is_xrange_older=lint.is_xrange_older(tree))
     changed = wrapper.visit(rewriter)
     looks = {*rewriter.looks, *rewriter.are_open(lint.looks(tree)), *lint.python_2(tree), *usage.not_given_by_stars()}
@@ -105,7 +104,7 @@ def _with_sizes(source: str, tree: ast.AST) -> tuple[str, list[Note]]:
     body = ast.parse(source).body
     for place, node in enumerate(body):
         alias = node.names[0] if isinstance(node, ast.Import) and len(node.names) == 1 else None
-        if alias is None or alias.name not in _TF_ROOTS[:2] or alias.asname is None:
+        if alias is None or alias.name not in TF_ROOTS[:2] or alias.asname is None:
             continue
         text = f"{alias.asname}.disable_v2_tensorshape()"
         end = node.end_lineno or node.lineno
@@ -118,132 +117,12 @@ def _with_sizes(source: str, tree: ast.AST) -> tuple[str, list[Note]]:
     return source, []
 
 
-class _Usage(cst.CSTVisitor):
-    """Finds the imports and uses of a source, by full names."""
-
-    METADATA_DEPENDENCIES = (QualifiedNameProvider,)
-
-    def __init__(self, roots: set[str], unbound: dict[str, int], *, gives_tensorflow: bool) -> None:
-        super().__init__()
-        self.gives_tensorflow = gives_tensorflow
-        self.roots = roots
-        self.unbound = unbound
-        self.used: set[str] = set()
-        self.used_outside: set[str] = set()
-        self.imported: set[str] = set()
-        self.bound: set[str] = set()
-        self.stars: set[str] = set()
-        # The qualified names of what is assigned a variable.
-        self.variables: set[str] = set()
-        # What the top of the source calls TensorFlow.
-        self.tensorflow = ""
-        self._depth = 0
-
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
-        self._depth += 1
-        self.bound.add(node.name.value)
-
-    def leave_FunctionDef(self, original_node: cst.FunctionDef) -> None:
-        self._depth -= 1
-
-    def visit_Import(self, node: cst.Import) -> bool:
-        for alias in node.names:
-            if not self._depth and get_full_name_for_node(alias.name) in _TF_ROOTS and alias.evaluated_alias:
-                self.tensorflow = alias.evaluated_alias
-        self.imported.update(get_full_name_for_node(alias.name) or "" for alias in node.names)
-        return False
-
-    def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:
-        module = _module_of(node)
-        self.imported.add(module)
-        if isinstance(node.names, cst.ImportStar):
-            self.stars.add(module)
-        else:
-            self.used.update(f"{module}.{alias.name.value}" for alias in node.names)
-            self.bound.update(str(alias.evaluated_alias or alias.evaluated_name) for alias in node.names)
-        return False
-
-    def visit_Assign(self, node: cst.Assign) -> None:
-        called = node.value.func if isinstance(node.value, cst.Call) else None
-        if called is None or _root(called) not in self.roots:
-            return
-        made = {found.name for found in self.get_metadata(QualifiedNameProvider, called, set())}
-        if _after_tf(made) & set(names.VARIABLES):
-            for target in node.targets:
-                self.variables |= {
-                    found.name for found in self.get_metadata(QualifiedNameProvider, target.target, set())
-                }
-
-    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
-        if isinstance(node.target, cst.Name):
-            self.bound.add(node.target.value)
-
-    def visit_Param(self, node: cst.Param) -> None:
-        self.bound.add(node.name.value)
-
-    def visit_Attribute(self, node: cst.Attribute) -> None:
-        self._use(node)
-
-    def visit_Name(self, node: cst.Name) -> None:
-        self._use(node)
-
-    def _use(self, node: cst.CSTNode) -> None:
-        if _root(node) not in self.roots:
-            return
-        for found in self.get_metadata(QualifiedNameProvider, node, set()):
-            if found.source is QualifiedNameSource.IMPORT:
-                self.used.add(found.name)
-                if not self._depth:
-                    self.used_outside.add(found.name)
-
-    def home_of_tensorflow(self) -> str:
-        """Return the new module of ``tf``."""
-        if self.gives_tensorflow:
-            return "tpack.tf1"
-        with_trainers = (name for name in self.imported if names.is_in(name, ["tensorpack", "tpack"]))
-        has_trainer = any(not names.is_in(name, ["tpack.tf1"]) for name in with_trainers)
-        used, outside = _after_tf(self.used), _after_tf(self.used_outside)
-        return names.home_of_tensorflow(used, outside, has_trainer=has_trainer)
-
-    def lost_names(self) -> dict[str, str]:
-        """Return the homes of used names that a star import of an older tensorpack gave, and that of tpack does not."""
-        homes = {name: names.home_of_lost_name(name) for name in self.unbound if not names.has_name("", name)}
-        return {name: home for name, home in sorted(homes.items()) if home is not None}
-
-    def not_given_by_stars(self) -> list[Note]:
-        """Return notes on names that only star imports of tensorpack can give, and that tpack does not have."""
-        if not self.stars or not all(names.is_in(module, ["tensorpack"]) for module in self.stars):
-            return []
-        lost = self.lost_names() if "tensorpack" in self.stars else {}
-        paths = [module.removeprefix("tensorpack").removeprefix(".") for module in self.stars]
-        return [
-            Note(line, f"{name} is not there: no star import of tpack gives it")
-            for name, line in self.unbound.items()
-            if name not in lost and not any(names.has_name(path, name) for path in paths)
-        ]
-
-    @property
-    def uses_keras(self) -> bool:
-        """Whether the file imports Keras, or uses it as ``tf.keras``."""
-        return any(names.is_in(name, ["tensorflow.keras", "keras"]) for name in (*self.used, *self.imported))
-
-    @property
-    def edits_graphs(self) -> bool:
-        """Whether it uses ``tf.contrib.graph_editor``, and with it operations as TensorFlow 1 had them."""
-        return any(names.is_in(name, ["contrib.graph_editor"]) for name in _after_tf({*self.used, *self.imported}))
-
-    @property
-    def uses_older_collections(self) -> bool:
-        """Whether names of ``collections.abc`` are used as those of ``collections``."""
-        return any(f"collections.{name}" in self.used for name in names.ABSTRACT)
-
-
 class _Rewriter(cst.CSTTransformer):
     """Rewrites a source, and notes changes and lines to look at."""
 
     METADATA_DEPENDENCIES = (ExpressionContextProvider, PositionProvider, QualifiedNameProvider)
 
-    def __init__(self, usage: _Usage, *, is_xrange_older: bool) -> None:
+    def __init__(self, usage: Usage, *, is_xrange_older: bool) -> None:
         super().__init__()
         self._usage = usage
         self._is_xrange_older = is_xrange_older
@@ -317,7 +196,7 @@ class _Rewriter(cst.CSTTransformer):
             self._check_module(alias, name)
             return alias.with_changes(name=_dotted(name.replace("tensorpack", "tpack", 1)))
         if name == "tensorflow.compat.v1" and alias.asname is not None:
-            only = any(names.is_in(used, names.ONLY_IN_TF1) for used in _after_tf(self._usage.used))
+            only = any(names.is_in(used, names.ONLY_IN_TF1) for used in after_tf(self._usage.used))
             return alias.with_changes(name=_dotted("tpack.tf1")) if only else alias
         if name in names.WAS_INPUT_DATA and alias.evaluated_alias:
             home, _, own = names.INPUT_DATA.rpartition(".")
@@ -347,7 +226,7 @@ class _Rewriter(cst.CSTTransformer):
         return module.replace("tensorflow", self._tf if module == "tensorflow" else "tensorflow.compat.v1", 1)
 
     def _import_from(self, node: cst.ImportFrom) -> list[cst.BaseSmallStatement]:
-        module = _module_of(node)
+        module = module_of(node)
         if not names.is_in(module, ["tensorflow", "tensorpack"]) and module != "collections":
             return self._import_from_others(node, module)
         if module in names.WAS_INPUT_DATA:
@@ -399,12 +278,12 @@ class _Rewriter(cst.CSTTransformer):
             self._look(node, f"import of {module}: {names.GONE['tensorflow.examples']}")
 
     def _moved(self, node: cst.ImportFrom, home: str) -> cst.ImportFrom:
-        return node if _module_of(node) == home else node.with_changes(module=_dotted(home))
+        return node if module_of(node) == home else node.with_changes(module=_dotted(home))
 
     def _home_of_alias(self, node: cst.ImportFrom, module: str, alias: cst.ImportAlias) -> tuple[str, cst.ImportAlias]:
         """Return the present module of an imported name, and the name."""
         whole = f"{module}.{alias.evaluated_name}"
-        if whole in _TFV1 and self._tf == "tpack.tf1":
+        if whole in TFV1 and self._tf == "tpack.tf1":
             return "tpack", _renamed_to(alias, "tf1", str(alias.evaluated_alias or alias.evaluated_name))
         if whole not in names.WAS_INPUT_DATA:
             return self._home(node, module, str(alias.evaluated_name)), alias
@@ -490,7 +369,7 @@ class _Rewriter(cst.CSTTransformer):
             self._look(node, f"{whole} is not there: tpack has no such name")
         if whole in names.GONE:
             self._look(node, f"{whole} is not there: {names.GONE[whole]}")
-        for name in _after_tf([whole]):
+        for name in after_tf([whole]):
             reason = names.reason_for_missing(name)
             # A missing namespace is noted, but not each name in it.
             if reason and names.reason_for_missing(name.rpartition(".")[0]) is None:
@@ -541,7 +420,7 @@ class _Rewriter(cst.CSTTransformer):
         is_type = isinstance(call, cst.Call) and get_full_name_for_node(call.func) == "type" and len(call.args) == 1
         if not is_type or len(original_node.comparisons) > 1 or not isinstance(target.operator, _SAMENESS):
             return updated_node
-        if "Tensor" not in _after_tf(self._whole_names(target.comparator)):
+        if "Tensor" not in after_tf(self._whole_names(target.comparator)):
             return updated_node
         self._changed(original_node, "a comparison of type(...) with tf.Tensor to isinstance")
         given = (
@@ -588,7 +467,7 @@ class _Rewriter(cst.CSTTransformer):
 
     def _whole_names(self, node: cst.CSTNode) -> list[str]:
         # Looking up every name of a source would take most of the time.
-        if _root(node) not in self._usage.roots:
+        if root_name(node) not in self._usage.roots:
             return []
         found = self.get_metadata(QualifiedNameProvider, node, set())
         return sorted(one.name for one in found if one.source is QualifiedNameSource.IMPORT)
@@ -600,24 +479,6 @@ class _Rewriter(cst.CSTTransformer):
         self.looks.append(Note(self.get_metadata(PositionProvider, node).start.line, text))
 
 
-def _bound_by_imports(tree: ast.AST) -> set[str]:
-    """Return the names that imports bind anywhere in a source."""
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-    return {alias.asname or alias.name.partition(".")[0] for node in imports for alias in node.names}
-
-
-def _root(node: cst.CSTNode) -> str | None:
-    """Return the first name of a chain of attributes."""
-    while isinstance(node, cst.Attribute):
-        node = node.value
-    return node.value if isinstance(node, cst.Name) else None
-
-
-def _module_of(node: cst.ImportFrom) -> str:
-    """Return the imported module; empty for a relative import."""
-    return "" if node.relative else get_absolute_module_for_import(None, node) or ""
-
-
 def _reads_digits(node: cst.ImportFrom, module: str) -> bool:
     """Tell whether a statement imports the module that reads digits from a package of TensorFlow."""
     aliases = () if isinstance(node.names, cst.ImportStar) else node.names
@@ -627,16 +488,6 @@ def _reads_digits(node: cst.ImportFrom, module: str) -> bool:
 def _renamed_to(alias: cst.ImportAlias, name: str, given: str) -> cst.ImportAlias:
     """Return the import of another name under the source's name."""
     return alias.with_changes(name=cst.Name(name), asname=None if given == name else cst.AsName(cst.Name(given)))
-
-
-def _after_tf(used: Iterable[str]) -> set[str]:
-    """Return the parts after ``tf.`` of TensorFlow's names."""
-    found = set()
-    for name in used:
-        root = next((root for root in _TF_ROOTS if name.startswith(f"{root}.")), None)
-        if root is not None:
-            found.add(name.removeprefix(f"{root}."))
-    return found
 
 
 def _dotted(name: str) -> cst.Attribute | cst.Name:

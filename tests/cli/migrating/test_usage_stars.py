@@ -2,7 +2,7 @@
 
 import pytest
 
-from tpack.cli.migrating.stars import givers_of_tensorflow
+from tpack.cli.migrating.usage import givers_of_tensorflow
 
 GIVES = "import tensorflow as tf\n"
 NEEDS = "import tensorflow as tf\ntf.contrib.layers.conv2d\n"
