@@ -9,6 +9,7 @@ from tpack.graph_builder.precision import LossScaling
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.graph_builder.sharded import ShardedReplicatedBuilder, choose_owners
 from tpack.optimizers import LAMB, LARS, AdamW, Lion
+from tpack.tfutils.dependency import ancestors
 from tpack.tfutils.gradproc import GlobalNormClip
 from tpack.tfutils.optimizer import AccumGradOptimizer, VariableAssignmentOptimizer, apply_grad_processors
 from tpack.tower.context import current_tower_context
@@ -69,6 +70,25 @@ def test_sharded_state_gives_the_weights_and_slots_of_replicated_state(name):
     for column in replicas:
         for copy in column[1:]:
             np.testing.assert_array_equal(copy, column[0])
+
+
+def test_what_follows_an_update_waits_for_all_gradients_of_its_tower(graph):
+    gradients, clipped = [], []
+
+    def noted():
+        pairs = grad_fn()
+        gradients.append([gradient for gradient, _ in pairs])
+        return pairs
+
+    def clip(variable):
+        clipped.append((current_tower_context().index, tf.clip_by_value(variable.read_value(), -1, 1)))
+        return clipped[-1][1]
+
+    optimizer = VariableAssignmentOptimizer(tf.train.AdamOptimizer(0.1), clip)
+    ShardedReplicatedBuilder(3).build(noted, lambda: optimizer)
+    assert len(clipped) == 3 * 5
+    for index, value in clipped:
+        assert {gradient.op for gradient in gradients[index]} <= ancestors([value])
 
 
 def test_a_skipped_step_of_a_scaled_cost_is_skipped_by_all_owners():

@@ -61,7 +61,7 @@ class ShardedReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
             with tf.name_scope("reduce_gradients"):
                 reduced = self._reducer.reduce(grads, self._op)
             owners = choose_owners(variables[0], len(self.devices))
-            update = apply_by_owners(towers.contexts, merge_grad_list(reduced, variables), optimizer, owners)
+            update = apply_by_owners(towers.contexts, merge_grad_list(reduced, variables), optimizer, owners, grads)
             return tf.group(*update.ops, *copy_from_owners(update, variables, owners), name="train_op")
 
         applied = apply_every(self._accumulate, towers.outputs, apply)
@@ -89,14 +89,19 @@ def apply_by_owners(
     tower_grads: Sequence[GradsAndVars],
     optimizer: tf.train.Optimizer,
     owners: Sequence[int | None],
+    computed: Sequence[Sequence[Gradient]],
 ) -> OwnerUpdate:
     """Return the ops that apply the gradients of each variable in one of K towers, by an optimizer of its own.
+
+    What an optimizer does after the update, such as a clipping of weights, it does to all variables in each tower, also
+    to those whose gradients are applied in another: that waits for the tower's own gradients.
 
     Args:
         contexts: the K towers.
         tower_grads: K lists of N (gradient, variable) pairs.
         optimizer: the main tower's; the others get clones.
         owners: the tower of each of N variables; None for those that no tower updates.
+        computed: K lists of all gradients of a tower, before their reduction.
 
     Creates:
         The slots, beside the owners' variables and under the names that the main tower's would have; they are saved.
@@ -116,7 +121,9 @@ def apply_by_owners(
             if owner == context.index
         ]
         made = _Slots(context, owned)
-        with _applying_only(own_optimizer, made):
+        with tf.control_dependencies(computed[context.index]):
+            all_read = tf.no_op(name="all_read")
+        with _applying_only(own_optimizer, made, all_read):
             update = own_optimizer.apply_gradients(pairs, name="apply_gradients")
         slots.extend(made.variables)
         return update
@@ -145,11 +152,11 @@ def copy_from_owners(
 
 
 @contextmanager
-def _applying_only(optimizer: tf.train.Optimizer, slots: "_Slots") -> Iterator[None]:
-    """Let the innermost optimizers apply the gradients of owned variables alone."""
+def _applying_only(optimizer: tf.train.Optimizer, slots: "_Slots", all_read: tf.Operation) -> Iterator[None]:
+    """Let the innermost optimizers apply the gradients of owned variables alone, and end after ``all_read``."""
     leaves = list({id(leaf): leaf for leaf in _innermost(optimizer)}.values())
     for leaf in leaves:
-        leaf.apply_gradients = _Filtered(leaf.apply_gradients, slots)
+        leaf.apply_gradients = _Filtered(leaf.apply_gradients, slots, all_read)
     try:
         yield
     finally:
@@ -163,6 +170,7 @@ class _Filtered:
 
     apply: Any
     slots: "_Slots"
+    all_read: tf.Operation
 
     def __call__(
         self, grads_and_vars: Pairs, global_step: tf.Variable | None = None, name: str | None = None
@@ -171,8 +179,9 @@ class _Filtered:
         pairs = [(gradient, variable) for gradient, variable in grads_and_vars if id(variable) in owned]
         if pairs:
             with self.slots.scope():
-                return self.apply(pairs, global_step, name)
-        return tf.no_op(name) if global_step is None else global_step.assign_add(1, read_value=False, name=name)
+                return tf.group(self.apply(pairs, global_step), self.all_read, name=name)
+        with tf.control_dependencies([self.all_read]):
+            return tf.no_op(name) if global_step is None else global_step.assign_add(1, read_value=False, name=name)
 
 
 def _innermost(optimizer: tf.train.Optimizer) -> Iterable[tf.train.Optimizer]:

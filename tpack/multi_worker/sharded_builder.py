@@ -113,6 +113,7 @@ class MultiWorkerShardedBuilder(MultiWorkerReplicatedBuilder):
             merge_grad_list(tower_grads, [[replica[n] for n in kept] for replica in variables]),
             optimizer,
             [tower_of.get(n) for n in kept],
+            grads,
         )
         self.slots = update.slots
         copies = self._copy_from_owners(update, variables, workers, tower_of, creation_order(grads[0]))
