@@ -11,6 +11,7 @@ MEMBERS = members()
 REASONS: dict[str, str] = {
     **dict.fromkeys(
         (
+            "Application",
             "BuildResult",
             "BuiltTowers",
             "ClusterMember",

@@ -83,6 +83,9 @@ class FakeTrainer:
         """Return whether to save."""
         return wanted
 
+    def synchronize(self) -> None:
+        """Do nothing: there is one tower."""
+
     def run_between_steps(self, op: Any) -> None:
         """Run an operation."""
         self.sess.run(op)

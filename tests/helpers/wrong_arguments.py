@@ -104,7 +104,7 @@ def kinds_of(parameter):
 
 def _written(annotation):
     if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
-        return annotation.__name__
+        return "None" if annotation is type(None) else annotation.__name__
     text = str(annotation)
     if text.startswith("typing.Union["):
         return "|".join(_written(part) for part in annotation.__args__)
@@ -318,6 +318,12 @@ RIGHT = {
     "DataFromArrays.arrays": lambda: np.zeros([4, 2]),
     "MultiWorkerStrategyTrainer.strategy": lambda: tpack.CollectiveAllReduceStrategy(1),
     "ScaleWithWorkers.rule": lambda: "linear",
+    "apply_every.steps": lambda: 1,
+    "apply_every.towers": lambda: [[(tf.ones([3]), tf.get_variable("updated", [3]))]],
+    "apply_every.apply": lambda: lambda grads: tf.no_op(),
+    "LocalSteps.sync_every_steps": lambda: 8,
+    "LocalStepsBuilder.steps": lambda: tpack.graph_builder.LocalSteps(8),
+    "LocalStepsBuilder.towers": lambda: 2,
     "group": _group,
     "member": _member,
     "copy_from_worker.variables": lambda: [tf.get_variable("copied", [2])],

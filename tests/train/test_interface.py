@@ -90,7 +90,7 @@ class Odd(Line):
         (None, r"Odd.inputs\(\) returned None: expected a list of tf.TensorSpec"),
         (tf.TensorSpec([], tf.float32, "x"), r"Odd.inputs\(\) returned a TensorSpec: expected a list"),
         ([tf.TensorSpec([], tf.float32, "my x!"), tf.TensorSpec([], tf.float32, "y")], "name='my x!': expected"),
-        ([tf.TensorSpec([], tf.float32, "x")], r"1 inputs \(x\), and the function .*build_graph takes .*argument: 'y'"),
+        ([tf.TensorSpec([], tf.float32, "x")], r"build_graph got 1 inputs \(x\): expected a .*, and it has \(x.*, y"),
     ],
 )
 def test_inputs_that_cannot_be_are_errors_before_anything_is_built(inputs, message):

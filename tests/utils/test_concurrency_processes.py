@@ -18,7 +18,7 @@ WAIT_SECS = 300
 FORK = multiprocessing.get_context("fork")
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the state of Linux processes")
 
-# A program whose child waits for ever; it prints the child's id when the child is ready.
+# A program whose child waits for ever; it prints the child's id when that is ready, and goes on when it gets a line.
 PROGRAM = """
 import multiprocessing, os, signal, sys
 from tpack.utils.concurrency import enable_death_signal, ensure_proc_terminate
@@ -36,14 +36,19 @@ def start(ignore_term, ask_kernel):
     process = multiprocessing.get_context("fork").Process(target=child, args=(there, ignore_term, ask_kernel))
     process.start()
     print(here.recv(), flush=True)
+    sys.stdin.readline()
     return process
 """
 
 
 def start_program(end):
     """Start PROGRAM with the lines `end`; return it and the id of its child."""
-    program = subprocess.Popen([sys.executable, "-c", PROGRAM + end], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    return program, psutil.Process(int(program.stdout.readline()))
+    command = [sys.executable, "-c", PROGRAM + end]
+    program = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    child = psutil.Process(int(program.stdout.readline()))
+    program.stdin.write("\n")
+    program.stdin.flush()
+    return program, child
 
 
 def finish(program, child):

@@ -84,8 +84,10 @@ def apply_every(steps: int | Schedule, towers: Sequence[GradsAndVars], apply: Ap
         `IndexedSlices` one that marks rows, and a counter of steps.
 
     Raises:
+        ConfigError: A number of steps is less than 1.
         ReductionError: The gradients are no full rectangle of alike tensors.
     """
+    check_steps("apply_every", "steps", steps)
     grads, _ = split_grad_list(towers)
     if steps == 1:
         return Application(apply(grads), (), grads[0])
