@@ -32,7 +32,7 @@ class Bare(RNNCell):
         (lambda: BasicLSTMCell(2, dtype=tf.int64), "BasicLSTMCell got dtype int64"),
         (lambda: GRUCell(0), "GRUCell got num_units=0: expected an integer of at least 1"),
         (lambda: GRUCell(2, activation="nope"), "activation='nope': expected a function or one of linear, elu"),
-        (lambda: GRUCell(2).get_initial_state(batch_size=3), "wants inputs, or batch_size and dtype"),
+        (lambda: GRUCell(2).get_initial_state(batch_size=3), "got batch_size=3 and dtype=None without inputs"),
         (lambda: GRUCell(2).get_initial_state(tf.zeros([3, 1]), 4), "got batch_size=4 with inputs of 3"),
         (lambda: GRUCell(2).get_initial_state(tf.zeros([3, 1]), dtype="float16"), "float16 with inputs of float32"),
         (lambda: Bare().zero_state(2, tf.float32), "zero_state got the shape .*: expected known sizes"),

@@ -97,7 +97,7 @@ class RNNCell(Layer):
                 )
             batch_size, dtype = tf.shape(inputs)[0], inputs.dtype
         if batch_size is None or dtype is None:
-            raise ConfigError(f"get_initial_state wants inputs, or batch_size and dtype: got {batch_size=}, {dtype=}")
+            raise ConfigError(f"get_initial_state got {batch_size=} and {dtype=} without inputs: expected both")
         return self.zero_state(batch_size, dtype)
 
     def _remember_variable(self, getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

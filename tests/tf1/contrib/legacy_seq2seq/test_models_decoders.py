@@ -111,8 +111,8 @@ def test_attention_over_symbols_is_that_over_their_vectors(graph):
 @pytest.mark.parametrize(
     ("inputs", "states", "heads", "message"),
     [
-        ([], [2, 3, 2], 1, "wants inputs and heads, got 0 and 1"),
-        ([[2, 2]], [2, 3, 2], 0, "wants inputs and heads, got 1 and 0"),
+        ([], [2, 3, 2], 1, "got 0 inputs and num_heads=1"),
+        ([[2, 2]], [2, 3, 2], 0, "got 1 inputs and num_heads=0"),
         ([[2, 2]], [2, 3, None], 1, "of a known size"),
         ([[2, None]], [2, 3, 2], 1, "of a known depth"),
     ],
@@ -124,7 +124,7 @@ def test_attention_to_unknown_sizes_is_refused(graph, inputs, states, heads, mes
 
 
 def test_a_projection_for_other_symbols_is_refused(graph):
-    with pytest.raises(ConfigError, match=r"must be \[size, 5\] and \[5\]"):
+    with pytest.raises(ConfigError, match=r"expected \[size, 5\] and \[5\]"):
         legacy_seq2seq.embedding_rnn_decoder(
             [], None, GRUCell(2), 5, 2, output_projection=(np.ones([2, 4]), np.ones([4]))
         )

@@ -132,11 +132,11 @@ def test_wrong_arguments_are_refused(graph, memory):
     with pytest.raises(WrongTypeError, match="cell=1: expected an RNNCell"):
         seq2seq.AttentionWrapper(1, mechanism)
     for given in (1, [mechanism, 1]):
-        with pytest.raises(WrongTypeError, match="must be an AttentionMechanism or a list of them, got 1"):
+        with pytest.raises(WrongTypeError, match="attention_mechanism=1: expected an AttentionMechanism or a list"):
             seq2seq.AttentionWrapper(cell, given)
     with pytest.raises(WrongTypeError, match="cell_input_fn=3: expected a function"):
         seq2seq.AttentionWrapper(cell, mechanism, cell_input_fn=3)
-    with pytest.raises(ConfigError, match="attention_layer_size must be one for each of 2 mechanisms, got 1"):
+    with pytest.raises(ConfigError, match="got 1 attention_layer_size: expected one for each of 2"):
         seq2seq.AttentionWrapper(cell, [mechanism, mechanism], attention_layer_size=3)
     with pytest.raises(ConfigError, match="only one of attention_layer_size and attention_layer"):
         seq2seq.AttentionWrapper(cell, mechanism, attention_layer_size=3, attention_layer=Dense(3))

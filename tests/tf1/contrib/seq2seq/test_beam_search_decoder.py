@@ -173,11 +173,11 @@ def test_wrong_arguments_are_refused(graph):
     state = cell.zero_state(4, tf.float32)
     with pytest.raises(WrongTypeError, match="cell=1: expected an RNNCell"):
         seq2seq.BeamSearchDecoder(1, table, STARTS, END, state, 2)
-    with pytest.raises(WrongTypeError, match="output_layer must be a Layer, got 3"):
+    with pytest.raises(WrongTypeError, match="output_layer=3: expected a Layer"):
         seq2seq.BeamSearchDecoder(cell, table, STARTS, END, state, 2, output_layer=3)
-    with pytest.raises(ConfigError, match="start_tokens must be a vector"):
+    with pytest.raises(ConfigError, match="got start_tokens of shape .*: expected a vector"):
         seq2seq.BeamSearchDecoder(cell, table, [STARTS], END, state, 2)
-    with pytest.raises(ConfigError, match="end_token must be a scalar"):
+    with pytest.raises(ConfigError, match="got end_token of shape .*: expected a scalar"):
         seq2seq.BeamSearchDecoder(cell, table, STARTS, [END], state, 2)
     with pytest.raises(ConfigError, match="expected 0.0 with a cell without attention"):
         seq2seq.BeamSearchDecoder(cell, table, STARTS, END, state, 2, coverage_penalty_weight=0.5).initialize()

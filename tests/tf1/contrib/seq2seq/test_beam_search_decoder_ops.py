@@ -56,7 +56,7 @@ def test_an_array_is_tiled_by_who_writes_it(graph):
 
 
 def test_what_has_no_batch_is_refused(graph):
-    with pytest.raises(ConfigError, match="t must have statically known rank and a batch"):
+    with pytest.raises(ConfigError, match="expected a statically known rank, and a batch"):
         tile_batch(tf.constant(1), 2)
     with pytest.raises(WrongTypeError, match="tile_batch got multiplier="):
         tile_batch(tf.constant([1]), tf.constant(2))

@@ -69,7 +69,7 @@ def test_a_decoder_may_change_what_came_out(session8):
 def test_wrong_arguments_are_refused(graph):
     with pytest.raises(WrongTypeError, match="expected decoder to be a Decoder, got 3"):
         dynamic_decode(3)
-    with pytest.raises(ConfigError, match="maximum_iterations must be a scalar"):
+    with pytest.raises(ConfigError, match="got maximum_iterations of shape .*: expected a scalar"):
         dynamic_decode(Counting(), maximum_iterations=[1])
     with pytest.raises(ConfigError, match="impute_finished=True with Restless, whose sequences change places"):
         dynamic_decode(Restless(), impute_finished=True)

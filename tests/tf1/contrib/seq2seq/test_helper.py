@@ -100,9 +100,9 @@ def test_wrong_arguments_are_refused(graph):
     for lengths in (4, [[4]]):
         with pytest.raises(ConfigError, match="expected sequence_length to be a vector"):
             seq2seq.TrainingHelper(DATA, lengths)
-    with pytest.raises(ConfigError, match="start_tokens must be a vector"):
+    with pytest.raises(ConfigError, match="got start_tokens of shape .*: expected a vector"):
         seq2seq.GreedyEmbeddingHelper(DATA[0], [[1]], 1)
-    with pytest.raises(ConfigError, match="end_token must be a scalar"):
+    with pytest.raises(ConfigError, match="got end_token of shape .*: expected a scalar"):
         seq2seq.GreedyEmbeddingHelper(DATA[0], [1], [1])
     for kind in (seq2seq.GreedyEmbeddingHelper, seq2seq.SampleEmbeddingHelper):
         with pytest.raises(WrongTypeError, match="expected outputs to be a single Tensor, got \\(1, 2\\)"):

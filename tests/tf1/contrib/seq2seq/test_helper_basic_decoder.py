@@ -53,7 +53,7 @@ def test_wrong_arguments_are_refused(graph):
     helper = seq2seq.TrainingHelper(tf.zeros([3, 4, 2]), [4, 2, 1])
     with pytest.raises(WrongTypeError, match="cell=1: expected an RNNCell"):
         seq2seq.BasicDecoder(1, helper, None)
-    with pytest.raises(WrongTypeError, match="helper must be a Helper, got 1"):
+    with pytest.raises(WrongTypeError, match="helper=1: expected a Helper"):
         seq2seq.BasicDecoder(cell, 1, None)
-    with pytest.raises(WrongTypeError, match="output_layer must be a Layer, got 3"):
+    with pytest.raises(WrongTypeError, match="output_layer=3: expected a Layer"):
         seq2seq.BasicDecoder(cell, helper, None, output_layer=3)

@@ -72,7 +72,7 @@ def test_a_draw_waits_for_the_outputs_of_its_step(session8, kind):
 
 @pytest.mark.parametrize("kind", ["embedding", "output"])
 def test_a_matrix_of_probabilities_is_refused(graph, kind):
-    with pytest.raises(ConfigError, match="sampling_probability must be either a scalar or a vector"):
+    with pytest.raises(ConfigError, match="got sampling_probability of shape .*: expected a scalar or a vector"):
         if kind == "output":
             seq2seq.ScheduledOutputTrainingHelper(DATA, [4, 2, 4], [[0.5]])
         else:

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
-from tpack.utils.validation import shown
+from tpack.utils.validation import mismatch, shown
 
 
 def with_shape(expected_shape: Any, tensor: Any) -> tf.Tensor:
@@ -65,7 +65,7 @@ def assert_scalar_int(tensor: Any, name: str | None = None) -> tf.Tensor:
 def reduce_sum_n(tensors: Sequence[tf.Tensor], name: str | None = None) -> tf.Tensor:
     """Return the sum of all elements of several tensors; raise ConfigError if there are none."""
     if not tensors:
-        raise ConfigError(f"reduce_sum_n wants tensors to sum, got {shown(tensors)}")
+        raise ConfigError(mismatch("reduce_sum_n", "tensors", tensors, "at least one"))
     with tf.name_scope(name, "reduce_sum_n", tensors) as scope:
         sums = [tf.reduce_sum(tensor, name=f"{tensor.op.name.rpartition('/')[2]}/sum") for tensor in tensors]
         return tf.add_n(sums, name=scope)

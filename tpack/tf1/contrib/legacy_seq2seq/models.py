@@ -82,8 +82,8 @@ def check_projection(projection: Projection | None, num_symbols: int) -> None:
     weights, biases = (tf.convert_to_tensor(part).shape for part in projection)
     if not (weights.is_compatible_with([None, num_symbols]) and biases.is_compatible_with([num_symbols])):
         raise ConfigError(
-            f"output_projection for {num_symbols} symbols must be [size, {num_symbols}] and [{num_symbols}], "
-            f"got {weights} and {biases}"
+            f"got output_projection of shapes {weights} and {biases}: expected [size, {num_symbols}] and "
+            f"[{num_symbols}] for {num_symbols} symbols"
         )
 
 
@@ -227,12 +227,16 @@ def attention_decoder(
 
 def _check_attention(inputs: Sequence[tf.Tensor], states: tf.Tensor, num_heads: int) -> None:
     if not inputs or num_heads < 1:
-        raise ConfigError(f"attention_decoder wants inputs and heads, got {len(inputs)} and {num_heads}")
+        raise ConfigError(
+            f"attention_decoder got {len(inputs)} inputs and num_heads={num_heads}: expected at least 1 of each"
+        )
     if states.shape.rank != 3 or tf.dimension_value(states.shape[2]) is None:
-        raise ConfigError(f"attention_states must be [batch, length, size] of a known size, got {states.shape}")
+        raise ConfigError(
+            f"got attention_states of shape {states.shape}: expected [batch, length, size] of a known size"
+        )
     shape = inputs[0].shape
     if shape.rank != 2 or shape.as_list()[1] is None:
-        raise ConfigError(f"decoder_inputs must be [batch, depth] of a known depth, got {shape}")
+        raise ConfigError(f"got decoder_inputs of shape {shape}: expected [batch, depth] of a known depth")
 
 
 @like(

@@ -9,7 +9,7 @@ from tpack.errors import ConfigError, WrongTypeError
 from tpack.tf1.contrib.seq2seq.attention import AttentionMechanism, AttentionWrapperState
 from tpack.tf1.layers.core import Dense
 from tpack.tf1.rnn_cell.base import CellOfCells, check_cell
-from tpack.utils.validation import check_function, shown
+from tpack.utils.validation import check_function, mismatch, shown
 
 
 class AttentionWrapper(CellOfCells):
@@ -83,7 +83,7 @@ class AttentionWrapper(CellOfCells):
         wanted = len(self._attention_mechanisms)
         if len(entries) != wanted:
             raise ConfigError(
-                f"AttentionWrapper: {argument} must be one for each of {wanted} mechanisms, got {len(entries)}"
+                f"AttentionWrapper got {len(entries)} {argument}: expected one for each of {wanted} mechanisms"
             )
         return entries
 
@@ -225,9 +225,8 @@ def _checked_mechanisms(owner: object, given: Any) -> list[Any]:
     mechanisms = list(given) if isinstance(given, (list, tuple)) else [given]
     for mechanism in mechanisms:
         if not isinstance(mechanism, AttentionMechanism):
-            name = type(owner).__name__
             raise WrongTypeError(
-                f"{name}: attention_mechanism must be an AttentionMechanism or a list of them, got {shown(mechanism)}"
+                mismatch(owner, "attention_mechanism", mechanism, "an AttentionMechanism or a list of them")
             )
     return mechanisms
 

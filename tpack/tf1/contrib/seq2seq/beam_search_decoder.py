@@ -37,7 +37,7 @@ def _tiled(part: Any, multiplier: int) -> Any:
     part = tf.convert_to_tensor(part, name="t")
     if not part.shape.rank:
         raise ConfigError(
-            f"tile_batch got a tensor of shape {part.shape}: t must have statically known rank and a batch"
+            f"tile_batch got a tensor of shape {part.shape}: expected a statically known rank, and a batch"
         )
     tiled = tf.repeat(part, multiplier, axis=0)
     batch, *others = part.shape.as_list()

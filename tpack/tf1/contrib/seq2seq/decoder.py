@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.tf1.layers.base import Layer
-from tpack.utils.validation import shown
+from tpack.utils.validation import mismatch, shown
 
 
 class Decoder(abc.ABC):
@@ -104,7 +104,7 @@ def _checked_limit(maximum_iterations: Any) -> Any:
         return None
     limit = tf.convert_to_tensor(maximum_iterations, dtype=tf.int32, name="maximum_iterations")
     if limit.shape.rank != 0:
-        raise ConfigError(f"dynamic_decode: maximum_iterations must be a scalar, got shape {limit.shape}")
+        raise ConfigError(f"dynamic_decode got maximum_iterations of shape {limit.shape}: expected a scalar")
     return limit
 
 
@@ -207,7 +207,7 @@ def _batch_first(output: Any) -> Any:
 def check_output_layer(owner: object, layer: Any) -> None:
     """Refuse what is neither a layer nor None; raise WrongTypeError if it is not."""
     if layer is not None and not (isinstance(layer, Layer) or hasattr(layer, "compute_output_shape")):
-        raise WrongTypeError(f"{type(owner).__name__}: output_layer must be a Layer, got {shown(layer)}")
+        raise WrongTypeError(mismatch(owner, "output_layer", layer, "a Layer, or None"))
 
 
 def output_sizes(cell: Any, layer: Any) -> Any:
@@ -276,7 +276,7 @@ def _check_rank(what: str, tensor: Any, rank: int) -> None:
     shape = tf.convert_to_tensor(tensor).shape
     if shape.rank not in (rank, None):
         wanted = "[batch_size x sequence_length" + (" x logits]" if rank == 3 else "]")
-        raise ConfigError(f"sequence_loss: {what} must be a {wanted} tensor, got shape {shape}")
+        raise ConfigError(f"sequence_loss got {what} of shape {shape}: expected {wanted}")
 
 
 def _token_losses(logits: Any, targets: Any, function: Callable[..., Any] | None) -> Any:

@@ -15,7 +15,7 @@ from tpack.errors import ConfigError, WrongTypeError
 from tpack.tf1.contrib.seq2seq.decoder import Decoder, check_output_layer, map_sizes, output_sizes
 from tpack.tf1.layers.base import Layer
 from tpack.tf1.rnn_cell.base import check_cell
-from tpack.utils.validation import shown
+from tpack.utils.validation import mismatch, owner_name, shown
 
 
 class Helper(abc.ABC):
@@ -296,7 +296,7 @@ class BasicDecoder(Decoder):
     def __init__(self, cell: Any, helper: Helper, initial_state: Any, output_layer: Layer | None = None) -> None:
         check_cell(self, "cell", cell)
         if not isinstance(helper, Helper):
-            raise WrongTypeError(f"BasicDecoder: helper must be a Helper, got {shown(helper)}")
+            raise WrongTypeError(mismatch(self, "helper", helper, "a Helper"))
         check_output_layer(self, output_layer)
         self._cell = cell
         self._helper = helper
@@ -344,9 +344,9 @@ def embedding_function(embedding: Any) -> Callable[[Any], Any]:
 def check_tokens(owner: object, start_tokens: Any, end_token: Any) -> None:
     """Refuse, by a ConfigError, first tokens that are not a vector, and a token of the end that is not a number."""
     if start_tokens.shape.rank != 1:
-        raise ConfigError(f"{type(owner).__name__}: start_tokens must be a vector, got shape {start_tokens.shape}")
+        raise ConfigError(f"{owner_name(owner)} got start_tokens of shape {start_tokens.shape}: expected a vector")
     if end_token.shape.rank != 0:
-        raise ConfigError(f"{type(owner).__name__}: end_token must be a scalar, got shape {end_token.shape}")
+        raise ConfigError(f"{owner_name(owner)} got end_token of shape {end_token.shape}: expected a scalar")
 
 
 def _checked_logits(owner: object, outputs: Any) -> Any:

@@ -18,6 +18,7 @@ from tpack.tf1.contrib.seq2seq.helper import (
     unstacked,
 )
 from tpack.tf1.signatures import like
+from tpack.utils.validation import owner_name
 
 
 class ScheduledEmbeddingTrainingHelper(TrainingHelper):
@@ -157,8 +158,9 @@ def _checked_probability(owner: object, probability: Any) -> Any:
     probability = tf.convert_to_tensor(probability, name="sampling_probability")
     if probability.shape.rank not in (0, 1):
         shape = probability.shape
-        name = type(owner).__name__
-        raise ConfigError(f"{name}: sampling_probability must be either a scalar or a vector, got shape {shape}")
+        raise ConfigError(
+            f"{owner_name(owner)} got sampling_probability of shape {shape}: expected a scalar or a vector"
+        )
     return probability
 
 

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.tf1.signatures import like, parameter
-from tpack.utils.validation import shown
+from tpack.utils.validation import mismatch, shown
 
 __all__ = [
     "BackupHandler",
@@ -89,7 +89,7 @@ class BoundingBox(ItemHandler):
     def __init__(self, keys: Sequence[str] | None = None, prefix: str = "") -> None:
         sides = ["ymin", "xmin", "ymax", "xmax"] if keys is None else list(keys)
         if len(sides) != 4:
-            raise ConfigError(f"BoundingBox wants four keys, got {shown(keys)}")
+            raise ConfigError(mismatch(self, "keys", keys, "four"))
         super().__init__([prefix + side for side in sides])
 
     def tensors_to_item(self, keys_to_tensors: Features) -> tf.Tensor:
@@ -118,7 +118,7 @@ class Tensor(ItemHandler):
         default_value: Any = 0,
     ) -> None:
         if shape_keys and shape is not None:
-            raise ConfigError("Tensor wants shape_keys or a shape, got both")
+            raise ConfigError(mismatch(self, "shape", shape, "None with shape_keys", "one of the two"))
         self._shape_keys = [shape_keys] if isinstance(shape_keys, str) else list(shape_keys or ())
         self._tensor_key, self._shape, self._default_value = tensor_key, shape, default_value
         super().__init__([tensor_key, *self._shape_keys])
@@ -169,9 +169,9 @@ class BackupHandler(ItemHandler):
     """
 
     def __init__(self, handler: ItemHandler, backup: ItemHandler) -> None:
-        for given in (handler, backup):
+        for name, given in (("handler", handler), ("backup", backup)):
             if not isinstance(given, ItemHandler):
-                raise ConfigError(f"BackupHandler wants two ItemHandlers, got {shown(given)}")
+                raise ConfigError(mismatch(self, name, given, "an ItemHandler"))
         self._handler, self._backup = handler, backup
         super().__init__([*handler.keys, *backup.keys])
 
