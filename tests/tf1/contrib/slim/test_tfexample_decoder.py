@@ -96,9 +96,9 @@ def test_what_cannot_be_is_refused(graph):
     made = decoder.TFExampleDecoder({}, {})
     for call, message in (
         (lambda: made.decode(example(), ["a"]), "items are to be some of"),
-        (lambda: decoder.BoundingBox(["a"]), "four keys"),
-        (lambda: decoder.Tensor("a", ["b"], [1]), "got both"),
-        (lambda: decoder.BackupHandler(1, 2), "two ItemHandlers"),
+        (lambda: decoder.BoundingBox(["a"]), "expected four"),
+        (lambda: decoder.Tensor("a", ["b"], [1]), "None with shape_keys"),
+        (lambda: decoder.BackupHandler(1, 2), "expected an ItemHandler"),
         (lambda: decoder.SparseTensor().tensors_to_item({"indices": 1, "values": 2}), "got neither"),
     ):
         with pytest.raises(ConfigError, match=message):
