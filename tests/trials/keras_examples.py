@@ -355,9 +355,9 @@ def smaller(keras, tf, x, y, options, batch_size):
     given = options.get("validation_data")
     if isinstance(x, (tf.data.Dataset, keras.utils.PyDataset)):
         if isinstance(given, tf.data.Dataset):
-            options = {**options, "validation_data": rows_of(given)}
+            options = {**options, "validation_data": rows_of(tf, given)}
         options.pop("steps_per_epoch", None)
-        return (rows_of(x) if isinstance(x, tf.data.Dataset) else x), y, options, None
+        return (rows_of(tf, x) if isinstance(x, tf.data.Dataset) else x), y, options, None
     if isinstance(given, tuple):
         options = {**options, "validation_data": tuple(cut(part, ROWS // 2) for part in given)}
     if options.get("sample_weight") is not None:
@@ -365,9 +365,14 @@ def smaller(keras, tf, x, y, options, batch_size):
     return cut(x, ROWS), cut(y, ROWS), options, min(batch_size or BATCH, BATCH)
 
 
-def rows_of(dataset):
-    """Return a few whole batches of a dataset, which do not change when they are read again."""
-    return dataset.take(BATCHES * BATCH // SMALL).unbatch().batch(SMALL, drop_remainder=True).take(BATCHES).cache()
+def rows_of(tf, dataset):
+    """Return a few whole batches of a dataset, which do not change when they are read again.
+
+    Their number is known: otherwise Keras, where it knows the size of a batch, counts one more in the mean losses of
+    the first epoch.
+    """
+    rows = dataset.take(BATCHES * BATCH // SMALL).unbatch().batch(SMALL, drop_remainder=True).take(BATCHES).cache()
+    return rows.apply(tf.data.experimental.assert_cardinality(sum(1 for _ in rows)))
 
 
 def halves(tf, x):

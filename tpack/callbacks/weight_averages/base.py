@@ -61,8 +61,9 @@ class WeightAverages(Callback):
         """
         if self._trainer is None:
             raise CallbackError(
-                f"{self} is used by a callback: expected it among the callbacks, with set_chief_only(False) if several "
-                "workers evaluate"
+                f"{self} is used by a callback in a process where it does not run: expected it among the callbacks; "
+                "where several workers evaluate, use set_chief_only(False) for it if each has its own weights, and "
+                "set_chief_only(True) for the callback if they share them, as with parameter servers"
             )
 
     @contextmanager
