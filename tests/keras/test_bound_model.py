@@ -52,8 +52,25 @@ def sequential():
     return keras.Sequential([first_layer(), Adding(0.5)])
 
 
+def adapted():
+    """Return a model with an adapted layer, whose mean is an eager tensor, in front of one that cannot be cloned."""
+    known = keras.layers.Normalization()
+    known.adapt(X + 3)
+    return keras.Sequential([known, first_layer(), Adding(0.5)])
+
+
+def adapted_with_configuration():
+    known = keras.layers.Normalization()
+    known.adapt(X + 3)
+    return keras.Sequential([known, first_layer()])
+
+
 @pytest.mark.parametrize("towers", [1, 2])
-@pytest.mark.parametrize("make", [sequential, lambda: Own(lambda: 0.5)], ids=["layer", "model"])
+@pytest.mark.parametrize(
+    "make",
+    [sequential, lambda: Own(lambda: 0.5), adapted, adapted_with_configuration],
+    ids=["layer", "model", "adapted", "adapted, cloned"],
+)
 def test_a_model_without_a_configuration_is_fit(make, towers):
     with eager_mode():
         ours, wanted = make(), make()
@@ -64,6 +81,7 @@ def test_a_model_without_a_configuration_is_fit(make, towers):
     trainer = fit(ours, (X, Y), towers=towers, batch_size=12, epochs=2, shuffle=False, verbose=0, monitors=[])
     with eager_mode():
         assert_close(ours.get_weights(), wanted.get_weights())
+        assert_close([ours(X)], [wanted(X)])
     for name, values in history.items():
         assert trainer.history[-1]["total_loss" if name == "loss" else name] == pytest.approx(values[-1], rel=2e-5)
 

@@ -2,12 +2,14 @@
 
 Keras clones by ``get_config``, which layers and models of users often lack. Such a model itself is called in each
 tower, in a scope of Keras in which its variables have the values of the tower's, and changes of them are kept apart.
+Tensors that layers have as attributes, such as the mean of a ``Normalization`` that was adapted, are constants there.
 """
 
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import keras
 import numpy as np
@@ -38,6 +40,45 @@ def own_global_seeds(*, is_made: bool) -> Iterator[None]:
 def global_seeds() -> Any:
     """Return Keras's generator of seeds for random numbers without their own; None before its first use."""
     return sys.modules["keras.src.backend.common.global_state"].get_global_attribute(_SEEDS)
+
+
+class _Attribute(NamedTuple):
+    """A tensor that a layer has as an attribute."""
+
+    layer: Any
+    name: str
+    value: tf.Tensor
+
+
+_replaced: WeakKeyDictionary[Any, list[list[_Attribute]]] = WeakKeyDictionary()
+"""For models that are called in towers now: their attributes, once for each call; those of the first are replaced."""
+
+
+@contextmanager
+def _constants_of(model: Any) -> Iterator[None]:
+    """Put constants of the current graph in place of the eager tensors among the attributes of layers, in a block.
+
+    Towers that meet are called in turns: what the first replaces, the last restores.
+    """
+    calls = _replaced.setdefault(model, [])
+    found = [
+        _Attribute(layer, name, value)
+        for layer in model._flatten_layers()
+        for name, value in vars(layer).items()
+        if isinstance(value, tf.Tensor) and hasattr(value, "numpy")
+    ]
+    calls.append(found)
+    for attribute in found:
+        vars(attribute.layer)[attribute.name] = tf.constant(attribute.value.numpy())
+    try:
+        yield
+    finally:
+        if len(calls) == 1:
+            for attribute in calls[0]:
+                vars(attribute.layer)[attribute.name] = attribute.value
+            calls.clear()
+        else:
+            calls[0] += calls.pop()
 
 
 class _Weight(NamedTuple):
@@ -77,7 +118,7 @@ class BoundModel:
     def __call__(self, x: Any, *, training: bool) -> Any:
         """Return the outputs, and let the changes of variables, such as moving averages, run with each step."""
         seeds = global_seeds()
-        with self._scope as scope:
+        with self._scope as scope, _constants_of(self.model):
             y_pred = self.model(x, training=training)
             # Not those that the layers know: towers that meet are called in turns, and share the layers.
             self.losses = [*scope.losses, *self.model._get_regularization_losses()]
@@ -97,7 +138,7 @@ class BoundModel:
         """Give the model in a block in which its variables and losses are the tower's."""
         before, self.model._losses_override = self.model._losses_override, self.losses
         try:
-            with self._scope:
+            with self._scope, _constants_of(self.model):
                 yield self.model
         finally:
             self.model._losses_override = before
