@@ -299,10 +299,12 @@ class Comparison:
                 got = self._by_towers(towers, x, y, {**options, "batch_size": batch_size})
                 fact[f"history of {towers}"] = worst(self._np, history.history, got)
                 fact[f"weights of {towers}"] = self._way(first, wanted)
-            if fact["weights of 2"] > TOLERANCE and not {"sample_weight", "validation_split"} & set(plain):
+            if fact["weights of 2"] > TOLERANCE and "sample_weight" not in plain:
                 model.set_weights(first)
                 reset(self._keras, model.optimizer)
-                self._whole_fit(model, *reversed_rows(self._keras, self._tf, x, y, batch_size), **plain)
+                trained = len_of_training(self._keras, x, plain.pop("validation_split", 0))
+                own = cut(self._keras, x, trained), cut(self._keras, y, trained)
+                self._whole_fit(model, *reversed_rows(self._keras, self._tf, *own, batch_size), **plain)
                 fact["keras from itself"] = self._way(first, wanted)
         except Exception as error:
             is_refused = isinstance(error, self._tpack.errors.TpackError)
@@ -348,10 +350,6 @@ def tell(fact):
 
 def smaller(keras, tf, x, y, options, batch_size):
     """Return few rows of arrays in few batches, or few batches of datasets."""
-
-    def cut(part, rows):
-        return None if part is None else keras.tree.map_structure(lambda array: array[:rows], part)
-
     given = options.get("validation_data")
     if isinstance(x, (tf.data.Dataset, keras.utils.PyDataset)):
         if isinstance(given, tf.data.Dataset):
@@ -359,10 +357,20 @@ def smaller(keras, tf, x, y, options, batch_size):
         options.pop("steps_per_epoch", None)
         return (rows_of(tf, x) if isinstance(x, tf.data.Dataset) else x), y, options, None
     if isinstance(given, tuple):
-        options = {**options, "validation_data": tuple(cut(part, ROWS // 2) for part in given)}
+        options = {**options, "validation_data": tuple(cut(keras, part, ROWS // 2) for part in given)}
     if options.get("sample_weight") is not None:
-        options = {**options, "sample_weight": cut(options["sample_weight"], ROWS)}
-    return cut(x, ROWS), cut(y, ROWS), options, min(batch_size or BATCH, BATCH)
+        options = {**options, "sample_weight": cut(keras, options["sample_weight"], ROWS)}
+    return cut(keras, x, ROWS), cut(keras, y, ROWS), options, min(batch_size or BATCH, BATCH)
+
+
+def cut(keras, part, rows):
+    """Return the first rows of arrays; all of what is None or a dataset."""
+    return part if rows is None or part is None else keras.tree.map_structure(lambda array: array[:rows], part)
+
+
+def len_of_training(keras, x, validation_split):
+    """Return the number of rows that Keras trains on; None for all."""
+    return int(len(keras.tree.flatten(x)[0]) * (1 - validation_split)) if validation_split else None
 
 
 def rows_of(tf, dataset):
