@@ -36,9 +36,12 @@ def momentum() -> Any:
     return tf.train.MomentumOptimizer(RATE, 0.5)
 
 
-def trained(towers: int, *callbacks: Callback, accumulate: Any = 4, **settings: Any) -> dict[str, Any]:
+def trained(
+    towers: int, *callbacks: Callback, accumulate: Any = 4, shard_optimizer: bool = False, **settings: Any
+) -> dict[str, Any]:
     """Return the number of steps, the weights after each step, and the last values of all variables."""
-    kept = train(lambda: trainer(towers, accumulate=accumulate), callbacks=callbacks, **settings)
+    options = {"accumulate": accumulate, "shard_optimizer": shard_optimizer}
+    kept = train(lambda: trainer(towers, **options), callbacks=callbacks, **settings)
     return {"steps": kept.steps, "seen": kept.seen, "last": kept.last}
 
 
@@ -52,6 +55,7 @@ def features() -> dict[str, Any]:
         "schedule": trained(1, accumulate=Step(1, {1: 4})),
         "momentum": trained(2, model=Drawn(momentum), **whole),
         "optimizer": trained(2, model=Drawn(lambda: AccumGradOptimizer(momentum(), 4)), accumulate=1, **whole),
+        "divided": trained(2, model=Drawn(momentum), shard_optimizer=True, **whole),
         "saves": trained(2, PeriodicTrigger(ModelSaver(), every_k_steps=5), max_epoch=1),
         "saved": sorted(each for each in os.listdir(logger.get_logger_dir() or "") if each.endswith(".index")),
         "other steps between": outcome(lambda: train_slope(Slope(), trainer(accumulate=2 + rank))),

@@ -9,10 +9,6 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.drawn_weights import drawn
 from tests.helpers.worker_job import run_workers, values_of
-from tpack.errors import ConfigError
-from tpack.multi_worker.all_reduce import WorkerGroup
-from tpack.multi_worker.replicated_trainer import MultiWorkerTrainerReplicated
-from tpack.multi_worker.sharded_builder import MultiWorkerShardedBuilder
 
 MODULE = "tests.helpers.accumulating_workers"
 
@@ -94,13 +90,14 @@ def test_other_steps_between_exchanges_are_refused_on_all(features: Any) -> None
     assert all(words in found["other steps between"] for found in features)
 
 
-def test_a_divided_optimizer_of_several_workers_is_refused_by_name() -> None:
-    words = "got accumulate=2: expected 1 with shard_optimizer=True in several workers"
-    with pytest.raises(ConfigError, match=f"^MultiWorkerTrainerReplicated {words}"):
-        MultiWorkerTrainerReplicated(1, accumulate=2, shard_optimizer=True)
-    group = WorkerGroup(["/job:worker/task:0", "/job:worker/task:1"], 0, "run")
-    with pytest.raises(ConfigError, match=f"^MultiWorkerShardedBuilder {words}"):
-        MultiWorkerShardedBuilder(1, group, accumulate=2).build(list, list)
+def test_a_divided_optimizer_applies_the_same_means_and_has_the_slots_of_whole_ones(features: Any) -> None:
+    whole, (of_chief, of_other) = features[0]["momentum"], (found["divided"] for found in features)
+    assert of_chief["seen"] == of_other["seen"] == whole["seen"]
+    assert of_chief["last"].keys() >= whole["last"].keys()
+    assert {"w/Momentum", "table/Momentum"} - of_other["last"].keys()
+    for found in (of_chief, of_other):
+        for name in found["last"].keys() & whole["last"].keys():
+            np.testing.assert_array_equal(found["last"][name], whole["last"][name], err_msg=name)
 
 
 def test_nan_is_blamed_on_the_worker_in_whose_sums_it_is(tmp_path: Any) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.graph_builder.accumulation import apply_every
+from tpack.graph_builder.accumulation import Application, Apply, apply_every
 from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn, SyncOp
 from tpack.graph_builder.replicated import (
     SyncMultiGPUReplicatedBuilder,
@@ -31,6 +31,7 @@ from tpack.schedules import Schedule
 from tpack.tfutils.optimizer import ProxyOptimizer
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.grads import Column, Gradient, ReduceOp, is_sparse
+from tpack.types import GradsAndVars
 from tpack.utils.lazy import LazyModule
 from tpack.utils.validation import check_arguments
 
@@ -117,14 +118,19 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
                 copies_are_set=True,
             )
 
-        applied = apply_every(self._accumulate, towers.outputs, apply)
+        applied = self._applied(towers.outputs, apply)
+        copying = copy_to_replicas(towers.contexts)
+        sync_ops = (*applied.sync_ops, SyncOp(copying.op))
+        return BuildResult(applied.train_op, towers.contexts, copying.op, sync_ops, copying.copies)
+
+    def _applied(self, tower_grads: Sequence[GradsAndVars], apply: Apply) -> Application:
+        """Return the application of the towers' gradients, in each step or once in several."""
+        applied = apply_every(self._accumulate, tower_grads, apply)
         if applied.sync_ops:
             self.own_gradients = applied.seen
             if self._stop_flag is not None:
                 self._stop_flag.is_between_steps = True
-        copying = copy_to_replicas(towers.contexts)
-        sync_ops = (*applied.sync_ops, SyncOp(copying.op))
-        return BuildResult(applied.train_op, towers.contexts, copying.op, sync_ops, copying.copies)
+        return applied
 
     def _reduce(
         self, grads: list[list[Gradient]], names: list[str], scale: tf.Tensor | None = None

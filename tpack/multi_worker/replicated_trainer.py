@@ -90,8 +90,6 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
         wanted = Exchange(wire_dtype) if is_plain else _names.exchange_of_options(self, exchange, wire_dtype)
         choice = reducer_for_towers(gpus, mode)
         check_steps(self, "accumulate", accumulate)
-        if shard_optimizer:
-            _sharded.check_not_accumulated(self, accumulate)
         self.reduction = str(choice)
         steps = None
         if (sync_every_steps, outer_optimizer, inner_state) != (None, None, "keep"):

@@ -31,14 +31,12 @@ from tpack.multi_worker.replicated_builder import MultiWorkerReplicatedBuilder
 from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.reduction.gradients import merge_grad_list, split_grad_list, transposed
 from tpack.reduction.sums import add_pair, copy_slices_to_each, copy_to_each, divide, on_device, widened
-from tpack.schedules import Schedule
 from tpack.tfutils.gradproc import GlobalNormClip, SummaryGradient
 from tpack.tfutils.optimizer import GradientProcessorOptimizer, ProxyOptimizer
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tfutils.sessinit import SessionInit
 from tpack.tower.grads import Gradient, ReduceOp, is_sparse
 from tpack.utils import logger
-from tpack.utils.validation import mismatch
 
 
 class MultiWorkerShardedBuilder(MultiWorkerReplicatedBuilder):
@@ -63,15 +61,13 @@ class MultiWorkerShardedBuilder(MultiWorkerReplicatedBuilder):
             What `MultiWorkerReplicatedBuilder` does, but slots with the owners of their variables alone.
 
         Raises:
-            ConfigError: There are fewer variables than workers, gradients are to be accumulated, or the exchange has a
-                codec or Adasum.
+            ConfigError: There are fewer variables than workers, or the exchange has a codec or Adasum.
             TowerMismatchError: The towers created or trained different variables.
             GraphBuildError: The optimizer is not a ``tf.train.Optimizer``, or has variables of a kind that cannot be
                 divided.
             ReductionError: The reducer or the exchange cannot serve these gradients.
         """
         group = self._group
-        check_not_accumulated(self, self._accumulate)
         if group.size > 1 and self._exchange is not None and self._exchange.codec is not None:
             raise ConfigError(
                 f"Exchange got codec={self._exchange.codec!r} with shard_optimizer=True: expected None, since weights "
@@ -84,7 +80,7 @@ class MultiWorkerShardedBuilder(MultiWorkerReplicatedBuilder):
             )
         towers = build_replicas(grad_fn, self.devices, tower_building=self._tower_building, copies_are_set=True)
         optimizer = check_optimizer(optimizer_fn())
-        grads, variables = split_grad_list(towers.outputs)
+        _, variables = split_grad_list(towers.outputs)
         if len(variables[0]) < group.size:
             raise ConfigError(
                 f"shard_optimizer got {len(variables[0])} trained variables: expected at least one for each of "
@@ -94,32 +90,36 @@ class MultiWorkerShardedBuilder(MultiWorkerReplicatedBuilder):
         workers = choose_owners(variables[0], group.size)
         own = [n for n, worker in enumerate(workers) if worker == group.rank]
         tower_of = dict(zip(own, choose_owners([variables[0][n] for n in own], len(self.devices)), strict=True))
-        with tf.name_scope("reduce_gradients"):
-            if is_for_each_variable(optimizer) and group.size > 1:
-                of_own = self._reduce_to_owners(grads, names, workers)
-                kept = own
-            else:
-                if group.size > 1:
-                    logger.info(
-                        "Each worker gets all reduced gradients, since the optimizer may need all at once: the "
-                        "exchange takes half as many bytes more."
-                    )
-                reduced = self._reduce(grads, names)
-                of_own = dict(enumerate(transposed(reduced)))
-                kept = list(range(len(names)))
-        tower_grads = transposed([of_own[n] for n in kept])
-        update = apply_by_owners(
-            towers.contexts,
-            merge_grad_list(tower_grads, [[replica[n] for n in kept] for replica in variables]),
-            optimizer,
-            [tower_of.get(n) for n in kept],
-            grads,
-        )
-        self.slots = update.slots
-        copies = self._copy_from_owners(update, variables, workers, tower_of, creation_order(grads[0]))
+        is_divided = group.size > 1 and is_for_each_variable(optimizer)
+        if group.size > 1 and not is_divided:
+            logger.info(
+                "Each worker gets all reduced gradients, since the optimizer may need all at once: the exchange takes "
+                "half as many bytes more."
+            )
+        kept = own if is_divided else list(range(len(names)))
+
+        def apply(grads: list[list[Gradient]]) -> tf.Operation:
+            with tf.name_scope("reduce_gradients"):
+                if is_divided:
+                    of_own = self._reduce_to_owners(grads, names, workers)
+                else:
+                    of_own = dict(enumerate(transposed(self._reduce(grads, names))))
+            tower_grads = transposed([of_own[n] for n in kept])
+            update = apply_by_owners(
+                towers.contexts,
+                merge_grad_list(tower_grads, [[replica[n] for n in kept] for replica in variables]),
+                optimizer,
+                [tower_of.get(n) for n in kept],
+                grads,
+            )
+            self.slots = update.slots
+            copies = self._copy_from_owners(update, variables, workers, tower_of, creation_order(grads[0]))
+            return tf.group(*update.ops, *copies, name="train_op")
+
+        applied = self._applied(towers.outputs, apply)
         copying = copy_to_replicas(towers.contexts)
-        train_op = tf.group(*update.ops, *copies, name="train_op")
-        return BuildResult(train_op, towers.contexts, copying.op, SyncOp(copying.op), copying.copies)
+        sync_ops = (*applied.sync_ops, SyncOp(copying.op))
+        return BuildResult(applied.train_op, towers.contexts, copying.op, sync_ops, copying.copies)
 
     def _reduce_to_owners(
         self, grads: list[list[Gradient]], names: Sequence[str], workers: Sequence[int]
@@ -194,13 +194,6 @@ class MultiWorkerShardedBuilder(MultiWorkerReplicatedBuilder):
                         with on_device(replica[n].device), tf.control_dependencies([update.ops[k]]):
                             done.append(replica[n].assign(value, read_value=False))
         return done
-
-
-def check_not_accumulated(owner: object, accumulate: int | Schedule) -> None:
-    """Raise a `ConfigError` if gradients of several steps are to be accumulated."""
-    if accumulate != 1:
-        wanted = "1 with shard_optimizer=True in several workers"
-        raise ConfigError(mismatch(owner, "accumulate", accumulate, wanted, "AccumGradOptimizer, or one of the two"))
 
 
 def is_for_each_variable(optimizer: tf.train.Optimizer) -> bool:
