@@ -193,8 +193,18 @@ def test_the_table_has_all_forms():
     assert [name for name, _ in TABLE] == list(FORMS)
 
 
+def adds_activities():
+    """Return whether this Keras sums an activity regularizer over the examples; 3.15 divides by their number."""
+    with eager_mode():
+        layer = keras.layers.Dense(3, activity_regularizer="l2")
+        losses = [float((layer(np.ones([rows, 4])), layer.losses[0])[1]) for rows in (1, 2)]
+    return losses[1] > 1.5 * losses[0]
+
+
 @pytest.mark.parametrize(("name", "outcome"), TABLE, ids=[name for name, _ in TABLE])
 def test_a_form_works_or_is_refused(name, outcome):
+    if name == "an `activity_regularizer`, on several towers" and adds_activities():
+        outcome = "refused"
     with eager_mode():
         attempt = FORMS[name]
     if outcome == "refused":

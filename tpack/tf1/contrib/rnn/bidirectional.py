@@ -115,7 +115,12 @@ def _layers(
     initial_states_fw: Sequence[Any] | None,
     initial_states_bw: Sequence[Any] | None,
 ) -> list[tuple[Any, Any, Any, Any]]:
-    given = locals()
+    given = {
+        "cells_fw": cells_fw,
+        "cells_bw": cells_bw,
+        "initial_states_fw": initial_states_fw,
+        "initial_states_bw": initial_states_bw,
+    }
     for name, values in given.items():
         if not isinstance(values, (list, tuple)) and (values is not None or name.startswith("cells")):
             raise WrongTypeError(f"{_SCOPE} got {name}={shown(values)}: expected a list, one for each layer")
