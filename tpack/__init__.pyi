@@ -40,6 +40,7 @@ from tpack.callbacks import EnableCallbackIf as EnableCallbackIf
 from tpack.callbacks import EstimatedTimeLeft as EstimatedTimeLeft
 from tpack.callbacks import GPUMemoryTracker as GPUMemoryTracker
 from tpack.callbacks import GPUUtilizationTracker as GPUUtilizationTracker
+from tpack.callbacks import GradientNoiseScale as GradientNoiseScale
 from tpack.callbacks import GraphProfiler as GraphProfiler
 from tpack.callbacks import GraphVarParam as GraphVarParam
 from tpack.callbacks import HookToCallback as HookToCallback
@@ -478,6 +479,7 @@ __all__ = [
     "GPUMemoryTracker",
     "GPUUtilizationTracker",
     "GlobalAvgPooling",
+    "GradientNoiseScale",
     "GraphBuilder",
     "GraphProfiler",
     "GraphVarParam",

@@ -112,8 +112,8 @@ GROUPS: dict[str, dict[str, str]] = {
     "Callbacks: looking at tensors and at the machine": {
         "callbacks": (
             "CheckNumerics DumpParamAsImage DumpTensor DumpTensorAsImage DumpTensors EstimatedTimeLeft "
-            "GPUMemoryTracker GPUUtilizationTracker GraphProfiler HostMemoryTracker PeakMemoryTracker ProcessTensors "
-            "Profile ProgressBar TensorPrinter ThroughputTracker"
+            "GPUMemoryTracker GPUUtilizationTracker GradientNoiseScale GraphProfiler HostMemoryTracker "
+            "PeakMemoryTracker ProcessTensors Profile ProgressBar TensorPrinter ThroughputTracker"
         )
     },
     "Callbacks: summaries and monitors": {

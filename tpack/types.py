@@ -172,6 +172,10 @@ class Trainer(Counters, Protocol):
         """Scalars of each step by name, over all towers of this process."""
 
     @property
+    def gradients(self) -> Any:
+        """The gradients of the towers of a step, and the reduced ones; None where they are not known."""
+
+    @property
     def is_compiled(self) -> bool:
         """Whether XLA compiles steps, so that all of them should fetch the same."""
 

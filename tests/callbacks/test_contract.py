@@ -139,13 +139,14 @@ MEMBERS = {
     "Watchdog": lambda: Watchdog(600),
 }
 
-# Not members: what runs inside a runner, what is no callback, what only subclasses make work, and what needs a client
-# that is not installed here.
+# Not members: what runs inside a runner, what is no callback, what only subclasses make work, what needs several
+# towers, and what needs a client that is not installed here.
 OTHERS = {
     "BinaryClassificationStats",
     "CallbackToHook",
     "ClassificationError",
     "CometMonitor",
+    "GradientNoiseScale",
     "GraphVarParam",
     "HyperParam",
     "HyperParamSetter",

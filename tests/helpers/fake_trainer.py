@@ -48,6 +48,7 @@ class FakeTrainer:
     peers: Any = None
     costs: Any = ()
     statistics: Any = {}
+    gradients: Any = None
     is_compiled = False
     num_coming = 1
     input_source: Any = None

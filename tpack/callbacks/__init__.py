@@ -13,6 +13,7 @@ __getattr__, __dir__, __all__ = attach(
         "nan_checks": ("CheckNumerics",),
         "resource_trackers": ("GPUMemoryTracker", "GPUUtilizationTracker", "HostMemoryTracker", "PeakMemoryTracker"),
         "group": ("Callbacks", "ProxyCallback"),
+        "gradient_noise": ("GradientNoiseScale",),
         "hooks": ("CallbackToHook", "HookToCallback"),
         "hyper_param": ("GraphVarParam", "HyperParam", "ObjAttrParam", "ScaleWithWorkers"),
         "inference.inferencers": ("BinaryClassificationStats", "ClassificationError", "Inferencer", "ScalarStats"),

@@ -2,6 +2,7 @@
 
 from tpack.callbacks.base import Callback as Callback
 from tpack.callbacks.base import CallbackFactory as CallbackFactory
+from tpack.callbacks.gradient_noise import GradientNoiseScale as GradientNoiseScale
 from tpack.callbacks.group import Callbacks as Callbacks
 from tpack.callbacks.group import ProxyCallback as ProxyCallback
 from tpack.callbacks.hooks import CallbackToHook as CallbackToHook

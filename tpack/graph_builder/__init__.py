@@ -6,7 +6,7 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "accumulation": ("Application", "apply_every"),
-        "base": ("BuildResult", "GraphBuilder", "SyncOp"),
+        "base": ("BuildResult", "GraphBuilder", "StepGradients", "SyncOp"),
         "compiled": ("CompilePolicy",),
         "cost": ("GradientOptions", "make_grad_fn"),
         "local_steps": ("LocalSteps", "LocalStepsBuilder"),

@@ -4,6 +4,7 @@ from tpack.graph_builder.accumulation import Application as Application
 from tpack.graph_builder.accumulation import apply_every as apply_every
 from tpack.graph_builder.base import BuildResult as BuildResult
 from tpack.graph_builder.base import GraphBuilder as GraphBuilder
+from tpack.graph_builder.base import StepGradients as StepGradients
 from tpack.graph_builder.base import SyncOp as SyncOp
 from tpack.graph_builder.compiled import CompilePolicy as CompilePolicy
 from tpack.graph_builder.cost import GradientOptions as GradientOptions

@@ -5,7 +5,7 @@ optimizer. It returns everything and keeps nothing.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -14,6 +14,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import GraphBuildError
 from tpack.schedules import Schedule
 from tpack.tower.context import TowerContext
+from tpack.tower.grads import Gradient, ReduceOp
 from tpack.tower.ownership import pair_variables
 from tpack.types import GradsAndVars
 from tpack.utils.validation import check_arguments, is_integer
@@ -61,6 +62,23 @@ class SyncOp:
 
 
 @dataclass(frozen=True)
+class StepGradients:
+    """Gradients of a step before and after their reduction.
+
+    Attributes:
+        towers: K x N gradients of the towers of this process.
+        reduced: N gradients, as the main tower applies them.
+        op: the reduction, of dense gradients and rows of sparse ones.
+        num_towers: the number of towers of all processes that are reduced.
+    """
+
+    towers: Sequence[Sequence[Gradient]]
+    reduced: Sequence[Gradient]
+    op: ReduceOp
+    num_towers: int
+
+
+@dataclass(frozen=True)
 class BuildResult:
     """Result of a builder; raise a `GraphBuildError` for another ``sync_op``.
 
@@ -71,6 +89,7 @@ class BuildResult:
         sync_op: synchronises the towers' variables; several with their own times in a tuple, of which one alone becomes
             itself; None where they are shared.
         copies: the variables that ``init_op`` sets, so that their initialisers need not run.
+        gradients: those of a step; None where a step does not apply the sum or mean of its towers' gradients.
     """
 
     train_op: tf.Operation | tf.Tensor
@@ -78,6 +97,7 @@ class BuildResult:
     init_op: tf.Operation | None = None
     sync_op: SyncOp | tuple[SyncOp, ...] | None = None
     copies: tuple[tf.Variable, ...] = ()
+    gradients: StepGradients | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.sync_op, tuple) and len(self.sync_op) == 1:

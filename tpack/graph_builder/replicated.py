@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.compat.operations import add_nodes
 from tpack.graph_builder.accumulation import apply_every, check_steps
-from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn, SyncOp
+from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn, StepGradients, SyncOp
 from tpack.graph_builder.towers import BuiltTowers, DataParallelBuilder, align_own_gradients, build_towers
 from tpack.graph_copy.towers import TowerBuilding, update_in_towers
 from tpack.reduction.base import Reducer
@@ -88,10 +88,12 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
         towers = build_replicas(grad_fn, self.devices, tower_building=self._tower_building, copies_are_set=True)
         optimizer = check_optimizer(optimizer_fn())
         _, variables = split_grad_list(towers.outputs)
+        reduced_rows: list[list[Gradient]] = []
 
         def apply(grads: list[list[Gradient]]) -> tf.Operation:
             with tf.name_scope("reduce_gradients"):
                 reduced = self._reducer.reduce(grads, self._op)
+            reduced_rows.append(reduced[0])
             return apply_in_replicas(
                 towers.contexts,
                 merge_grad_list(reduced, variables),
@@ -103,7 +105,16 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
         applied = apply_every(self._accumulate, towers.outputs, apply)
         copying = copy_to_replicas(towers.contexts)
         sync_ops = (*applied.sync_ops, SyncOp(copying.op))
-        return BuildResult(applied.train_op, towers.contexts, copying.op, sync_ops, copying.copies)
+        gradients = self._gradients_of_step(towers.outputs, reduced_rows[0])
+        return BuildResult(applied.train_op, towers.contexts, copying.op, sync_ops, copying.copies, gradients)
+
+    def _gradients_of_step(
+        self, towers: Sequence[GradsAndVars], reduced: Sequence[Gradient], num_workers: int = 1
+    ) -> StepGradients | None:
+        """Return the gradients of K towers with the reduced ones; None where they are not a step's sum or mean."""
+        if self._accumulate != 1 or not self._reducer.is_linear:
+            return None
+        return StepGradients(split_grad_list(towers)[0], reduced, self._op, len(towers) * num_workers)
 
 
 class Copying(NamedTuple):

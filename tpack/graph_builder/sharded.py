@@ -56,10 +56,12 @@ class ShardedReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
         towers = build_replicas(grad_fn, self.devices, tower_building=self._tower_building, copies_are_set=True)
         optimizer = check_optimizer(optimizer_fn())
         _, variables = split_grad_list(towers.outputs)
+        reduced_rows: list[list[Gradient]] = []
 
         def apply(grads: list[list[Gradient]]) -> tf.Operation:
             with tf.name_scope("reduce_gradients"):
                 reduced = self._reducer.reduce(grads, self._op)
+            reduced_rows.append(reduced[0])
             owners = choose_owners(variables[0], len(self.devices))
             update = apply_by_owners(towers.contexts, merge_grad_list(reduced, variables), optimizer, owners, grads)
             return tf.group(*update.ops, *copy_from_owners(update, variables, owners), name="train_op")
@@ -67,7 +69,8 @@ class ShardedReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
         applied = apply_every(self._accumulate, towers.outputs, apply)
         copying = copy_to_replicas(towers.contexts)
         sync_ops = (*applied.sync_ops, SyncOp(copying.op))
-        return BuildResult(applied.train_op, towers.contexts, copying.op, sync_ops, copying.copies)
+        gradients = self._gradients_of_step(towers.outputs, reduced_rows[0])
+        return BuildResult(applied.train_op, towers.contexts, copying.op, sync_ops, copying.copies, gradients)
 
 
 def choose_owners(variables: Sequence[tf.Variable], count: int) -> list[int]:

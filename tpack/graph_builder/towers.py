@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, TowerMismatchError
 from tpack.graph_builder.accumulation import apply_every, check_steps
-from tpack.graph_builder.base import BuildResult, GradFn, GraphBuilder, OptimizerFn
+from tpack.graph_builder.base import BuildResult, GradFn, GraphBuilder, OptimizerFn, StepGradients
 from tpack.graph_copy.towers import TowerBuilding, call_in_replicated_towers, check_tower_building
 from tpack.reduction.gradients import merge_grad_list, split_grad_list
 from tpack.reduction.modes import aggregate_grads_colocate
@@ -22,7 +22,7 @@ from tpack.schedules import Schedule
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.context import TowerContext, TrainTowerContext
 from tpack.tower.devices import Device, LeastLoadedDeviceSetter, resolve_device, resolve_devices
-from tpack.tower.grads import Gradient, map_gradient_values
+from tpack.tower.grads import Gradient, ReduceOp, map_gradient_values
 from tpack.tower.names import tower_name
 from tpack.tower.ownership import pair_variables
 from tpack.types import GradsAndVars
@@ -321,15 +321,20 @@ class SyncMultiGPUParameterServerBuilder(SharedVariablesBuilder):
         """
         towers = self._build_towers(grad_fn)
         optimizer = check_optimizer(optimizer_fn())
-        _, variables = split_grad_list(towers.outputs)
+        rows, variables = split_grad_list(towers.outputs)
+        averaged: GradsAndVars = []
 
         def apply(grads: list[list[Gradient]]) -> tf.Operation:
+            nonlocal averaged
             with tf.name_scope("average_gradients"):
                 averaged = aggregate_grads_colocate(merge_grad_list(grads, variables))
             return optimizer.apply_gradients(averaged, name="train_op")
 
         applied = apply_every(self._accumulate, towers.outputs, apply)
-        return BuildResult(applied.train_op, towers.contexts, sync_op=applied.sync_ops or None)
+        gradients = None
+        if self._accumulate == 1:
+            gradients = StepGradients(rows, [grad for grad, _ in averaged], ReduceOp.MEAN, len(rows))
+        return BuildResult(applied.train_op, towers.contexts, sync_op=applied.sync_ops or None, gradients=gradients)
 
 
 @check_arguments

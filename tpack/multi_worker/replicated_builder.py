@@ -106,10 +106,12 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
         _check_momentum(optimizer, self._exchange or Exchange())
         scale = optimizer.scale if isinstance(optimizer, _loss_scale.LossScaleOptimizer) else None
         _, variables = split_grad_list(towers.outputs)
+        reduced_rows: list[list[Gradient]] = []
 
         def apply(grads: list[list[Gradient]]) -> tf.Operation:
             with tf.name_scope("reduce_gradients"):
                 reduced = self._reduce(grads, [variable.op.name for variable in variables[0]], scale)
+            reduced_rows.append(reduced[0])
             return apply_in_replicas(
                 towers.contexts,
                 merge_grad_list(reduced, variables),
@@ -121,7 +123,12 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
         applied = self._applied(towers.outputs, apply)
         copying = copy_to_replicas(towers.contexts)
         sync_ops = (*applied.sync_ops, SyncOp(copying.op))
-        return BuildResult(applied.train_op, towers.contexts, copying.op, sync_ops, copying.copies)
+        how = self._exchange or Exchange()
+        is_exact = self._group.size == 1 or (how.op is None and how.codec is None)
+        gradients = None
+        if is_exact:
+            gradients = self._gradients_of_step(towers.outputs, reduced_rows[0], self._group.size)
+        return BuildResult(applied.train_op, towers.contexts, copying.op, sync_ops, copying.copies, gradients)
 
     def _applied(self, tower_grads: Sequence[GradsAndVars], apply: Apply) -> Application:
         """Return the application of the towers' gradients, in each step or once in several."""

@@ -52,6 +52,9 @@ class Reducer(abc.ABC):
     name: str
     """The algorithm, for logs and as the name scope of its operations."""
 
+    is_linear = True
+    """Whether the result is the sum or mean of the gradients, up to rounding."""
+
     def reduce(self, tower_grads: Sequence[Sequence[Gradient]], op: ReduceOp = ReduceOp.MEAN) -> list[list[Gradient]]:
         """Reduce K lists of N gradients over the towers.
 
@@ -181,6 +184,7 @@ class ReducerWrapper(Reducer):
 
     def __init__(self, inner: Reducer, kind: str) -> None:
         self.inner = inner
+        self.is_linear = inner.is_linear
         self.name = f"{kind}_{inner.name}"
 
     def check(self, columns: Sequence[Column]) -> None:

@@ -304,6 +304,7 @@ class BuilderTrainer(SingleCostTrainer):
     def _setup_graph(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> list[Callback]:
         result = self.builder.build(grad_fn, optimizer_fn)
         self.train_op = result.train_op
+        self.gradients = None if self.precision.loss_scaling is not None else result.gradients
         if result.init_op is not None:
             self._init_ops.append(result.init_op)
             self._set_by_init_ops.extend(result.copies)

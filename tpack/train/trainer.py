@@ -114,6 +114,7 @@ class Trainer(metaclass=InOwnGraph):
         costs: scalars that ``train_op`` minimises; set with it.
         statistics: scalars of each step by name, for the progress bar and `MovingAverageSummary`; set with
             ``train_op``.
+        gradients: the `StepGradients` of several towers; None where the builder has none, or the cost is scaled.
         checks_cost: raise an error when a cost, in the last step of an epoch, or a trainable variable is not finite.
         is_compiled: whether XLA compiles steps, so that all of them should fetch the same.
         steps_per_call: the steps of one session run, without Python in between: see `tpack.train.multi_step`.
@@ -148,6 +149,7 @@ class Trainer(metaclass=InOwnGraph):
         self.resumed_states: dict[str, Any] = {}
         self.costs: list[tf.Tensor] = []
         self.statistics: dict[str, tf.Tensor] = {}
+        self.gradients: Any = None
         self.run_facts: dict[str, Any] | None = {}
         self._weights: dict[str, np.ndarray] | None = None
         self._has_ended = False

@@ -35,6 +35,7 @@ class AdasumReducer(Reducer):
     """
 
     name = "adasum"
+    is_linear = False
 
     def check(self, columns: Sequence[Column]) -> None:
         """Refuse gradients that are not of a floating-point type."""

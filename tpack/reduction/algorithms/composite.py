@@ -61,6 +61,7 @@ class CompositeReducer(Reducer):
         self.inner = inner
         self.outer = outer
         self._groups = groups
+        self.is_linear = inner.is_linear and outer.is_linear
         self.name = f"{inner.name}/{outer.name}"
 
     def check(self, columns: Sequence[Column]) -> None:

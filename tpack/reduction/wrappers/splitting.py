@@ -68,6 +68,7 @@ class SplitBySizeReducer(Reducer):
     def __init__(self, reducers: Sequence[tuple[Reducer, int]]) -> None:
         check_limits([limit for _, limit in reducers])
         self._reducers = list(reducers)
+        self.is_linear = all(reducer.is_linear for reducer, _ in reducers)
 
     def check(self, columns: Sequence[Column]) -> None:
         """Refuse columns of unknown size, and those that their reducer refuses."""
