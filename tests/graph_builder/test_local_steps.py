@@ -99,6 +99,26 @@ def test_outer_gradient_descent_by_one_is_no_outer_optimizer_bit_for_bit() -> No
         np.testing.assert_array_equal(plain.last[name], outer.last[name], err_msg=name)
 
 
+@pytest.mark.parametrize("factor", [0.0, 0.5])
+def test_local_steps_go_on_from_the_checkpoint_of_synchronous_ones(tmp_path: Any, factor: float) -> None:
+    def model() -> Drawn:
+        return Drawn(lambda: tf.train.MomentumOptimizer(RATE, factor))
+
+    synchronous = trained(2, model(), [ModelSaver(checkpoint_dir=str(tmp_path))], {"max_epoch": 1})
+    after = {"session_init": SaverRestore(str(tmp_path / "model-6")), "starting_epoch": 2}
+    post_local = trained(2, model(), (), after, sync_every_steps=4)
+
+    weights, velocities, seen = np.zeros(2), np.zeros(2), []
+    for step, row in enumerate(TARGETS[:, :2], 1):
+        gradients = weights - row
+        velocities = factor * velocities + (gradients if step > 6 else gradients.mean())
+        weights = weights - RATE * velocities
+        if step in (10, 12):
+            weights = np.full(2, weights.mean())
+        seen.append(weights.tolist())
+    assert synchronous.seen + post_local.seen == seen
+
+
 @pytest.mark.parametrize("rate", [0.5, 2.0])
 def test_the_outer_optimizer_goes_towards_the_mean(rate: float) -> None:
     def outer(anchor: float, mean: float) -> float:
