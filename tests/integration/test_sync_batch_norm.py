@@ -24,19 +24,19 @@ def data():
     return rng.normal(size=(STEPS, ROWS, 3, 2, 2), loc=1.0, scale=2.0), rng.normal(size=(STEPS, ROWS, 3))
 
 
-def model(x, y, *, data_format, dtype):
+def model(x, y, *, data_format="channels_last", dtype=tf.float64, sync=(True, "nccl")):
     """Return outputs of two synchronised layers, of both ranks and formats, and the cost."""
     weights = tf.constant_initializer(np.random.default_rng(4).normal(size=(3, 2, 2)))
     x = tf.cast(x, dtype) * tf.get_variable("weights", [3, 2, 2], dtype, weights)
     x = tf.transpose(x, [0, 3, 1, 2]) if data_format == "channels_first" else x
-    first = BatchNorm("bn0", x, sync_statistics=True, data_format=data_format, ema_update="internal")
+    first = BatchNorm("bn0", x, sync_statistics=sync[0], data_format=data_format, ema_update="internal")
     initializer = tf.constant_initializer(np.random.default_rng(5).normal(size=(12, 3), scale=0.3))
     hidden = tf.tanh(FullyConnected("fc", tf.nn.softplus(first), 3, kernel_initializer=initializer))
-    second = BatchNorm("bn1", hidden, sync_statistics="nccl", momentum=0.5)
+    second = BatchNorm("bn1", hidden, sync_statistics=sync[1], momentum=0.5)
     return first, second, tf.reduce_mean(tf.square(second * tf.sigmoid(second) - tf.cast(y, dtype)))
 
 
-def train(builder, num_towers, data_format="channels_last", dtype=tf.float64, rate=0.1):
+def train(builder, num_towers, data_format="channels_last", dtype=tf.float64, rate=0.1, sync=(True, "nccl")):
     """Return outputs of each step and tower, and the final values of all variables of each tower."""
     xs, ys = data()
     with tf.Graph().as_default() as graph:
@@ -47,7 +47,11 @@ def train(builder, num_towers, data_format="channels_last", dtype=tf.float64, ra
             tower = current_tower_context()
             part = slice(tower.index * ROWS // tower.total, (tower.index + 1) * ROWS // tower.total)
             outputs = model(
-                tf.constant(xs[:, part])[step], tf.constant(ys[:, part])[step], data_format=data_format, dtype=dtype
+                tf.constant(xs[:, part])[step],
+                tf.constant(ys[:, part])[step],
+                data_format=data_format,
+                dtype=dtype,
+                sync=sync,
             )
             made.append(outputs)
             variables = tower.get_collection_in_tower(tf.GraphKeys.TRAINABLE_VARIABLES)
@@ -92,6 +96,16 @@ def test_three_steps_are_those_of_the_whole_batch(builder, num_towers, data_form
         for name, value in expected.items():
             np.testing.assert_allclose(tower[name], value, rtol=1e-8, atol=1e-12, err_msg=name)
             np.testing.assert_array_equal(tower[name], values[0][name], err_msg=name)
+
+
+def test_all_workers_of_a_process_that_is_alone_are_its_towers():
+    builder = SyncMultiGPUReplicatedBuilder(2)
+    steps, values = train(builder, 2, sync=("workers", "workers"))
+    expected_steps, expected = train(builder, 2)
+    np.testing.assert_equal(steps, expected_steps)
+    np.testing.assert_equal(values, expected)
+    steps, values = train(SimpleBuilder(), 1, sync=("workers", "workers"))
+    np.testing.assert_equal(steps, oracle("channels_last")[0])
 
 
 def test_the_fused_operation_of_one_tower_gives_the_same(graph):

@@ -209,8 +209,8 @@ def test_older_names_of_arguments_are_known(graph):
             {"ema_update": "skip", "internal_update": True},
             "internal_update=True: expected None beside ema_update='skip'",
         ),
-        ({"sync_statistics": "horovod"}, "got sync_statistics='horovod': .*; use True, since towers"),
-        ({"sync_statistics": "all"}, "got sync_statistics='all': expected None, True, 'towers' or 'nccl'"),
+        ({"sync_statistics": "horovod"}, "got sync_statistics='horovod': .*; use 'workers', or True for"),
+        ({"sync_statistics": "all"}, "got sync_statistics='all': expected None, True, 'towers', 'nccl' or 'workers'"),
         (
             {"sync_statistics": True, "virtual_batch_size": 2},
             "sync_statistics=True and virtual_batch_size=2: expected one",

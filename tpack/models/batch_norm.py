@@ -4,7 +4,7 @@ The averages are updated with every training step: by operations in the collecti
 `RunUpdateOps` runs, or inside the layer. Of towers that share the variables only the first updates them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from tpack.models.data_format import CHANNELS_FIRST, CHANNELS_LAST
 from tpack.models.registry import argument_aliases, layer_register
 from tpack.models.steps import OUTPUT
 from tpack.models.variables import AffineOptions, Initializer, VariableHolder
-from tpack.reduction.cross_replica import stack_over_towers
+from tpack.reduction.cross_replica import stack_over_towers, stack_over_workers, worker_exchange
 from tpack.tower.context import add_model_variable, current_tower_context, get_current_tower_context, is_in_control_flow
 from tpack.tower.getters import full_precision
 from tpack.utils.renames import on_unknown_name
@@ -50,8 +50,12 @@ def tower_statistics(wide: tf.Tensor, channels: Channels) -> BatchStatistics:
     return BatchStatistics(mean, variance, unbiased(variance, numbers_per_channel(wide, channels)))
 
 
-def statistics_over_towers(wide: tf.Tensor, channels: Channels) -> BatchStatistics:
+def statistics_over_towers(
+    wide: tf.Tensor, channels: Channels, stack: Callable[[tf.Tensor], tf.Tensor] = stack_over_towers
+) -> BatchStatistics:
     """Return the statistics [C] of all training towers' batches, of any sizes, as one; to be called in each tower.
+
+    The towers are those of this process, or with `stack_over_workers` for ``stack`` those of all workers.
 
     Each tower's variance is taken around its own mean, and the means' around the mean of all: nothing is lost where the
     mean is much larger than the deviation.
@@ -62,7 +66,7 @@ def statistics_over_towers(wide: tf.Tensor, channels: Channels) -> BatchStatisti
     count = channels.count
     own_mean, own_variance = tf.nn.moments(wide, channels.other_axes)
     own = tf.concat([own_mean, own_variance, [numbers_per_channel(wide, channels)]], 0)
-    means, variances, numbers = tf.split(stack_over_towers(own), [count, count, 1], axis=1)
+    means, variances, numbers = tf.split(stack(own), [count, count, 1], axis=1)
     total = tf.reduce_sum(numbers)
     mean = tf.reduce_sum(means * numbers, 0) / total
     variance = tf.reduce_sum((variances + tf.squared_difference(means, mean)) * numbers, 0) / total
@@ -160,7 +164,7 @@ def parse_update(kind: str, ema_update: str, internal_update: bool | None) -> st
     return "collection" if ema_update == "default" else ema_update
 
 
-_SYNCHRONISED = (True, "towers", "nccl")
+_SYNCHRONISED = (True, "towers", "nccl", "workers")
 
 
 @layer_register()
@@ -192,7 +196,8 @@ def BatchNorm(  # noqa: N802
 
     With ``sync_statistics`` the batches of all training towers of this process are normalised as one: outputs,
     gradients and averages are those of one tower with the whole batch, with every builder and on every device. Of
-    several workers each normalises its own towers' batches, and the averages are those of worker 0. Towers that update
+    several workers each normalises its own towers' batches, and the averages are those of worker 0; with ``"workers"``
+    the batches of the towers of all of them are one, for two small exchanges a layer in each step. Towers that update
     shared variables asynchronously still compute each step at the same time; there the first tower updates the
     averages, from the statistics of all. Without it, the averages of shared variables are those of the first tower's
     batches.
@@ -215,7 +220,8 @@ def BatchNorm(  # noqa: N802
             that the callback `RunUpdateOps` runs with each step; ``"internal"``, with each computation of the output;
             ``"skip"``, not at all. A tower for prediction updates nothing, unlike tensorpack's.
         sync_statistics: None for the batch of each tower alone; ``True``, ``"towers"`` or ``"nccl"``, which are the
-            same here, for the batches of all towers. tensorpack's ``"horovod"`` does not exist.
+            same here, for the batches of all towers of this process; ``"workers"`` for those of all workers of
+            `MultiWorkerTrainerReplicated`. tensorpack's ``"horovod"`` does not exist.
         internal_update: an older form of ``ema_update="internal"`` or ``"collection"``.
 
     Shapes:
@@ -229,6 +235,7 @@ def BatchNorm(  # noqa: N802
         ConfigError: The input has another rank or an unknown number of channels, or an option is invalid.
         TowerError: ``training`` is None outside of a tower.
         TowerMismatchError: Statistics are synchronised, and not all towers have the layer.
+        ConfigError: They are to be synchronised over several workers, which exchange nothing in a step.
 
     Source:
         Ioffe and Szegedy, "Batch Normalization", https://arxiv.org/abs/1502.03167
@@ -250,7 +257,7 @@ def BatchNorm(  # noqa: N802
         outputs = layer.by_averages(inputs, moving)
     else:
         if synchronised:
-            outputs, mean, unbiased = layer.over_towers(inputs)
+            outputs, mean, unbiased = layer.over_towers(inputs, of_workers=sync_statistics == "workers")
         elif virtual_batch_size is not None:
             outputs, mean, unbiased = layer.in_groups(inputs, virtual_batch_size)
         else:
@@ -292,12 +299,16 @@ class _Layer:
         mean, variance, unbiased = tower_statistics(inputs, self._channels)
         return _Normalized(self._normalize(inputs, mean, variance), mean, unbiased)
 
-    def over_towers(self, inputs: tf.Tensor) -> _Normalized:
+    def over_towers(self, inputs: tf.Tensor, *, of_workers: bool) -> _Normalized:
         tower = get_current_tower_context()
-        if tower is None or tower.total == 1 or not tower.is_training:
+        if tower is None or not tower.is_training:
+            return self.by_batch(inputs)
+        of_workers = of_workers and worker_exchange(layer_name("BatchNorm")) is not None
+        if tower.total == 1 and not of_workers:
             return self.by_batch(inputs)
         wide = tf.cast(inputs, wide_dtype(inputs))
-        mean, variance, unbiased = statistics_over_towers(wide, self._channels)
+        stack = stack_over_workers if of_workers else stack_over_towers
+        mean, variance, unbiased = statistics_over_towers(wide, self._channels, stack)
         return _Normalized(self._normalize(inputs, mean, variance), mean, unbiased)
 
     def in_groups(self, inputs: tf.Tensor, size: int) -> _Normalized:
@@ -363,8 +374,8 @@ def _is_synchronised(sync_statistics: bool | str | None, virtual_batch_size: int
     if sync_statistics is None or sync_statistics is False:
         return False
     if sync_statistics not in _SYNCHRONISED:
-        use = "True, since towers synchronise without Horovod" if sync_statistics == "horovod" else ""
-        expected = "None, True, 'towers' or 'nccl'"
+        use = "'workers', or True for the towers of a process" if sync_statistics == "horovod" else ""
+        expected = "None, True, 'towers', 'nccl' or 'workers'"
         raise layer_error("BatchNorm", "sync_statistics", sync_statistics, expected, use)
     if virtual_batch_size is not None:
         raise ConfigError(

@@ -23,7 +23,7 @@ from tpack.multi_worker.all_reduce import Exchange, all_reduce_between_workers
 from tpack.multi_worker.codecs.memory import MomentumFeedback
 from tpack.multi_worker.coordinated_stop import StopFlag
 from tpack.multi_worker.gradient_buckets import creation_order
-from tpack.multi_worker.worker_group import WorkerGroup
+from tpack.multi_worker.worker_group import WorkerGroup, statistics_exchanged
 from tpack.reduction.base import Reducer
 from tpack.reduction.gradients import merge_grad_list, split_grad_list, transposed
 from tpack.reduction.sums import copy_slices_to_each, copy_to_each
@@ -101,7 +101,8 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
             GraphBuildError: The optimizer is not a ``tf.train.Optimizer``.
             ReductionError: The reducer or the exchange cannot serve these gradients.
         """
-        towers = build_replicas(grad_fn, self.devices, tower_building=self._tower_building, copies_are_set=True)
+        with statistics_exchanged(self._group, getattr(self._exchange, "arrivals", None)):
+            towers = build_replicas(grad_fn, self.devices, tower_building=self._tower_building, copies_are_set=True)
         optimizer = check_optimizer(optimizer_fn())
         _check_momentum(optimizer, self._exchange or Exchange())
         scale = optimizer.scale if isinstance(optimizer, _loss_scale.LossScaleOptimizer) else None

@@ -28,7 +28,7 @@ from tpack.multi_worker.gradient_buckets import (
     variables_change_in_place,
 )
 from tpack.multi_worker.replicated_builder import MultiWorkerReplicatedBuilder
-from tpack.multi_worker.worker_group import WorkerGroup
+from tpack.multi_worker.worker_group import WorkerGroup, statistics_exchanged
 from tpack.reduction.gradients import merge_grad_list, split_grad_list, transposed
 from tpack.reduction.sums import add_pair, copy_slices_to_each, copy_to_each, divide, on_device, widened
 from tpack.tfutils.gradproc import GlobalNormClip, SummaryGradient
@@ -78,7 +78,8 @@ class MultiWorkerShardedBuilder(MultiWorkerReplicatedBuilder):
                 f"Exchange got op={self._exchange.op!r} with shard_optimizer=True: expected None, since owners add "
                 "gradients; use one of the two"
             )
-        towers = build_replicas(grad_fn, self.devices, tower_building=self._tower_building, copies_are_set=True)
+        with statistics_exchanged(self._group, getattr(self._exchange, "arrivals", None)):
+            towers = build_replicas(grad_fn, self.devices, tower_building=self._tower_building, copies_are_set=True)
         optimizer = check_optimizer(optimizer_fn())
         _, variables = split_grad_list(towers.outputs)
         if len(variables[0]) < group.size:

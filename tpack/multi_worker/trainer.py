@@ -42,6 +42,7 @@ from tpack.multi_worker.gradient_buckets import exchanged_here
 from tpack.multi_worker.optimizer_fingerprint import fingerprint_of_optimizer, updated_by_optimizers
 from tpack.multi_worker.servers import LOST_CONNECTION, WorkerSessionCreator, let_calls_to_lost_servers_fail
 from tpack.multi_worker.worker_group import WorkerGroup
+from tpack.reduction.cross_replica import across_workers
 from tpack.step.step_seeds import differ_by_worker
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator
@@ -219,9 +220,11 @@ class MultiWorkerTrainer(BuilderTrainer):
             self._optimizer_settings = self._optimizer_settings or fingerprint_of_optimizer(optimizer)
             return optimizer
 
-        callbacks = super()._setup_graph(grad_fn, noted_optimizer)
         if self.is_alone:
-            return callbacks
+            return super()._setup_graph(grad_fn, noted_optimizer)
+        with across_workers(None):
+            # Unless the builder has an exchange in each step.
+            callbacks = super()._setup_graph(grad_fn, noted_optimizer)
         self._origin = NonFiniteOrigin(self.group, self._own_gradients)
         return [self._origin, *self._callbacks_of_several(), *callbacks]
 

@@ -7,14 +7,17 @@ than one step ahead, and no queue is ever full.
 **Isolation.** The name of a queue contains that of the run.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.reduction.sums import on_device
+from tpack.multi_worker.gradient_buckets import note_exchanged
+from tpack.reduction.cross_replica import across_workers
+from tpack.reduction.sums import on_device, sum_tensors
 from tpack.utils.lazy import LazyModule
 from tpack.utils.validation import check_arguments, check_count, check_text, mismatch
 
@@ -106,3 +109,71 @@ class WorkerGroup:
     def _queue(self, name: str, sender: int, receiver: int, dtypes: Sequence[tf.DType]) -> tf.FIFOQueue:
         shared_name = f"{self.run}/{name}/{sender}_to_{receiver}"
         return tf.FIFOQueue(_QUEUE_SIZE, list(dtypes), shared_name=shared_name, name="queue")
+
+
+@check_arguments
+class StatisticsExchange:
+    """Exchange of statistics inside of the model: a `tpack.reduction.cross_replica.WorkerExchange` for a group.
+
+    Each call has queues of its own, by its number in the graph. The forward pass sends rows to all, and the backward
+    pass sends each worker the sums of the gradients of its rows. All workers build the same calls in the same order,
+    which is compared before the first step, and run all of them in each step.
+
+    Args:
+        group: the workers.
+        arrivals: the `Arrivals` that count the parts of the first call; None for none.
+    """
+
+    def __init__(self, group: WorkerGroup, arrivals: Any = None) -> None:
+        self._group = group
+        self._arrivals = arrivals
+        self._num_calls = 0
+
+    def gather(self, tensor: tf.Tensor) -> tf.Tensor:
+        """Return the rows of all workers, by rank.
+
+        Shapes:
+            [K, ...], the same in all workers, to [W * K, ...].
+        """
+        rows = self._swap("rows", [tensor] * self._group.size)
+        with on_device(self._group.device()):
+            return tf.concat(rows, 0)
+
+    def scatter_sums(self, tensor: tf.Tensor) -> tf.Tensor:
+        """Return this worker's rows of the sum over the workers, added in the order of the ranks.
+
+        Shapes:
+            [W * K, ...], the same in all workers, to [K, ...].
+        """
+        with on_device(self._group.device()):
+            parts = tf.split(tensor, self._group.size)
+        own = self._swap("sums", parts)
+        with on_device(self._group.device()):
+            return sum_tensors(own)
+
+    def _swap(self, kind: str, parts: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Send each worker its part; return the parts for this one, by rank."""
+        group, number = self._group, self._num_calls
+        self._num_calls += 1
+        name = f"statistics/{number}/{kind}"
+        note_exchanged(parts[group.rank], "a statistic", name)
+        with tf.name_scope("exchange_statistics"):
+            sends = [group.put(name, o, [parts[o]]) for o in group.others]
+            received = []
+            for rank, part in enumerate(parts):
+                taken = [part] if rank == group.rank else group.take(name, rank, [part.dtype.base_dtype], [part.shape])
+                received += taken
+            if self._arrivals is not None and number == 0:
+                sends += self._arrivals.note(group, received)
+            with on_device(group.device()), tf.control_dependencies(sends):
+                return [tf.identity(part) for part in received]
+
+
+@contextmanager
+def statistics_exchanged(group: WorkerGroup, arrivals: Any = None) -> Iterator[None]:
+    """Let layers in a block synchronise statistics over the workers, if there are several."""
+    if group.size == 1:
+        yield
+        return
+    with across_workers(StatisticsExchange(group, arrivals)):
+        yield

@@ -24,6 +24,7 @@ from tpack.graph_copy import op_kinds
 from tpack.input_source.data_adapter import GivenData
 from tpack.input_source.spec_check import DataPointChecker
 from tpack.input_source.stream import DataPointStream, describe
+from tpack.reduction.cross_replica import results_across_workers
 from tpack.tfutils.dependency import ancestors
 from tpack.tfutils.variable_values import assign_values
 from tpack.tower.tower_func import TowerFunc
@@ -105,6 +106,11 @@ class BatchNormStatistics:
         self._variables = [variable for variable, _ in moved]
         self._moves = [self._move(place, op) for place, (_, ops) in enumerate(moved) for op in ops]
         needed = ancestors([move.operand for move in self._moves])
+        if not needed.isdisjoint(results_across_workers()):
+            raise CallbackError(
+                f"{self._owner} got batch_norm_data: expected layers without sync_statistics='workers', since this "
+                "worker evaluates them alone"
+            )
         self._towers = [tower for tower in towers if any(tensor.op in needed for tensor in tower.inputs)]
         self._copies = copies_in_towers(trainer) if len(self._towers) > 1 else []
         checker = DataPointChecker(tower_func.input_signature, describe(self._flow))
