@@ -245,6 +245,7 @@ from tpack.multi_worker import OneBit as OneBit
 from tpack.multi_worker import PowerSGD as PowerSGD
 from tpack.multi_worker import TopK as TopK
 from tpack.multi_worker import make_exchange as make_exchange
+from tpack.multi_worker import sharded_embedding as sharded_embedding
 from tpack.optimizers import BIASES_AND_NORMS as BIASES_AND_NORMS
 from tpack.optimizers import LAMB as LAMB
 from tpack.optimizers import LARS as LARS
@@ -725,6 +726,7 @@ __all__ = [
     "sesscreate",
     "sessinit",
     "shard_files",
+    "sharded_embedding",
     "start_workers_by",
     "summary",
     "symbolic_functions",

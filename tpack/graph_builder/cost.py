@@ -12,7 +12,7 @@ from tpack.graph_copy import op_kinds
 from tpack.graph_copy.towers import replicate_by_copy
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tfutils.summary import scalar_tags
-from tpack.tower.collections import STATISTICS_KEY
+from tpack.tower.collections import STATISTICS_KEY, TRAINED_TENSORS_KEY
 from tpack.tower.context import TowerContext, current_tower_context
 from tpack.tower.keras_values import frozen_among
 from tpack.tower.names import join_scope
@@ -79,10 +79,11 @@ def make_grad_fn(
         with tower.outside():
             optimizer = check_optimizer(optimizer_fn())
         gating = tf.train.Optimizer.GATE_GRAPH if options.gate_gradients else tf.train.Optimizer.GATE_NONE
+        others = tower.get_collection_in_tower(TRAINED_TENSORS_KEY)
         with watched(compiler, tower):
             grads = optimizer.compute_gradients(
                 cost,
-                var_list=variables,
+                var_list=[*variables, *others],
                 gate_gradients=gating,
                 aggregation_method=options.aggregation_method,
                 colocate_gradients_with_ops=options.colocate_gradients_with_ops,

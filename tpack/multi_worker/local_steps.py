@@ -9,10 +9,12 @@ from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
 
+from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn
 from tpack.graph_builder.local_steps import LocalSteps, LocalStepsBuilder
 from tpack.graph_copy.towers import TowerBuilding
 from tpack.multi_worker.all_reduce import Exchange, all_reduce_between_workers
 from tpack.multi_worker.coordinated_stop import StopFlag
+from tpack.multi_worker.embedding_tables import begin_tables
 from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.reduction.base import Reducer
 from tpack.tower.grads import ReduceOp
@@ -52,6 +54,11 @@ class MultiWorkerLocalStepsBuilder(LocalStepsBuilder):
         self._group = group
         self._exchange = exchange
         self._stop_flag = stop_flag
+
+    def build(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> BuildResult:
+        """Do as `LocalStepsBuilder.build`; a table of several workers is refused, with a `ConfigError`."""
+        begin_tables(self._group, self._exchange, refused_with="sync_every_steps")
+        return super().build(grad_fn, optimizer_fn)
 
     def _between_workers(self, names: Sequence[str], means: list[tf.Tensor]) -> list[tf.Tensor]:
         group, flag = self._group, self._stop_flag

@@ -22,6 +22,7 @@ from tpack.graph_copy.towers import TowerBuilding
 from tpack.multi_worker.all_reduce import Exchange, all_reduce_between_workers
 from tpack.multi_worker.codecs.memory import MomentumFeedback
 from tpack.multi_worker.coordinated_stop import StopFlag
+from tpack.multi_worker.embedding_tables import begin_tables
 from tpack.multi_worker.gradient_buckets import creation_order
 from tpack.multi_worker.worker_group import WorkerGroup, statistics_exchanged
 from tpack.reduction.base import Reducer
@@ -101,8 +102,11 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
             GraphBuildError: The optimizer is not a ``tf.train.Optimizer``.
             ReductionError: The reducer or the exchange cannot serve these gradients.
         """
+        tables = begin_tables(self._group, self._exchange, self._op, refused_with=self._no_tables_with())
         with statistics_exchanged(self._group, getattr(self._exchange, "arrivals", None)):
-            towers = build_replicas(grad_fn, self.devices, tower_building=self._tower_building, copies_are_set=True)
+            towers = build_replicas(
+                tables.without_rows(grad_fn), self.devices, tower_building=self._tower_building, copies_are_set=True
+            )
         optimizer = check_optimizer(optimizer_fn())
         _check_momentum(optimizer, self._exchange or Exchange())
         scale = optimizer.scale if isinstance(optimizer, _loss_scale.LossScaleOptimizer) else None
@@ -112,14 +116,18 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
         def apply(grads: list[list[Gradient]]) -> tf.Operation:
             with tf.name_scope("reduce_gradients"):
                 reduced = self._reduce(grads, [variable.op.name for variable in variables[0]], scale)
+                of_tables, own = tables.exchange_gradients(optimizer)
             reduced_rows.append(reduced[0])
-            return apply_in_replicas(
-                towers.contexts,
-                merge_grad_list(reduced, variables),
-                optimizer,
-                tower_building=self._tower_building,
-                copies_are_set=True,
+            self.own_gradients += own
+            main, *others = merge_grad_list(reduced, variables)
+            pairs, before = [[*main, *of_tables], *others], tf.global_variables()
+            for context in towers.contexts[1:] if of_tables else ():
+                # The main tower alone updates this worker's rows.
+                context.recorder.may_lack_some = True
+            update = apply_in_replicas(
+                towers.contexts, pairs, optimizer, tower_building=self._tower_building, copies_are_set=True
             )
+            return tables.applied(update, before)
 
         applied = self._applied(towers.outputs, apply)
         copying = copy_to_replicas(towers.contexts)
@@ -139,6 +147,13 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
             if self._stop_flag is not None:
                 self._stop_flag.is_between_steps = True
         return applied
+
+    def _no_tables_with(self) -> str:
+        """Return the option with which there can be no table whose rows are dealt out; empty if there is none."""
+        if self._accumulate != 1:
+            return f"accumulate={self._accumulate!r}"
+        op = None if self._exchange is None else self._exchange.op
+        return "" if op is None else f"exchange={op!r}"
 
     def _reduce(
         self, grads: list[list[Gradient]], names: list[str], scale: tf.Tensor | None = None

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.callbacks.base import Callback
+from tpack.callbacks.base import LONG_WAIT_SECS, Callback
 from tpack.graph_builder.accumulation import check_steps
 from tpack.graph_builder.base import GradFn, GraphBuilder, OptimizerFn
 from tpack.graph_builder.compiled import Compile
@@ -14,6 +14,7 @@ from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.graph_copy.towers import TowerBuilding
 from tpack.multi_worker.all_reduce import Exchange
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
+from tpack.multi_worker.embedding_tables import tables_here
 from tpack.multi_worker.optimizer_fingerprint import fingerprint_of_optimizer
 from tpack.multi_worker.replicated_builder import MultiWorkerReplicatedBuilder
 from tpack.multi_worker.trainer import MultiWorkerTrainer, WaitLimits
@@ -140,10 +141,20 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
             slots = _sharded.share_slots(self.group, self.peers, own_slots, is_chief=self.is_chief)
             self._apart = slots.names
             self._set_by_init_ops.extend(slots.remote)
+        tables = tables_here()
+        if tables is not None:
+            self._apart |= {variable.op.name for variable in tables.variables}
+            self._set_by_init_ops.extend(tables.variables)
         return callbacks
 
     def _first_values(self, session_init: SessionInit | None) -> SessionInit | None:
-        if not self._is_sharded:
+        if not self._is_sharded and not self._apart:
             return session_init
         first_values: SessionInit = _sharded.AfterInitialValues(self.peers, session_init)
         return first_values
+
+    def _finish(self, *, has_failed: bool) -> None:
+        super()._finish(has_failed=has_failed)
+        if self._apart and not has_failed:
+            # The chief may still read the last values from this process's server.
+            self.peers.barrier("the last values of what is divided", timeout_secs=LONG_WAIT_SECS)

@@ -19,6 +19,7 @@ from tpack.graph_builder.replicated import build_replicas, copy_to_replicas
 from tpack.graph_builder.sharded import OwnerUpdate, apply_by_owners, choose_owners
 from tpack.multi_worker.all_reduce import Exchange, all_reduce_between_workers, send_rows, take_rows
 from tpack.multi_worker.cluster.peers import Peers
+from tpack.multi_worker.embedding_tables import begin_tables
 from tpack.multi_worker.gradient_buckets import (
     creation_order,
     joined,
@@ -78,6 +79,7 @@ class MultiWorkerShardedBuilder(MultiWorkerReplicatedBuilder):
                 f"Exchange got op={self._exchange.op!r} with shard_optimizer=True: expected None, since owners add "
                 "gradients; use one of the two"
             )
+        begin_tables(group, self._exchange, refused_with="shard_optimizer=True")
         with statistics_exchanged(self._group, getattr(self._exchange, "arrivals", None)):
             towers = build_replicas(grad_fn, self.devices, tower_building=self._tower_building, copies_are_set=True)
         optimizer = check_optimizer(optimizer_fn())

@@ -29,6 +29,9 @@ MOVING_SUMMARY_OPS_KEY = "MOVING_SUMMARY_OPS"
 STATISTICS_KEY = "STATISTICS_OF_TOWERS"
 """Scalars of each training tower whose means over the towers are statistics, called as the scalars are in the tower."""
 
+TRAINED_TENSORS_KEY = "TRAINED_TENSORS"
+"""Tensors of a tower, such as rows of another process, whose gradients its builder gets beside those of variables."""
+
 EPOCH_MEANS_KEY = "EPOCH_MEANS"
 """Names of statistics that a callback averages over an epoch, which need no moving average."""
 
