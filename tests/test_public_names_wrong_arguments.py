@@ -22,6 +22,7 @@ REASONS: dict[str, str] = {
             "WorkerServer",
             "Measurement",
             "ReducerChoice",
+            "StepGradients",
             "PredictOutput",
             "TowerHandle",
             "TowerHandles",

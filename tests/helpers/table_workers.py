@@ -13,8 +13,8 @@ from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.tensors import TensorInput
 from tpack.multi_worker.all_reduce import Exchange
 from tpack.multi_worker.codecs.quantization import Int8
-from tpack.multi_worker.embedding_tables import sharded_embedding
 from tpack.multi_worker.replicated_trainer import MultiWorkerTrainerReplicated
+from tpack.multi_worker.tables.embedding import sharded_embedding
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tower.context import current_tower_context
 from tpack.train.config import TrainConfig

@@ -41,7 +41,7 @@ LEVELS = {
     "tpack.models": 6,
     "tpack.callbacks": 7,
     "tpack.predict": 7,
-    "tpack.multi_worker.embedding_tables": 7,
+    "tpack.multi_worker.tables.embedding": 7,
     "tpack.multi_worker.gradient_queues": 7,
     "tpack.multi_worker.local_steps": 7,
     "tpack.multi_worker.parameter_server": 7,

@@ -12,7 +12,7 @@ __getattr__, __dir__, __all__ = attach(
         "codecs.power_sgd": ("PowerSGD",),
         "codecs.quantization": ("Int8", "OneBit"),
         "codecs.sparsification": ("TopK",),
-        "embedding_tables": ("sharded_embedding",),
+        "tables.embedding": ("sharded_embedding",),
         "worker_group": ("WorkerGroup",),
         "servers": ("WorkerServer", "WorkerSessionCreator", "start_server", "task_device"),
     },

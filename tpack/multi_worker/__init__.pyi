@@ -14,9 +14,9 @@ from tpack.multi_worker.codecs.power_sgd import PowerSGD as PowerSGD
 from tpack.multi_worker.codecs.quantization import Int8 as Int8
 from tpack.multi_worker.codecs.quantization import OneBit as OneBit
 from tpack.multi_worker.codecs.sparsification import TopK as TopK
-from tpack.multi_worker.embedding_tables import sharded_embedding as sharded_embedding
 from tpack.multi_worker.servers import WorkerServer as WorkerServer
 from tpack.multi_worker.servers import WorkerSessionCreator as WorkerSessionCreator
 from tpack.multi_worker.servers import start_server as start_server
 from tpack.multi_worker.servers import task_device as task_device
+from tpack.multi_worker.tables.embedding import sharded_embedding as sharded_embedding
 from tpack.multi_worker.worker_group import WorkerGroup as WorkerGroup

@@ -14,7 +14,7 @@ from tpack.graph_builder.local_steps import LocalSteps, LocalStepsBuilder
 from tpack.graph_copy.towers import TowerBuilding
 from tpack.multi_worker.all_reduce import Exchange, all_reduce_between_workers
 from tpack.multi_worker.coordinated_stop import StopFlag
-from tpack.multi_worker.embedding_tables import begin_tables
+from tpack.multi_worker.tables.embedding import begin_tables
 from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.reduction.base import Reducer
 from tpack.tower.grads import ReduceOp

@@ -22,8 +22,8 @@ from tpack.graph_copy.towers import TowerBuilding
 from tpack.multi_worker.all_reduce import Exchange, all_reduce_between_workers
 from tpack.multi_worker.codecs.memory import MomentumFeedback
 from tpack.multi_worker.coordinated_stop import StopFlag
-from tpack.multi_worker.embedding_tables import begin_tables
 from tpack.multi_worker.gradient_buckets import creation_order
+from tpack.multi_worker.tables.embedding import begin_tables
 from tpack.multi_worker.worker_group import WorkerGroup, statistics_exchanged
 from tpack.reduction.base import Reducer
 from tpack.reduction.gradients import merge_grad_list, split_grad_list, transposed

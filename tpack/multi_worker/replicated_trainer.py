@@ -14,9 +14,9 @@ from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.graph_copy.towers import TowerBuilding
 from tpack.multi_worker.all_reduce import Exchange
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
-from tpack.multi_worker.embedding_tables import tables_here
 from tpack.multi_worker.optimizer_fingerprint import fingerprint_of_optimizer
 from tpack.multi_worker.replicated_builder import MultiWorkerReplicatedBuilder
+from tpack.multi_worker.tables.embedding import tables_here
 from tpack.multi_worker.trainer import MultiWorkerTrainer, WaitLimits
 from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.reduction.modes import ReductionMode, reducer_for_towers

@@ -19,7 +19,6 @@ from tpack.graph_builder.replicated import build_replicas, copy_to_replicas
 from tpack.graph_builder.sharded import OwnerUpdate, apply_by_owners, choose_owners
 from tpack.multi_worker.all_reduce import Exchange, all_reduce_between_workers, send_rows, take_rows
 from tpack.multi_worker.cluster.peers import Peers
-from tpack.multi_worker.embedding_tables import begin_tables
 from tpack.multi_worker.gradient_buckets import (
     creation_order,
     joined,
@@ -29,6 +28,7 @@ from tpack.multi_worker.gradient_buckets import (
     variables_change_in_place,
 )
 from tpack.multi_worker.replicated_builder import MultiWorkerReplicatedBuilder
+from tpack.multi_worker.tables.embedding import begin_tables
 from tpack.multi_worker.worker_group import WorkerGroup, statistics_exchanged
 from tpack.reduction.gradients import merge_grad_list, split_grad_list, transposed
 from tpack.reduction.sums import add_pair, copy_slices_to_each, copy_to_each, divide, on_device, widened

@@ -3,7 +3,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.multi_worker.all_reduce import Exchange
-from tpack.multi_worker.row_exchange import RowLookUp, TableSpec, checked_ids, joined_rows
+from tpack.multi_worker.tables.rows import RowLookUp, TableSpec, checked_ids, joined_rows
 from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.tower.grads import ReduceOp
 

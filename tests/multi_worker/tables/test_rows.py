@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tpack.multi_worker import row_shards
-from tpack.multi_worker.row_shards import RowShardedVariable, num_rows_of
+from tpack.multi_worker.tables import rows as rows_module
+from tpack.multi_worker.tables.rows import RowShardedVariable, num_rows_of
 from tpack.multi_worker.worker_group import WorkerGroup
 
 VALUES = np.arange(14.0).reshape(7, 2)
@@ -44,7 +44,7 @@ def test_parts_are_read_and_set_as_one(whole, session8):
 
 
 def test_large_parts_are_read_in_pieces(whole, session8, monkeypatch):
-    monkeypatch.setattr(row_shards, "PIECE_BYTES", 40)
+    monkeypatch.setattr(rows_module, "PIECE_BYTES", 40)
     assert [start for start, _ in whole.components[0].pieces()] == [0, 2]
     np.testing.assert_array_equal(session8.run(whole.read_value()), VALUES)
 

@@ -21,8 +21,14 @@ import tensorflow.compat.v1 as tf
 from tpack.compat.operations import place_in_task
 from tpack.errors import ConfigError, GraphBuildError, TowerMismatchError
 from tpack.multi_worker.all_reduce import Exchange
-from tpack.multi_worker.row_exchange import RowLookUp, TableSpec, checked_ids, joined_rows
-from tpack.multi_worker.row_shards import RowShardedVariable, num_rows_of
+from tpack.multi_worker.tables.rows import (
+    RowLookUp,
+    RowShardedVariable,
+    TableSpec,
+    checked_ids,
+    joined_rows,
+    num_rows_of,
+)
 from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.reduction.sums import on_device
 from tpack.tfutils.gradproc import CheckGradient, FilterNoneGrad, PrintGradient, ScaleGradient
@@ -88,11 +94,11 @@ def sharded_embedding(
         TowerMismatchError: The towers look up in different tables, or prediction in one that training has not.
         GraphBuildError: The optimizer or a gradient processor needs more than the rows of one worker.
 
-    Source:
-        Embedding tables by model parallelism, as in TorchRec and HugeCTR.
-
     Example:
         vectors = sharded_embedding("users", user_ids, rows=10_000_000, width=64)
+
+    Source:
+        Embedding tables by model parallelism, as in TorchRec and HugeCTR.
     """
     tensor = _ids_of(ids)
     spec = _spec_of(name, rows, width, dtype)
@@ -189,7 +195,11 @@ class EmbeddingTables:
         self._grads: dict[int, dict[str, Gradient]] = {}
 
     def look_up(self, tower: TowerContext, spec: TableSpec, ids: tf.Tensor, initial: _Initial) -> tf.Tensor:
-        """Return rows in a training tower, which all towers of all workers look up together."""
+        """Return rows in a training tower, which all towers of all workers look up together.
+
+        Raises:
+            ConfigError: An option of the trainer cannot go together with tables.
+        """
         if self._refused_with:
             raise ConfigError(
                 f"sharded_embedding got name={spec.name!r} with {self._refused_with}: expected a trainer without it in "
@@ -204,7 +214,11 @@ class EmbeddingTables:
         return rows if compute_dtype is None or spec.dtype != tf.float32 else tf.cast(rows, compute_dtype)
 
     def read(self, spec: TableSpec, ids: tf.Tensor) -> tf.Tensor:
-        """Return rows for prediction, read where they are: the other workers need not step."""
+        """Return rows for prediction, read where they are: the other workers need not step.
+
+        Raises:
+            TowerMismatchError: Training has no such table.
+        """
         known = {variable.op.name: variable for variable in self.variables}
         if spec.name not in self._parts or spec.name not in known:
             raise TowerMismatchError(

@@ -8,10 +8,10 @@ from tpack.callbacks.saver import ModelSaver
 from tpack.errors import ConfigError, GraphBuildError, TowerMismatchError
 from tpack.graph_builder.local_steps import LocalSteps
 from tpack.multi_worker.all_reduce import Exchange
-from tpack.multi_worker.embedding_tables import check_updates_by_row, sharded_embedding
 from tpack.multi_worker.local_steps import MultiWorkerLocalStepsBuilder
 from tpack.multi_worker.replicated_builder import MultiWorkerReplicatedBuilder
 from tpack.multi_worker.sharded_builder import MultiWorkerShardedBuilder
+from tpack.multi_worker.tables.embedding import check_updates_by_row, sharded_embedding
 from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.optimizers import LAMB, AdamW
 from tpack.tfutils.gradproc import GlobalNormClip, ScaleGradient
@@ -281,7 +281,7 @@ def test_slots_have_the_rows_of_their_table(graph, monkeypatch):
             for variable in var_list:
                 tf.get_variable(f"{variable.op.name}/count", [], trainable=False)
 
-    monkeypatch.setattr("tpack.multi_worker.embedding_tables._BY_ROW", (Odd,))
+    monkeypatch.setattr("tpack.multi_worker.tables.embedding._BY_ROW", (Odd,))
     with pytest.raises(GraphBuildError, match=r"got a slot emb/count of shape \(\) for 'emb' of 7 x 2 float32"):
         MultiWorkerReplicatedBuilder(1, GROUP).build(grads_of({"name": "emb"}), lambda: Odd(0.1))
 
@@ -302,4 +302,4 @@ def test_optimizers_that_look_at_more_than_a_row_are_refused(graph, make, words)
 
 def test_optimizers_by_row_are_taken(graph):
     for optimizer in (adam(), AdamW(0.1, weight_decay=0.1), apply_grad_processors(adam(), [ScaleGradient(("w", 2.0))])):
-        check_updates_by_row(optimizer, "emb")
+        assert check_updates_by_row(optimizer, "emb") is None
