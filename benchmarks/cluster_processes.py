@@ -38,18 +38,21 @@ class Row:
         stack: ends them.
         python: the interpreter that runs the script; by default forks of this process do.
         num_silent: how many more there are that are never asked, such as parameter servers.
+        wire: the `cluster_wire.Wire` that connects them; by default the loopback interface does.
     """
 
-    def __init__(self, script, size, arguments, *, stack, python=None, num_silent=0):
+    def __init__(self, script, size, arguments, *, stack, python=None, num_silent=0, wire=None):
         reservations = [stack.enter_context(PortReservation()) for _ in range(size + num_silent)]
-        addresses = ",".join(f"{LOOPBACK}:{reservation.port}" for reservation in reservations)
+        hosts = wire.hosts if wire else [LOOPBACK] * len(reservations)
+        addresses = ",".join(f"{host}:{each.port}" for host, each in zip(hosts, reservations, strict=True))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         self._size, self._logs, self._processes, self._texts = size, [], [], [""] * size
         stack.callback(self._end)
         for rank in range(size + num_silent):
             self._logs.append(folder / f"{rank}.txt")
             command = [str(script), str(rank), addresses, *map(str, arguments)]
-            self._processes.append(_Process(command, self._logs[-1], python))
+            enter = functools.partial(wire.enter, rank) if wire else None
+            self._processes.append(_Process(command, self._logs[-1], python, enter))
 
     def answers(self, limit_secs=LIMIT_SECS):
         """Return the next value that each process writes; raise `RuntimeError` when one has ended or says nothing."""
@@ -94,20 +97,25 @@ class Row:
 
 
 class _Process:
-    """One process, with pipes to its input and from its output, and its errors in a file."""
+    """One process, with pipes to its input and from its output, and its errors in a file.
 
-    def __init__(self, command, log, python):
+    It calls `enter`, if there is one, before all else.
+    """
+
+    def __init__(self, command, log, python, enter):
         input_here, output_here = os.pipe(), os.pipe()
         self.input, self.output = input_here[1], output_here[0]
         with log.open("wb") as errors:
             theirs = (input_here[0], output_here[1], errors.fileno())
             if python is None:
-                self._process = multiprocessing.get_context("fork").Process(target=_become, args=(command, theirs))
+                self._process = multiprocessing.get_context("fork").Process(
+                    target=_become, args=(command, theirs, enter)
+                )
                 self._process.start()
                 self._wait = self._process.join
             else:
                 streams = dict(zip(("stdin", "stdout", "stderr"), theirs, strict=True))
-                self._process = subprocess.Popen([python, *command], **streams)
+                self._process = subprocess.Popen([python, *command], preexec_fn=enter, **streams)
                 self._wait = self._process.wait
         os.close(input_here[0])
         os.close(output_here[1])
@@ -120,10 +128,12 @@ class _Process:
         os.close(self.output)
 
 
-def _become(command, descriptors):
+def _become(command, descriptors, enter):
     """Run a script in a fork as if an interpreter had been started with it."""
     for own, given in enumerate(descriptors):
         os.dup2(given, own)
+    if enter:
+        enter()
     sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
     sys.argv = command
     runpy.run_path(command[0], run_name="__main__")

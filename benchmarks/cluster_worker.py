@@ -66,22 +66,23 @@ class Network(ModelDesc):
 class Rounds(Callback):
     """Lets each epoch but the first, which warms up, be a round that the parent asks for.
 
-    The first step of an epoch is not measured: after it, all workers have left behind what comes before an epoch.
+    The first steps of an epoch, one or those up to an exchange, are not measured: after them, all workers have left
+    behind what comes before an epoch.
     """
 
     _chief_only = False
 
-    def __init__(self, steps):
-        self.steps = steps
+    def __init__(self, steps, first_steps=1):
+        self.steps, self.first_steps = steps, first_steps
 
     def _before_epoch(self):
         if self.epoch_num > 1 and not sys.stdin.readline():
             raise StopTraining
 
     def _trigger_step(self):
-        if self.local_step == 1:
+        if self.local_step == self.first_steps:
             self.span = Span()
-        elif self.local_step == self.steps + 1:
+        elif self.local_step == self.steps + self.first_steps:
             say(self.span.over(self.steps) if self.epoch_num > 1 else "ready")
 
 
@@ -94,7 +95,7 @@ def task_of(rank, addresses, *, has_server):
     return ClusterTask({"worker": workers, "ps": servers}, job, index)
 
 
-def train_with_tpack(make_trainer, network, size, steps):
+def train_with_tpack(make_trainer, network, size, steps, first_steps=1):
     """Train by a trainer of tpack's, an epoch for each round."""
     rank, addresses, (row, *_) = place()
     trainer = make_trainer(task_of(rank, addresses, has_server=row in WITH_SERVER))
@@ -106,7 +107,11 @@ def train_with_tpack(make_trainer, network, size, steps):
     data = TensorInput(lambda: [tf.constant(inputs), tf.constant(labels)], size=steps)
     trainer.setup_graph(model.get_input_signature(), data, model.build_graph, model.get_optimizer)
     trainer.train_with_defaults(
-        callbacks=[Rounds(steps)], extra_callbacks=[], monitors=[], steps_per_epoch=steps + 1, max_epoch=sys.maxsize
+        callbacks=[Rounds(steps, first_steps)],
+        extra_callbacks=[],
+        monitors=[],
+        steps_per_epoch=first_steps + steps,
+        max_epoch=sys.maxsize,
     )
 
 
