@@ -120,6 +120,7 @@ def test_a_signal_ends_all_after_the_next_average_and_a_resumed_run_equals_an_un
         ({"accumulate": 2}, "got accumulate=2: expected 1 with sync_every_steps=4; use one of the two"),
         ({"shard_optimizer": True}, "got shard_optimizer=True: expected False with sync_every_steps=4"),
         ({"exchange": "int8"}, "got exchange='int8': expected None with sync_every_steps=4"),
+        ({"exchange": "adasum"}, "got exchange='adasum': expected None with sync_every_steps=4"),
         ({"wire_dtype": "bfloat16"}, "got wire_dtype='bfloat16': expected None with sync_every_steps=4"),
         ({"exchange": Exchange("float16")}, "got wire_dtype='float16': expected None with sync_every_steps=4"),
         ({"sync_every_steps": None, "inner_state": "reset"}, "got inner_state='reset': expected it together with"),

@@ -103,7 +103,7 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
                 shard_optimizer=(shard_optimizer, False),
                 average=(average, True),
                 wire_dtype=(getattr(wanted.wire_dtype, "name", None), None),
-                exchange=(exchange if wanted.codec is not None else None, None),
+                exchange=(exchange if wanted.codec is not None or wanted.op is not None else None, None),
             )
 
         def make_builder(group: WorkerGroup) -> GraphBuilder:
