@@ -12,7 +12,7 @@ import pytest
 
 import tpack
 from tests.helpers.source import ROOT, assert_none
-from tools.docs import api_pages, built_pages, docs_code, docs_pages, trainer_pictures
+from tools.docs import api_pages, built_pages, docs_code, docs_pages, trainer_pictures, travel_picture
 from tools.docs.docs_pages import DOCS, LANGUAGES
 
 SITE = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
@@ -116,6 +116,16 @@ def test_pictures_of_trainers_are_those_of_their_graphs():
     assert {path.name: path.read_text(encoding="utf-8") for path in drawn} == made
     assert made["trainer_replicated.svg"].count(">mean ∂w<") == 1
     assert made["trainer_async.svg"].count(">update w 2×<") == 1
+
+
+def test_picture_of_what_travels_has_the_bytes_of_the_codecs():
+    assert travel_picture.FILE.read_text(encoding="utf-8") == travel_picture.picture()
+    shares = {choice.name: choice.share for choice in travel_picture.choices()}
+    assert shares["no argument"] == shares["shard_optimizer=True"] == 1
+    assert shares['exchange="int8"'] == pytest.approx(1 / 4 + 1 / 1024)
+    assert shares['exchange="power_sgd:4"'] == pytest.approx(4 * 2 / 3072)
+    assert shares["accumulate=4"] == 1 / 4
+    assert shares["sync_every_steps=8"] == 1 / 8
 
 
 @pytest.mark.parametrize("page", docs_pages.pages(), ids=lambda page: page.name)
