@@ -66,6 +66,24 @@ def in_16_bits(x, y):
         return tf.reduce_mean(tf.cast(layers(tf.cast(x, tf.bfloat16), y), tf.float32))
 
 
+def asserting(x, y):
+    """A check whose branches are functions, of which each tower has its own."""
+    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(x < 1e9), ["x got", tf.reduce_max(x)])]):
+        return layers(tf.identity(x), y)
+
+
+@pytest.mark.parametrize("kind", ["replicated", "parameter server"])
+def test_functions_of_copies_are_written_with_shapes(kind):
+    graph, _, _ = build(asserting, BUILDERS[kind]("copy"))
+    written = graph.as_graph_def(add_shapes=True)
+    own = [f.signature.name for f in written.library.function if f.signature.name.endswith(("_tower2", "_tower3"))]
+    assert len([name for name in own if "AssertGuard" in name]) == 4
+    assert any("while_body" in name for name in own)
+    with tf.Graph().as_default() as again:
+        tf.import_graph_def(written, name="")
+        assert len(again.get_operations()) == len(graph.get_operations())
+
+
 @pytest.mark.parametrize("model", [branch_and_loop, in_16_bits])
 @pytest.mark.parametrize("kind", ["replicated", "parameter server"])
 def test_branches_loops_and_16_bits_are_copied(kind, model):

@@ -7,6 +7,7 @@ import tensorflow.compat.v1 as tfv1
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
 from tensorflow.python.client import pywrap_tf_session
 from tensorflow.python.framework import c_api_util, kernels
+from tensorflow.python.framework import function as framework_function
 from tensorflow.python.ops import collective_ops, control_flow_ops, nccl_ops
 
 from tpack.graph_copy import op_kinds
@@ -213,5 +214,8 @@ def add_nodes(
         finally:
             pywrap_tf_session.TF_DeleteBuffer(buffer)
         c_api_util.ScopedTFImportGraphDefResults(results)
+        # Python looks functions up when it writes a graph with shapes.
+        for function in framework_function.from_library(nodes.library):
+            function.add_to_graph(graph)
         # TensorFlow's import does more, which takes as long again and is only about open blocks.
         return [graph._create_op_from_tf_operation(op, compute_device=False) for op in graph.new_operations()]
