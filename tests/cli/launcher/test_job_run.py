@@ -96,10 +96,12 @@ def test_a_machine_that_is_stuck_is_given_up(tmp_path, console, monkeypatch):
     assert (done.signum, done.failure, done.lost) == (signal.SIGTERM, None, {0})
 
 
-# The first rank does what it is told; the others wait until it has begun, and end since they have lost it.
+# The first rank does what it is told when all have begun; the others wait for that, and end since they have lost it.
 SURVIVORS = """
 import os, signal, sys, time
+open("begun" + os.environ["RANK"], "w").close()
 if os.environ["RANK"] == "0":
+    while not all(os.path.exists(f"begun{{rank}}") for rank in range(3)): time.sleep(0.01)
     open("there", "w").close()
     {culprit}
 while not os.path.exists("there"): time.sleep(0.01)
