@@ -3,11 +3,11 @@
     python benchmarks/compression.py --out compression.json
 
 The networks of `cluster.py` are trained by SGD in several processes of this machine, each on one batch of its own, with
-plain gradients and with each choice. The processes are connected by the
-loopback interface, or by wires of a certain rate and delay (`cluster_wire`), which need the rights of root. A round is
-some steps of each row, in an order that is drawn each time; a row that exchanges in some steps only makes so many that
-it does so evenly. The slowest process counts. A ratio is that of a row over the plain row of its rounds. Some rows live
-at a time, always with the plain one, since each of their processes has the memory of a training.
+plain gradients and with each choice. The processes are connected by the loopback interface, or by wires of a certain
+rate and delay (`cluster_wire`), which need the rights of root. A round is some steps of each row, in an order that is
+drawn each time; a row that exchanges in some steps only makes so many that it does so evenly. The slowest process
+counts. A ratio is that of a row over the plain row of its rounds. Some rows live at a time, always with the plain one,
+since each of their processes has the memory of a training.
 """
 
 import contextlib
@@ -120,7 +120,7 @@ def main():
     if reason:
         print(f"All links but {LOOPBACK} are left out: {reason}")
         options.links = [link for link in options.links if LINKS[link] is None]
-    # Workers with addresses of their own want one.
+    # Processes on several addresses do not start without a secret.
     os.environ.setdefault("TPACK_CLUSTER_SECRET", secrets.token_hex(32))
     figures = {
         f"{network}, workers={workers}, {link}": report(network, workers, link, options)

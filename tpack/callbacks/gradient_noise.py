@@ -97,8 +97,10 @@ class GradientNoiseScale(Callback):
         self._smoothed = self._smoothing * self._smoothed + (1 - self._smoothing) * np.array([*estimates, 1.0])
 
     def _with_several_steps(self) -> WithSteps:
-        left = lambda: self._every_steps - self.global_step % self._every_steps  # noqa: E731
-        return WithSteps(last=() if self._norms is None else (self._norms,), steps_left=left)
+        return WithSteps(last=() if self._norms is None else (self._norms,), steps_left=self._steps_left)
+
+    def _steps_left(self) -> int:
+        return self._every_steps - self.global_step % self._every_steps
 
     def _trigger(self) -> None:
         square, trace, share = self._smoothed

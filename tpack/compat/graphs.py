@@ -1,6 +1,6 @@
 """Graphs that are being built: their open blocks, names, seeds and variables, and the strategy that TensorFlow sees."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,7 +18,7 @@ from tensorflow.python.trackable.base import VARIABLE_VALUE_KEY, Trackable
 from tensorflow.python.training.saving.saveable_object import SaveableObject, SaveSpec
 
 __all__ = [
-    "VARIABLE_VALUE_KEY", "BaseVariable", "BuildState", "RandomSeeds", "SaveSpec", "SaveableObject", "Trackable",
+    "VARIABLE_VALUE_KEY", "BaseVariable", "BuildState", "RandomSeeds", "SaveableObject", "SaveableValue", "Trackable",
     "continue_scope_counts", "control_flow_of", "current_control_dependencies", "current_device", "current_seed",
     "forget_names", "is_building_gradient", "is_in_loop_or_function", "is_in_variable_store", "keep_watching",
     "last_loss_reduction", "names_in_use", "only_in", "optimizer_that_applies", "shown_strategy", "swap_graph_state",
@@ -252,3 +252,36 @@ def optimizer_that_applies(merge_fn: Callable[..., Any]) -> tfv1.train.Optimizer
     """Return the optimizer whose function for a merge call applies gradients as TensorFlow does, or None."""
     is_it = getattr(merge_fn, "__func__", None) is tfv1.train.Optimizer._distributed_apply
     return getattr(merge_fn, "__self__", None) if is_it else None
+
+
+class SaveableValue(SaveableObject):
+    """Saves a value that is put together, and restores it by an assignment.
+
+    Args:
+        variable: what is saved.
+        name: that in the checkpoint.
+        read: returns the value; called where it is saved, so that nothing is built where it is only restored.
+        assign: returns the operation that assigns a value.
+        device: that of the value.
+    """
+
+    def __init__(
+        self,
+        variable: Any,
+        name: str,
+        read: Callable[[], tfv1.Tensor],
+        assign: Callable[[tfv1.Tensor], tfv1.Operation],
+        device: str,
+    ) -> None:
+        self._variable, self._assign = variable, assign
+        super().__init__(variable, [SaveSpec(read, "", name, dtype=variable.dtype, device=device)], name)
+
+    def restore(
+        self, restored_tensors: Sequence[tfv1.Tensor], restored_shapes: Sequence[tfv1.TensorShape] | None
+    ) -> tfv1.Operation:
+        """Return the operation that assigns what was read from a checkpoint."""
+        (value,) = restored_tensors
+        if restored_shapes is not None:
+            value = tfv1.reshape(value, restored_shapes[0])
+        value.set_shape(self._variable.shape)
+        return self._assign(value)

@@ -232,10 +232,10 @@ def BatchNorm(  # noqa: N802
         the output's ``variables``.
 
     Raises:
-        ConfigError: The input has another rank or an unknown number of channels, or an option is invalid.
+        ConfigError: The input has another rank or an unknown number of channels, or an option is invalid, or statistics
+            are to be synchronised over several workers that exchange nothing in a step.
         TowerError: ``training`` is None outside of a tower.
         TowerMismatchError: Statistics are synchronised, and not all towers have the layer.
-        ConfigError: They are to be synchronised over several workers, which exchange nothing in a step.
 
     Source:
         Ioffe and Szegedy, "Batch Normalization", https://arxiv.org/abs/1502.03167

@@ -254,7 +254,9 @@ def test_towers_look_up_in_the_same_tables(graph):
     def grads():
         return grads_of({"name": f"emb{current_tower_context().index}"})()
 
-    with pytest.raises(TowerMismatchError, match="towers must look up in the same tables: one looks up in 'emb0' of 7"):
+    with pytest.raises(
+        TowerMismatchError, match="^sharded_embedding got 'emb1' of .* in one tower: expected 'emb0' of 7"
+    ):
         MultiWorkerReplicatedBuilder(2, GROUP).build(grads, adam)
 
 
@@ -263,7 +265,9 @@ def test_all_towers_train_a_table_or_none(graph):
         pairs = grads_of({"name": "emb"})()
         return pairs[:1] if current_tower_context().index else pairs
 
-    with pytest.raises(TowerMismatchError, match="the cost of some towers alone depends on rows of 'emb'"):
+    with pytest.raises(
+        TowerMismatchError, match="^sharded_embedding got a cost that depends on 'emb' in some towers: expected it"
+    ):
         MultiWorkerReplicatedBuilder(2, GROUP).build(grads, adam)
 
 

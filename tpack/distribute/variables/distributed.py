@@ -16,7 +16,14 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow.compat.v1 as tf
 
-from tpack.compat.graphs import VARIABLE_VALUE_KEY, BaseVariable, SaveableObject, SaveSpec, Trackable, current_device
+from tpack.compat.graphs import (
+    VARIABLE_VALUE_KEY,
+    BaseVariable,
+    SaveableObject,
+    SaveableValue,
+    Trackable,
+    current_device,
+)
 from tpack.distribute.values import DistributedValues, Structure, Value, with_operators
 from tpack.errors import StrategyError
 from tpack.reduction.sums import on_device
@@ -296,7 +303,15 @@ class DistributedVariable(ChangingMethods, DistributedValues, Trackable):
 
     def _gather_saveables_for_checkpoint(self) -> dict[str, Callable[..., SaveableObject]]:
         """Return the saveables for TensorFlow's savers, which may give it another name."""
-        return {VARIABLE_VALUE_KEY: lambda name="": _Saveable(self, name or self.op.name)}
+        return {
+            VARIABLE_VALUE_KEY: lambda name="": SaveableValue(
+                self,
+                name or self.op.name,
+                self._saved_value,
+                lambda value: assign_to_components(self, value),
+                self.primary.device,
+            )
+        }
 
     def _saved_value(self) -> tf.Tensor:
         """Return the value across towers, for saving."""
@@ -328,26 +343,6 @@ def replace_in_collections(variable: DistributedVariable) -> None:
         if any(id(item) in components for item in items):
             kept = [variable if item is variable.primary else item for item in items]
             items[:] = [item for item in kept if id(item) not in components]
-
-
-class _Saveable(SaveableObject):
-    """Saves the value across towers, and restores it into all components."""
-
-    def __init__(self, variable: DistributedVariable, name: str) -> None:
-        self._variable = variable
-        # A function, so that nothing is built to read the variable where it is only restored.
-        spec = SaveSpec(variable._saved_value, "", name, dtype=variable.dtype, device=variable.primary.device)
-        super().__init__(variable, [spec], name)
-
-    def restore(
-        self, restored_tensors: Sequence[tf.Tensor], restored_shapes: Sequence[tf.TensorShape] | None
-    ) -> tf.Operation:
-        """Return the operation that assigns what was read from a checkpoint."""
-        (value,) = restored_tensors
-        if restored_shapes is not None:
-            value = tf.reshape(value, restored_shapes[0])
-        value.set_shape(self._variable.shape)
-        return assign_to_components(self._variable, value)
 
 
 def _to_tensor(

@@ -206,12 +206,10 @@ class EmbeddingTables:
                 "several workers; use one of the two, or tf.get_variable for a table in each tower"
             )
         part, lookup = tower.merge_call(self._merged, ids, spec, initial)
-        rows = tf.reshape(part, tf.concat([tf.shape(ids), [spec.width]], axis=0), name="rows")
-        rows.set_shape(ids.shape.concatenate([spec.width]))
+        rows = _shaped(part, ids)
         lookup.outputs[tower.index] = rows
         tf.add_to_collection(TRAINED_TENSORS_KEY, rows)
-        compute_dtype = current_compute_dtype()
-        return rows if compute_dtype is None or spec.dtype != tf.float32 else tf.cast(rows, compute_dtype)
+        return _in_compute_dtype(rows)
 
     def read(self, spec: TableSpec, ids: tf.Tensor) -> tf.Tensor:
         """Return rows for prediction, read where they are: the other workers need not step.
@@ -227,10 +225,7 @@ class EmbeddingTables:
             )
         self._check_same(spec)
         flat = tf.reshape(checked_ids(spec, ids), [-1])
-        found = tf.reshape(known[spec.name].sparse_read(flat), tf.concat([tf.shape(ids), [spec.width]], axis=0))
-        found.set_shape(ids.shape.concatenate([spec.width]))
-        compute_dtype = current_compute_dtype()
-        return found if compute_dtype is None or spec.dtype != tf.float32 else tf.cast(found, compute_dtype)
+        return _in_compute_dtype(_shaped(known[spec.name].sparse_read(flat), ids))
 
     def without_rows(self, grad_fn: Callable[[], GradsAndVars]) -> Callable[[], GradsAndVars]:
         """Return a function that builds a tower and keeps the gradients of its rows back."""
@@ -262,7 +257,10 @@ class EmbeddingTables:
                 logger.warning(f"The cost does not depend on {which}, which changes no rows.")
                 continue
             if any(grad is None for grad in grads):
-                raise TowerMismatchError(f"the cost of some towers alone depends on rows of {lookup.spec.name!r}")
+                raise TowerMismatchError(
+                    f"sharded_embedding got a cost that depends on {lookup.spec.name!r} in some towers: expected it "
+                    "in all or none"
+                )
             check_updates_by_row(optimizer, lookup.spec.name)
             summed, of_all = lookup.exchange_gradients(grads, self._exchange)
             own.append(summed)
@@ -325,7 +323,7 @@ class EmbeddingTables:
         spec = specs[0]
         other = next((each for each in specs if each != spec), None)
         if other is not None:
-            raise TowerMismatchError(f"towers must look up in the same tables: one looks up in {spec}, one in {other}")
+            raise TowerMismatchError(f"sharded_embedding got {other} in one tower: expected {spec}, as in the first")
         if spec.name in self._parts:
             self._check_same(spec)
         else:
@@ -381,6 +379,18 @@ def tables_here() -> EmbeddingTables | None:
     """Return the tables of the current graph; None where a table is an ordinary variable."""
     known = _tables.here()
     return known[-1] if known else None
+
+
+def _shaped(rows: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+    """Return rows [N, width] in the shape of their ids, [*ids.shape, width]."""
+    shaped = tf.reshape(rows, tf.concat([tf.shape(ids), [int(rows.shape[1])]], axis=0), name="rows")
+    shaped.set_shape(ids.shape.concatenate(rows.shape[1:]))
+    return shaped
+
+
+def _in_compute_dtype(rows: tf.Tensor) -> tf.Tensor:
+    dtype = current_compute_dtype()
+    return rows if dtype is None or rows.dtype != tf.float32 else tf.cast(rows, dtype)
 
 
 def _make_local(variables: Sequence[tf.Variable]) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow.compat.v1 as tf
 
-from tpack.compat.graphs import VARIABLE_VALUE_KEY, BaseVariable, SaveableObject, SaveSpec, Trackable
+from tpack.compat.graphs import VARIABLE_VALUE_KEY, BaseVariable, SaveableObject, SaveableValue, Trackable
 from tpack.multi_worker.all_reduce import Exchange
 from tpack.multi_worker.gradient_buckets import note_exchanged
 from tpack.multi_worker.worker_group import WorkerGroup
@@ -171,7 +171,11 @@ class RowShardedVariable(Trackable):
 
     def _gather_saveables_for_checkpoint(self) -> dict[str, Callable[..., SaveableObject]]:
         """Return the saveables for TensorFlow's savers, which may give it another name."""
-        return {VARIABLE_VALUE_KEY: lambda name="": _Saveable(self, name or self.op.name)}
+        return {
+            VARIABLE_VALUE_KEY: lambda name="": SaveableValue(
+                self, name or self.op.name, self.read_value, self.assign, self.device
+            )
+        }
 
     def _as_graph_element(self) -> tf.Tensor:
         """Return an existing tensor for sessions that fetch the value, since their graph may be final."""
@@ -179,25 +183,6 @@ class RowShardedVariable(Trackable):
 
     def __repr__(self) -> str:
         return f"<RowShardedVariable {self.op.name!r} {self.shape} {self.dtype.name} of {self._group.size} workers>"
-
-
-class _Saveable(SaveableObject):
-    """Saves the whole, and restores it into the parts of all workers."""
-
-    def __init__(self, variable: RowShardedVariable, name: str) -> None:
-        self._variable = variable
-        spec = SaveSpec(variable.read_value, "", name, dtype=variable.dtype, device=variable.device)
-        super().__init__(variable, [spec], name)
-
-    def restore(
-        self, restored_tensors: Sequence[tf.Tensor], restored_shapes: Sequence[tf.TensorShape] | None
-    ) -> tf.Operation:
-        """Return the operation that assigns what was read from a checkpoint."""
-        (value,) = restored_tensors
-        if restored_shapes is not None:
-            value = tf.reshape(value, restored_shapes[0])
-        value.set_shape(self._variable.shape)
-        return self._variable.assign(value)
 
 
 @dataclass(frozen=True)
