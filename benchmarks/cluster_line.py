@@ -31,12 +31,24 @@ def say(value):
 
 def wire_bytes():
     """Return the bytes that the loopback interface has carried, or the wire of this process; None if nobody counts."""
+    counts = _counts()
+    if not counts:
+        return None
+    return int(counts[WIRE][8] if WIRE in counts else counts["lo"][0])
+
+
+def interface():
+    """Return the name of the interface that connects this process with the others."""
+    return WIRE if WIRE in _counts() else "lo"
+
+
+def _counts():
+    """Return what the system has counted of each interface; nothing if nobody counts."""
     try:
         lines = Path("/proc/net/dev").read_text(encoding="ascii").splitlines()
     except OSError:
-        return None
-    counts = {name.strip(): values.split() for name, _, values in (line.partition(":") for line in lines)}
-    return int(counts[WIRE][8] if WIRE in counts else counts["lo"][0])
+        return {}
+    return {name.strip(): values.split() for name, _, values in (line.partition(":") for line in lines)}
 
 
 class Span:

@@ -7,7 +7,7 @@ each computes with its share of the cores, as ``torchrun`` would have it.
 import os
 
 import torch
-from cluster_line import place, say, serve_rounds
+from cluster_line import interface, place, say, serve_rounds
 from cluster_models import CLASSES, RATE, batch_of, perceptron_layers, size_of
 from torch import distributed, nn
 from torch.nn import functional
@@ -22,8 +22,8 @@ def share_cores(num_processes):
 
 
 def join(rank, addresses):
-    """Become one of a group of processes that talk by gloo on the loopback interface."""
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    """Become one of a group of processes that talk by gloo on the loopback interface, or on their wires."""
+    os.environ["GLOO_SOCKET_IFNAME"] = interface()
     distributed.init_process_group("gloo", init_method=f"tcp://{addresses[0]}", rank=rank, world_size=len(addresses))
 
 

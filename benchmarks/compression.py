@@ -15,6 +15,7 @@ import os
 import random
 import secrets
 import sys
+from pathlib import Path
 
 import compression_worker
 from cluster_models import SIZES
@@ -23,7 +24,11 @@ from cluster_wire import Link, Wire, why_not
 from timing import Samples, argument_parser, print_table, write_json
 
 PLAIN = "plain"
-ROWS = tuple(compression_worker.ARGUMENTS)
+TORCH = ("DDP", "DDP, fp16", "DDP, power_sgd:4", "DDP, local SGD of 8")
+"""PyTorch's `DistributedDataParallel` over gloo, with plain gradients and with its own hooks."""
+ROWS = (*compression_worker.ARGUMENTS, *TORCH)
+PERIODS = {"accumulate=4": 4, "sync_every_steps=8": 8, "DDP, local SGD of 8": 8}
+"""In how many steps something travels."""
 LOOPBACK = "loopback"
 LINKS = {LOOPBACK: None, "1 Gb/s": Link(1e9), "0.1 Gb/s, 5 ms": Link(1e8, 5e-3)}
 STEPS = {"resnet20": 8, "perceptron": 2, "embedding": 16}
@@ -34,9 +39,13 @@ LIMIT_SECS = 240
 
 def start_row(row, network, workers, link, options, stack):
     """Start the processes of a row; return them when they are ready."""
-    numbers = [network, options.shrink, options.steps or STEPS[network]]
+    period = PERIODS.get(row, 1)
+    steps = -(-(options.steps or STEPS[network]) // period) * period
     wire = Wire(LINKS[link], workers, stack=stack) if LINKS[link] else None
-    started = Row(compression_worker.__file__, workers, [row, *numbers], stack=stack, wire=wire)
+    script, python = Path(compression_worker.__file__), None
+    if row in TORCH:
+        script, python = script.with_name("compression_torch.py"), options.torch_python
+    started = Row(script, workers, [row, network, options.shrink, steps, period], stack=stack, python=python, wire=wire)
     started.answers(LIMIT_SECS)
     return started
 
@@ -111,6 +120,7 @@ def main():
     parser.add_argument("--workers", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--links", nargs="+", default=list(LINKS), choices=list(LINKS))
     parser.add_argument("--rows", nargs="+", default=list(ROWS), choices=list(ROWS), help="beside the plain one")
+    parser.add_argument("--torch-python", help="an interpreter that has PyTorch")
     parser.add_argument("--together", type=int, default=5, help="rows that live at a time (default: %(default)s)")
     parser.add_argument("--steps", type=int, help="steps of a round; by default it depends on the network")
     parser.add_argument("--rounds", type=int, default=5)
@@ -120,6 +130,9 @@ def main():
     if reason:
         print(f"All links but {LOOPBACK} are left out: {reason}")
         options.links = [link for link in options.links if LINKS[link] is None]
+    if not options.torch_python:
+        print("PyTorch is left out: --torch-python names no interpreter that has it")
+        options.rows = [row for row in options.rows if row not in TORCH]
     # Processes on several addresses do not start without a secret.
     os.environ.setdefault("TPACK_CLUSTER_SECRET", secrets.token_hex(32))
     figures = {

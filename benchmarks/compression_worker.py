@@ -1,6 +1,7 @@
 """One process of `compression.py` with TensorFlow: tpack's trainer of several workers with one choice of what travels.
 
-It is started by `cluster_processes.Row` with the row, the network, how much smaller it is, and the steps of a round.
+It is started by `cluster_processes.Row` with the row, the network, how much smaller it is, the steps of a round,
+and in how many steps something travels.
 """
 
 from cluster_line import place
@@ -26,19 +27,16 @@ ARGUMENTS = {
     "levels=2": {"exchange": Exchange(levels=2)},
 }
 """Of each row, the arguments of the trainer."""
-PERIODS = {"accumulate=4": 4, "sync_every_steps=8": 8}
-"""In how many steps something travels."""
 
 
 def main():
-    _, _, (row, network, shrink, steps) = place()
-    period = PERIODS.get(row, 1)
+    _, _, (row, network, shrink, steps, period) = place()
     train_with_tpack(
         lambda task: MultiWorkerTrainerReplicated(1, cluster=task, **ARGUMENTS[row]),
         network,
         size_of(network, int(shrink)),
-        -(-int(steps) // period) * period,
-        period,
+        int(steps),
+        int(period),
     )
 
 

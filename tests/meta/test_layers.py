@@ -49,6 +49,7 @@ LEVELS = {
     "tpack.multi_worker.replicated_builder": 7,
     "tpack.multi_worker.sharded_builder": 7,
     "tpack.multi_worker.staleness": 7,
+    "tpack.multi_worker.uneven": 7,
     "tpack.train": 8,
     "tpack.estimator": 8,
     "tpack.distribute.trainer": 9,

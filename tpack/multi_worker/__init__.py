@@ -13,6 +13,7 @@ __getattr__, __dir__, __all__ = attach(
         "codecs.quantization": ("Int8", "OneBit"),
         "codecs.sparsification": ("TopK",),
         "tables.embedding": ("sharded_embedding",),
+        "uneven": ("UnevenData",),
         "worker_group": ("WorkerGroup",),
         "servers": ("WorkerServer", "WorkerSessionCreator", "start_server", "task_device"),
     },

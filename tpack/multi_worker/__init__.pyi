@@ -19,4 +19,5 @@ from tpack.multi_worker.servers import WorkerSessionCreator as WorkerSessionCrea
 from tpack.multi_worker.servers import start_server as start_server
 from tpack.multi_worker.servers import task_device as task_device
 from tpack.multi_worker.tables.embedding import sharded_embedding as sharded_embedding
+from tpack.multi_worker.uneven import UnevenData as UnevenData
 from tpack.multi_worker.worker_group import WorkerGroup as WorkerGroup

@@ -303,7 +303,7 @@ _SOME_POINTS = 1000
 """The most points of a list that are compared."""
 _REPEATED = (
     "All make the same steps, so shorter data are repeated more often. Use ShardData over the same data in all for "
-    "equal shares."
+    "equal shares, or UnevenData so that a worker without data does not count."
 )
 
 

@@ -6,6 +6,7 @@ between the workers and goes back to the K towers.
 
 import dataclasses
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import tensorflow.compat.v1 as tf
 
@@ -24,6 +25,7 @@ from tpack.multi_worker.codecs.memory import MomentumFeedback
 from tpack.multi_worker.coordinated_stop import StopFlag
 from tpack.multi_worker.gradient_buckets import creation_order
 from tpack.multi_worker.tables.embedding import begin_tables
+from tpack.multi_worker.uneven import weights_here
 from tpack.multi_worker.worker_group import WorkerGroup, statistics_exchanged
 from tpack.reduction.base import Reducer
 from tpack.reduction.gradients import merge_grad_list, split_grad_list, transposed
@@ -102,10 +104,14 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
             GraphBuildError: The optimizer is not a ``tf.train.Optimizer``.
             ReductionError: The reducer or the exchange cannot serve these gradients.
         """
+        weights = weights_here()
         tables = begin_tables(self._group, self._exchange, self._op, refused_with=self._no_tables_with())
-        with statistics_exchanged(self._group, getattr(self._exchange, "arrivals", None)):
+        of_data = grad_fn if weights is None else weights.masked(grad_fn)
+        # Statistics of batches would have those that weigh 0 in them.
+        arrivals = getattr(self._exchange, "arrivals", None)
+        with statistics_exchanged(self._group, arrivals) if weights is None else nullcontext():
             towers = build_replicas(
-                tables.without_rows(grad_fn), self.devices, tower_building=self._tower_building, copies_are_set=True
+                tables.without_rows(of_data), self.devices, tower_building=self._tower_building, copies_are_set=True
             )
         optimizer = check_optimizer(optimizer_fn())
         _check_momentum(optimizer, self._exchange or Exchange())
@@ -133,7 +139,7 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
         copying = copy_to_replicas(towers.contexts)
         sync_ops = (*applied.sync_ops, SyncOp(copying.op))
         how = self._exchange or Exchange()
-        is_exact = self._group.size == 1 or (how.op is None and how.codec is None)
+        is_exact = weights_here() is None and (self._group.size == 1 or (how.op is None and how.codec is None))
         gradients = None
         if is_exact:
             gradients = self._gradients_of_step(towers.outputs, reduced_rows[0], self._group.size)
@@ -152,17 +158,31 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
         """Return the option with which there can be no table whose rows are dealt out; empty if there is none."""
         if self._accumulate != 1:
             return f"accumulate={self._accumulate!r}"
+        if weights_here() is not None:
+            return "UnevenData"
         op = None if self._exchange is None else self._exchange.op
         return "" if op is None else f"exchange={op!r}"
 
     def _reduce(
         self, grads: list[list[Gradient]], names: list[str], scale: tf.Tensor | None = None
     ) -> list[list[Gradient]]:
-        own = self._reducer.reduce(grads, self._op)
+        weights = weights_here()
+        op = self._op if weights is None else ReduceOp.SUM
+        own = self._reducer.reduce(grads, op)
         self.own_gradients = list(own[0])
-        if self._group.size == 1 or not own[0]:
+        if not own[0] or (self._group.size == 1 and weights is None):
             return own
-        sent, order = list(own[0]), creation_order(grads[0])
+        of_all = list(own[0])
+        if self._group.size > 1:
+            of_all = self._between_workers(of_all, creation_order(grads[0]), names, op, scale)
+        if weights is not None and self._op is ReduceOp.MEAN:
+            of_all = weights.mean(of_all, self._group)
+        return transposed([_copied(grad, column) for grad, column in zip(of_all, transposed(grads), strict=True)])
+
+    def _between_workers(
+        self, sent: list[Gradient], order: list[int], names: list[str], op: ReduceOp, scale: tf.Tensor | None
+    ) -> list[Gradient]:
+        """Reduce this worker's gradients over the workers, with the stop flag."""
         how = self._exchange or Exchange()
         if self._stop_flag is not None and how.op is not None:
             self._exchange_stop_flag(self._stop_flag, how)
@@ -172,10 +192,10 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
             sent.append(self._stop_flag.build())
             names = [*names, "the stop flag"]
         exchange = dataclasses.replace(how, names=names, scale=scale)
-        of_all = all_reduce_between_workers(self._group, sent, self._op, exchange=exchange, ready_order=order)
+        of_all = all_reduce_between_workers(self._group, sent, op, exchange=exchange, ready_order=order)
         if self._stop_flag is not None and how.op is None:
-            self._stop_flag.arrived(of_all.pop(), self._op, self._group.size)
-        return transposed([_copied(grad, column) for grad, column in zip(of_all, transposed(grads), strict=True)])
+            self._stop_flag.arrived(of_all.pop(), op, self._group.size)
+        return of_all
 
     def _exchange_stop_flag(self, stop_flag: StopFlag, exchange: Exchange) -> None:
         """Exchange the stop flag by itself, as a sum, beside gradients that are not added."""

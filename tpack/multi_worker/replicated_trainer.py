@@ -1,23 +1,26 @@
 """The trainer of several workers with replicas: what travels between them, and how often, are its arguments."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import LONG_WAIT_SECS, Callback
+from tpack.errors import ConfigError
 from tpack.graph_builder.accumulation import check_steps
 from tpack.graph_builder.base import GradFn, GraphBuilder, OptimizerFn
 from tpack.graph_builder.compiled import Compile
 from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.graph_copy.towers import TowerBuilding
+from tpack.input_source.base import InputSource
 from tpack.multi_worker.all_reduce import Exchange
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.optimizer_fingerprint import fingerprint_of_optimizer
 from tpack.multi_worker.replicated_builder import MultiWorkerReplicatedBuilder
 from tpack.multi_worker.tables.embedding import tables_here
 from tpack.multi_worker.trainer import MultiWorkerTrainer, WaitLimits
+from tpack.multi_worker.uneven import CheckUnevenData, UnevenInput, flow_of_uneven_data
 from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.reduction.modes import ReductionMode, reducer_for_towers
 from tpack.schedules import Schedule
@@ -128,11 +131,47 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
             "outer_optimizer": None if outer_optimizer is None else fingerprint_of_optimizer(outer_optimizer),
             "inner_state": inner_state,
         }
+        self._not_uneven = {
+            "accumulate": (accumulate, 1),
+            "shard_optimizer": (shard_optimizer, False),
+            "sync_every_steps": (sync_every_steps, None),
+            "exchange": (wanted.op, None),
+        }
         self._is_sharded = shard_optimizer
         super().__init__(make_builder, cluster, waits=waits, precision=precision, compile=compile)
 
     def _facts(self) -> dict[str, Any]:
         return {**super()._facts(), **self._settings}
+
+    def setup_graph(
+        self,
+        input_signature: Sequence[tf.TensorSpec | tf.Tensor],
+        input: InputSource,
+        get_cost_fn: Callable[..., Any],
+        get_opt_fn: OptimizerFn,
+    ) -> None:
+        """Do as `MultiWorkerTrainer.setup_graph`; data that end early in some workers are an `UnevenData`.
+
+        Raises:
+            ConfigError: An option cannot go together with `UnevenData`; or as `MultiWorkerTrainer.setup_graph`, as for
+                the rest.
+            ClusterError: Another worker differs.
+            GraphBuildError: The model cannot be trained.
+            TowerMismatchError: The towers differ.
+        """
+        with self._telling_others():
+            flow = flow_of_uneven_data(input) if isinstance(input, InputSource) else None
+            if flow is not None:
+                given = (f"{name}={value!r}" for name, (value, plain) in self._not_uneven.items() if value != plain)
+                refused = next(given, "")
+                if refused:
+                    raise ConfigError(
+                        f"{type(self).__name__} got {refused} and UnevenData: expected gradients that are averaged in "
+                        "each step; use one of the two"
+                    )
+                self.register_callback(CheckUnevenData(flow, len(self.devices), self.peers))
+                input = UnevenInput(input)
+        super().setup_graph(input_signature, input, get_cost_fn, get_opt_fn)
 
     def _setup_graph(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> list[Callback]:
         callbacks = super()._setup_graph(grad_fn, optimizer_fn)

@@ -73,7 +73,7 @@ def worker_exchange(owner: str) -> WorkerExchange | None:
     if exchange is None and (opened or worker_place(os.environ)[1] > 1):
         raise ConfigError(
             f"{owner} is to be synchronised over several workers: expected MultiWorkerTrainerReplicated, without "
-            "sync_every_steps; use the towers of each process"
+            "sync_every_steps or UnevenData; use the towers of each process"
         )
     return exchange
 

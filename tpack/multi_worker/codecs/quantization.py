@@ -14,6 +14,8 @@ from tpack.multi_worker.codecs.rank_state import RankState
 from tpack.utils.validation import check_arguments, check_choice, check_count, mismatch
 
 _LEVELS = 255
+_BLOCK = 2**18
+"""The elements that are encoded at once: their intermediate values stay in the processor's cache."""
 _PLACES = (2.0 ** np.arange(7, -1, -1, dtype=np.float32))[:, None]  # 8 x 1
 _BITS_OF_BYTE = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)  # 256 x 8
 
@@ -50,7 +52,7 @@ class Int8(Codec):
             seed = tf.stack([tf.constant(state.seed, tf.int64), state.step])
             chance = tf.random.stateless_uniform([count], seed, dtype=values.dtype)
         codes, lows, steps = [], [], []
-        for start, rows in _chunks(values, self.chunk):
+        for first, rows in _chunks(values, self.chunk):
             low, high = tf.reduce_min(rows, 1, keepdims=True), tf.reduce_max(rows, 1, keepdims=True)
             step = (high - low) / _LEVELS
             divisor = tf.where(step > 0, step, tf.ones_like(step))
@@ -59,6 +61,7 @@ class Int8(Codec):
                 place += 0.5
             else:
                 # A place of 255 and a bit, with almost 1 added to it, is 256.
+                start = first * self.chunk
                 place = tf.minimum(place + tf.reshape(chance[start : start + _size(rows)], rows.shape), float(_LEVELS))
             codes.append(tf.reshape(tf.cast(place, tf.uint8), [-1]))
             lows.append(tf.reshape(low, [-1]))
@@ -69,8 +72,8 @@ class Int8(Codec):
         """See `Codec.decode`."""
         codes, lows, steps = parts
         decoded = []
-        for number, (_, rows) in enumerate(_chunks(codes, self.chunk)):
-            those = slice(None, rows.shape[0]) if number == 0 else slice(-1, None)
+        for first, rows in _chunks(codes, self.chunk):
+            those = slice(first, first + int(rows.shape[0]))
             decoded.append(tf.reshape(tf.cast(rows, dtype) * steps[those, None] + lows[those, None], [-1]))
         return _joined(decoded)
 
@@ -120,8 +123,8 @@ class OneBit(Codec):
         bits, sizes = parts
         signs = tf.gather(tf.constant(_BITS_OF_BYTE * 2.0 - 1.0, dtype), tf.cast(bits, tf.int32))
         decoded = []
-        for number, (_, rows) in enumerate(_chunks(tf.reshape(signs, [-1])[:count], self.chunk)):
-            those = slice(None, rows.shape[0]) if number == 0 else slice(-1, None)
+        for first, rows in _chunks(tf.reshape(signs, [-1])[:count], self.chunk):
+            those = slice(first, first + int(rows.shape[0]))
             decoded.append(tf.reshape(rows * sizes[those, None], [-1]))
         return _joined(decoded)
 
@@ -132,11 +135,16 @@ class OneBit(Codec):
 
 
 def _chunks(vector: tf.Tensor, size: int) -> list[tuple[int, tf.Tensor]]:
-    """Return the whole chunks of a vector as rows, and the rest, if any, as a row, each with its first place."""
+    """Return the chunks of a vector as rows, some at a time, and the rest as one, each with its first row's number."""
     count = int(vector.shape.num_elements())
-    whole = count // size * size
-    found = [(0, tf.reshape(vector[:whole] if whole < count else vector, [-1, size]))] if whole else []
-    return [*found, (whole, tf.reshape(vector[whole:], [1, -1]))] if whole < count else found
+    num_whole, at_once = count // size, max(1, _BLOCK // size)
+    found = []
+    for first in range(0, num_whole, at_once):
+        last = min(first + at_once, num_whole)
+        piece = vector if (first, last * size) == (0, count) else vector[first * size : last * size]
+        found.append((first, tf.reshape(piece, [-1, size])))
+    rest = count - num_whole * size
+    return [*found, (num_whole, tf.reshape(vector[-rest:], [1, -1]))] if rest else found
 
 
 def _size(rows: tf.Tensor) -> int:
