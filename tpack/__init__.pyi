@@ -244,6 +244,7 @@ from tpack.multi_worker import MomentumFeedback as MomentumFeedback
 from tpack.multi_worker import OneBit as OneBit
 from tpack.multi_worker import PowerSGD as PowerSGD
 from tpack.multi_worker import TopK as TopK
+from tpack.multi_worker import UnevenData as UnevenData
 from tpack.multi_worker import make_exchange as make_exchange
 from tpack.multi_worker import sharded_embedding as sharded_embedding
 from tpack.optimizers import BIASES_AND_NORMS as BIASES_AND_NORMS
@@ -660,6 +661,7 @@ __all__ = [
     "Trainer",
     "TrainingMonitor",
     "TryResumeTraining",
+    "UnevenData",
     "UnknownLengthError",
     "VariableHolder",
     "WaitLimits",

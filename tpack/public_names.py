@@ -36,7 +36,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "What travels between workers": {
         "multi_worker": (
             "Codec ErrorFeedback Exchange Int8 Memory MomentumCorrection MomentumFeedback OneBit PowerSGD TopK "
-            "make_exchange sharded_embedding"
+            "UnevenData make_exchange sharded_embedding"
         )
     },
     "Layers and regularisation": {
