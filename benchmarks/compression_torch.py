@@ -9,7 +9,7 @@ from cluster_line import place, say, serve_rounds
 from cluster_models import RATE, size_of
 from cluster_torch import join, make_network, share_cores
 from torch import distributed, nn
-from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, post_localSGD_hook, powerSGD_hook
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, post_localSGD_hook
 from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
 from torch.distributed.optim import PostLocalSGDOptimizer
 from torch.nn import functional
@@ -22,9 +22,6 @@ def hook(row, period):
     """Return the state and the function of the hook of a row, or None for plain gradients."""
     if row.endswith("fp16"):
         return None, default_hooks.fp16_compress_hook
-    if row.endswith("power_sgd:4"):
-        state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=4, start_powerSGD_iter=FIRST_STEPS)
-        return state, powerSGD_hook.powerSGD_hook
     if period > 1:
         alone, _ = distributed.new_subgroups(group_size=1)
         state = post_localSGD_hook.PostLocalSGDState(None, alone, start_localSGD_iter=FIRST_STEPS)

@@ -14,6 +14,7 @@ from tpack.errors import TpackError
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.tensors import TensorInput
 from tpack.multi_worker.all_reduce import Exchange
+from tpack.multi_worker.codecs.base import Cast
 from tpack.multi_worker.codecs.memory import MomentumCorrection, MomentumFeedback
 from tpack.multi_worker.codecs.power_sgd import PowerSGD
 from tpack.multi_worker.codecs.quantization import Int8, OneBit
@@ -78,7 +79,7 @@ def train(exchange: Any, max_epoch: int, config: Any = TrainConfig, towers: int 
     rank, _ = place()
     values, model = Values(), options.pop("model", None) or Matrix()
     callbacks: list[Callback] = [*options.pop("callbacks", ()), values]
-    settings = {name: options.pop(name) for name in ("precision", "wire_dtype") if name in options}
+    settings = {name: options.pop(name) for name in ("accumulate", "precision", "wire_dtype") if name in options}
     trainer = MultiWorkerTrainerReplicated(towers, exchange=exchange, **settings)
     with tf.Graph().as_default():
         tf.set_random_seed(1)
@@ -105,7 +106,7 @@ def trainings() -> dict[str, Any]:
     """Train with each exchange in one go, and in two runs; and in other ways that go together with it."""
     rank, _ = place()
     # First, since the server of a process keeps its number of devices.
-    found: dict[str, Any] = {"two towers": train("int8", 2, towers=2).values}
+    found: dict[str, Any] = {"three towers": train("int8", 2, towers=3).values}
     for name, exchange in EXCHANGES.items():
         for how, epochs in (("whole", [3]), ("resumed", [1, 3])):
             for max_epoch in epochs:
@@ -118,6 +119,9 @@ def trainings() -> dict[str, Any]:
     found["plain"] = train(None, 2).values
     found["plain in bfloat16"] = train(None, 2, wire_dtype="bfloat16").values
     found["text bfloat16"] = train("bfloat16", 2).values
+    found["accumulated"] = train("int8", 2, accumulate=2).values
+    found["accumulated plain"] = train(None, 2, accumulate=2).values
+    found["accumulated in 32 bits"] = train(Exchange(codec=Cast("float32")), 2, accumulate=2).values
     found["several steps"] = train("int8", 2, steps_per_call=STEPS).values
     found["step by step"] = train("int8", 2).values
     clipped = apply_grad_processors(tf.train.MomentumOptimizer(0.5, 0.5), [GlobalNormClip(0.1)])

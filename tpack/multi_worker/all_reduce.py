@@ -39,6 +39,7 @@ from tpack.multi_worker.routes import Bucket, Groups, LevelChoice, Noting, group
 from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.reduction.sums import concat_slices, divide, on_device
 from tpack.tower.grads import Gradient, ReduceOp, is_sparse
+from tpack.utils import logger
 from tpack.utils.lazy import LazyModule
 from tpack.utils.validation import check_arguments, check_count, mismatch, shown
 
@@ -271,6 +272,8 @@ class _Gradients:
     def _encode(self, codec: Codec, order: Sequence[int], results: dict[int, Gradient]) -> dict[int, Gradient]:
         """Reduce gradients that are encoded, with a memory that changes if all results of the step are finite."""
         how, memory = self.how, self.how.memory
+        if self.group.rank == 0:
+            self._log_sizes(codec, [self.grads[n] for n in order])
         encoding = _communicator.Encoding(
             self.group,
             self.op,
@@ -285,6 +288,14 @@ class _Gradients:
             known = _noted(f"{self.name}/{codec.name}{number}", self.grads, bucket, how.names)
             results |= self._by_index(bucket, functools.partial(encoding.reduce, known))
         return encoding.end(results, last=bucket)
+
+    def _log_sizes(self, codec: Codec, encoded: Sequence[tf.Tensor]) -> None:
+        sent = sum(codec.size_bytes(grad.shape.as_list(), grad.dtype.base_dtype) for grad in encoded)
+        plain = sum(int(grad.shape.num_elements()) * int(grad.dtype.size) for grad in encoded)
+        logger.info(
+            f"{len(encoded)} of {len(self.grads)} gradients are encoded by {codec.name}: {sent} bytes of {plain} to "
+            "another worker in a step."
+        )
 
     def _adasum(self, order: Sequence[int]) -> dict[int, Gradient]:
         """Combine all gradients, each as a whole, with a worker that owns it."""

@@ -49,7 +49,14 @@ def test_a_resumed_training_is_an_uninterrupted_one_bit_by_bit_with_the_state_of
     assert all(not np.array_equal(one[key], other[key]) for key in one if key.rsplit("/", 1)[-1] == "error")
 
 
-COMPARED = [*(f"{name} whole" for name in EXCHANGES), "two towers", "several steps", "clipped", "float16"]
+COMPARED = [
+    *(f"{name} whole" for name in EXCHANGES),
+    "three towers",
+    "accumulated",
+    "several steps",
+    "clipped",
+    "float16",
+]
 
 
 @pytest.mark.parametrize("name", COMPARED)
@@ -64,6 +71,13 @@ def test_training_with_a_codec_comes_near_the_plain_one(found):
     plain, encoded = (found[0][name]["w"] for name in ("plain", "step by step"))
     assert not np.array_equal(plain, encoded)
     np.testing.assert_allclose(plain, encoded, atol=0.02)
+
+
+def test_a_codec_of_32_bits_sends_accumulated_gradients_as_they_are(found):
+    for worker in found:
+        assert_same(worker["accumulated in 32 bits"], worker["accumulated plain"])
+        assert not np.array_equal(worker["accumulated"]["w"], worker["accumulated plain"]["w"])
+        np.testing.assert_allclose(worker["accumulated"]["w"], worker["accumulated plain"]["w"], atol=0.02)
 
 
 def test_several_steps_in_a_call_are_steps_one_by_one(found):
