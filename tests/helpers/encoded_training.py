@@ -121,7 +121,7 @@ def trainings() -> dict[str, Any]:
     found["text bfloat16"] = train("bfloat16", 2).values
     found["accumulated"] = train("int8", 2, accumulate=2).values
     found["accumulated plain"] = train(None, 2, accumulate=2).values
-    found["accumulated in 32 bits"] = train(Exchange(codec=Cast("float32")), 2, accumulate=2).values
+    found["accumulated in 32 bits"] = train(Exchange(codec=Cast("float32"), memory=None), 2, accumulate=2).values
     found["several steps"] = train("int8", 2, steps_per_call=STEPS).values
     found["step by step"] = train("int8", 2).values
     clipped = apply_grad_processors(tf.train.MomentumOptimizer(0.5, 0.5), [GlobalNormClip(0.1)])

@@ -178,16 +178,12 @@ def images() -> tuple[list[np.ndarray], list[np.ndarray]]:
 MODELS = {"digits": (digits, Classifier), "images": (images, Convolutions)}
 
 
-def learn(data: str, choice: str, seeds: int, epochs: int) -> list[tuple[list[float], str]]:
-    """Train with each seed, as one of two workers.
+def learn(data: str, choice: str, seed: int, epochs: int) -> tuple[list[float], str]:
+    """Train as one of two workers.
 
     Returns:
-        For each seed the validation accuracy after each epoch, at the chief, and a checksum of the weights.
+        The validation accuracy after each epoch, at the chief, and a checksum of the weights.
     """
-    return [_train(data, choice, seed, epochs) for seed in range(seeds)]
-
-
-def _train(data: str, choice: str, seed: int, epochs: int) -> tuple[list[float], str]:
     rank = int(os.environ["RANK"])
     load, model = MODELS[data]
     training, validation = load()
@@ -246,11 +242,14 @@ def main() -> int:
 def _learnt(data: str, choice: str, seeds: int, epochs: int) -> tuple[list[list[float]], list[tuple[str, ...]]]:
     """Train in two processes; return the accuracies of each seed, and the checksums of both workers' weights."""
     name = "tests.trials.compression_learning"
-    arguments = {"data": data, "choice": choice, "seeds": seeds, "epochs": epochs}
-    with tempfile.TemporaryDirectory() as folder:
-        outcomes = run_workers(f"{name}.learn", 2, Path(folder), arguments=arguments, preload=name)
-    values = values_of(outcomes)
-    return [accuracies for accuracies, _ in values[0]], list(zip(*([c for _, c in own] for own in values), strict=True))
+    of_seeds, checksums = [], []
+    for seed in range(seeds):
+        arguments = {"data": data, "choice": choice, "seed": seed, "epochs": epochs}
+        with tempfile.TemporaryDirectory() as folder:
+            chief, other = values_of(run_workers(f"{name}.learn", 2, Path(folder), arguments=arguments, preload=name))
+        of_seeds.append(chief[0])
+        checksums.append((chief[1], other[1]))
+    return of_seeds, checksums
 
 
 if __name__ == "__main__":
