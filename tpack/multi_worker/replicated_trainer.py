@@ -1,7 +1,7 @@
 """The trainer of several workers with replicas: what travels between them, and how often, are its arguments."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -143,35 +143,19 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
     def _facts(self) -> dict[str, Any]:
         return {**super()._facts(), **self._settings}
 
-    def setup_graph(
-        self,
-        input_signature: Sequence[tf.TensorSpec | tf.Tensor],
-        input: InputSource,
-        get_cost_fn: Callable[..., Any],
-        get_opt_fn: OptimizerFn,
-    ) -> None:
-        """Do as `MultiWorkerTrainer.setup_graph`; data that end early in some workers are an `UnevenData`.
-
-        Raises:
-            ConfigError: An option cannot go together with `UnevenData`; or as `MultiWorkerTrainer.setup_graph`, as for
-                the rest.
-            ClusterError: Another worker differs.
-            GraphBuildError: The model cannot be trained.
-            TowerMismatchError: The towers differ.
-        """
-        with self._telling_others():
-            flow = flow_of_uneven_data(input) if isinstance(input, InputSource) else None
-            if flow is not None:
-                given = (f"{name}={value!r}" for name, (value, plain) in self._not_uneven.items() if value != plain)
-                refused = next(given, "")
-                if refused:
-                    raise ConfigError(
-                        f"{type(self).__name__} got {refused} and UnevenData: expected gradients that are averaged in "
-                        "each step; use one of the two"
-                    )
-                self.register_callback(CheckUnevenData(flow, len(self.devices), self.peers))
-                input = UnevenInput(input)
-        super().setup_graph(input_signature, input, get_cost_fn, get_opt_fn)
+    def _prepared(self, source: InputSource) -> InputSource:
+        """Return the source that takes the weights out of an `UnevenData`, or the source itself."""
+        flow = flow_of_uneven_data(source) if isinstance(source, InputSource) else None
+        if flow is None:
+            return source
+        given = (f"{name}={value!r}" for name, (value, plain) in self._not_uneven.items() if value != plain)
+        if refused := next(given, ""):
+            raise ConfigError(
+                f"{type(self).__name__} got {refused} and UnevenData: expected gradients that are averaged in each "
+                "step; use one of the two"
+            )
+        self.register_callback(CheckUnevenData(flow, len(self.devices), self.peers))
+        return UnevenInput(source)
 
     def _setup_graph(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> list[Callback]:
         callbacks = super()._setup_graph(grad_fn, optimizer_fn)

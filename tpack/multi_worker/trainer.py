@@ -187,7 +187,7 @@ class MultiWorkerTrainer(BuilderTrainer):
         """
         with self._telling_others():
             self._differ_from_others()
-            super().setup_graph(input_signature, input, get_cost_fn, get_opt_fn)
+            super().setup_graph(input_signature, self._prepared(input), get_cost_fn, get_opt_fn)
             with self.graph.as_default():
                 get_global_step_var()
                 variables = self._variables_of_all()
@@ -200,6 +200,10 @@ class MultiWorkerTrainer(BuilderTrainer):
             if not self.is_alone:
                 self.register_callback(PassCheck(input, self.peers, has_warned=report_lengths(input, self.peers)))
             self._shared = variables
+
+    def _prepared(self, source: InputSource) -> InputSource:
+        """Return the source that the towers read."""
+        return source
 
     def _facts(self) -> dict[str, Any]:
         """Return the settings that must be the same in all workers, besides the program and the variables."""
