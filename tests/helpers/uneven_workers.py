@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.drawn_weights import Weights
 from tests.helpers.worker_scenarios import outcome, place, trainer
 from tpack.dataflow.sources import DataFromList
+from tpack.errors import ConfigError
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.multi_worker.uneven import UnevenData
 from tpack.train.config import TrainConfig
@@ -52,8 +53,13 @@ def trained(towers: int, points: Any, size: int, steps: int, max_epoch: int = 2,
             steps_per_epoch=steps,
             max_epoch=max_epoch,
         )
-        launch_train_with_config(config, trainer(towers, **options))
-    return {"seen": weights.seen, "last": weights.last}
+        training = trainer(towers, **options)
+        launch_train_with_config(config, training)
+    try:
+        afterwards = ", ".join(sorted(training.get_weights()))
+    except ConfigError as error:
+        afterwards = str(error)
+    return {"seen": weights.seen, "last": weights.last, "afterwards": afterwards}
 
 
 def train_uneven() -> dict[str, Any]:

@@ -133,6 +133,15 @@ def test_one_worker_leaves_out_the_towers_without_data(tmp_path: Any) -> None:
     np.testing.assert_allclose(found["last"]["table"][:, 0], table, rtol=1e-13)
 
 
+def test_weights_are_with_the_first_worker_after_training(trainings: Any) -> None:
+    of_chief, of_other = (found["means"]["afterwards"] for found in trainings)
+    assert of_other == (
+        "get_weights was called after training in another worker than 0, which alone keeps them: expected a "
+        "session; use the checkpoints of ModelSaver"
+    )
+    assert of_chief == "global_step, table, w"
+
+
 def test_sizes_must_fit_the_epoch_and_the_other_workers(trainings: Any) -> None:
     for found in trainings:
         assert "UnevenData got size=8 and 3 steps an epoch of 2 towers: expected size=6" in found["other steps"]

@@ -292,10 +292,8 @@ class _Gradients:
     def _log_sizes(self, codec: Codec, encoded: Sequence[tf.Tensor]) -> None:
         sent = sum(codec.size_bytes(grad.shape.as_list(), grad.dtype.base_dtype) for grad in encoded)
         plain = sum(int(grad.shape.num_elements()) * int(grad.dtype.size) for grad in encoded)
-        logger.info(
-            f"{len(encoded)} of {len(self.grads)} gradients are encoded by {codec.name}: {sent} bytes of {plain} to "
-            "another worker in a step."
-        )
+        how_many = f"{len(encoded)}; {sent} bytes of {plain} to another worker in a step"
+        logger.info(f"Gradients that are encoded by {codec.name}: {how_many}.")
 
     def _adasum(self, order: Sequence[int]) -> dict[int, Gradient]:
         """Combine all gradients, each as a whole, with a worker that owns it."""

@@ -120,6 +120,8 @@ def test_a_signal_ends_training_and_it_goes_on_with_the_state(tmp_path):
     whole = values_of(run_workers(f"{MODULE}.resume", 2, tmp_path / "whole", arguments={"max_epoch": 2}))
     ended = run_workers(f"{MODULE}.resume", 2, tmp_path / "ended", arguments={"max_epoch": 2, "signal_at": 1})
     assert [outcome.code for outcome in ended] == [0, 143]
+    said = f"Gradients that are encoded by int8: 1; {48 * 48 + 16} bytes of {4 * 48 * 48} to another worker in a step."
+    assert [outcome.text.count(said) for outcome in ended] == [1, 0]
     assert (tmp_path / "ended" / "log-rank1").glob("exchange_state-*.npz")
     outcomes = run_workers(f"{MODULE}.resume", 2, tmp_path / "ended", arguments={"max_epoch": 2})
     for worker, wanted in zip(values_of(outcomes), whole, strict=True):
