@@ -246,7 +246,7 @@ TENSORFLOW_1 = (
         "PixelCNN++ on CIFAR-10, two towers made by hand",
         "train.py -i datasets/cifar10_data -o out -q 1 -n 4 -m 2 -b 2 -u 2 -g 2 -x 1 -t 1",
         steps=4,
-        data=(cifar(), folders("out")),
+        data=(cifar("datasets/cifar10_data/cifar-10-python"), folders("out")),
         seconds=420,
     ),
     Recipe(
