@@ -56,7 +56,7 @@ def test_what_tensorflow_has_is_the_same_object():
     assert tf.nn.relu is tfv1.nn.relu
     assert "relu" in dir(tf.nn)
     assert tf.train.AdamOptimizer is tfv1.train.AdamOptimizer
-    own = {"compat", "contrib", "estimator", "layers", "nn"}
+    own = {"app", "compat", "contrib", "estimator", "flags", "layers", "nn"}
     sessions = {"InteractiveSession", "Session", "train"}
     assert set(tf.__all__) == own | sessions | {"leave_default_graph", "reset_default_graph"}
 

@@ -26,6 +26,7 @@ _PYTHON = (
 
 MODULES: dict[str, tuple[str, Mapping[str, str]]] = {
     "compat": ("``tf.compat`` of TensorFlow, in which ``v1`` is `tpack.tf1`.", {_ROOT: "v1="}),
+    "app": ("``tf.app`` of ``tensorflow.compat.v1``, with `tpack.tf1.flags`.", {f"{_ROOT}.flags": "flags="}),
     "nn": ("``tf.nn`` of ``tensorflow.compat.v1``, with ``rnn_cell``.", {f"{_ROOT}.nn.rnn_cell": ""}),
     "nn.rnn_cell": ("``tf.nn.rnn_cell``.", {f"{_ROOT}.rnn_cell": "*"}),
     "train": (
@@ -196,7 +197,7 @@ MODULES: dict[str, tuple[str, Mapping[str, str]]] = {
 }
 """{name below `tpack.tf1`: (docstring, {module: names})} of the modules without a file."""
 
-_BEHIND = {"compat": f"{_TF}.compat", "nn": f"{_TF}.nn", "train": f"{_TF}.train"}
+_BEHIND = {"app": f"{_TF}.app", "compat": f"{_TF}.compat", "nn": f"{_TF}.nn", "train": f"{_TF}.train"}
 
 
 def look_up(
