@@ -41,6 +41,7 @@ GENERATIVE = (
         "pix2pix",
         "pix2pix.py --mode train --output_dir out --max_epochs 1 --input_dir pairs --ngf 4 --ndf 4 --summary_freq 3"
         " --display_freq 3 --save_freq 3",
+        commit="0f2174424356",
         steps=6,
         data=(images("pairs/{:02d}.png", 6, (512, 256)),),
     ),
@@ -49,6 +50,7 @@ GENERATIVE = (
         "pix2pix with separable convolutions",
         "pix2pix.py --mode train --output_dir out --max_epochs 1 --input_dir pairs --ngf 4 --ndf 4 --separable_conv"
         " --batch_size 2",
+        commit="0f2174424356",
         part="separable",
         steps=3,
         data=(images("pairs/{:02d}.png", 6, (512, 256)),),
@@ -105,6 +107,7 @@ VISION = (
         "multigpu_train.py --gpu_list=0,1 --input_size=128 --batch_size_per_gpu=2 --checkpoint_path=out/"
         " --training_data_path=pictures --num_readers=1 --max_steps=3 --save_checkpoint_steps=2"
         " --save_summary_steps=2 --min_text_size=2",
+        commit="dca414de39a3",
         steps=3,
         data=(
             images("pictures/{}.jpg", 4, (160, 120)),

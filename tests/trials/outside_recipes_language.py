@@ -15,6 +15,7 @@ class blank:
 """
 
 SMALL = "--hidden=8 --para_limit=40 --ques_limit=20 --glove_word_size=100 --capacity=48"
+AVERAGED = Edit("model.py", r"if v:$", "if v is not None:", "variables")
 THREADS = Edit("util.py", r"config.num_threads, dtype=tf.int32", "config.num_threads, dtype=tf.int64", "tf.data")
 
 MODELS = (
@@ -264,6 +265,7 @@ TRANSLATION = (
         "princewen/tensorflow_practice",
         "a chat bot: seq2seq with attention",
         "train.py --rnn_size 8 --embedding_size 8 --batch_size 4 --numEpochs 1 --steps_per_checkpoint 5",
+        commit="b3696f757a96",
         part="chat-bot",
         folder="nlp/chat_bot_seq2seq_attention",
         steps=10,
@@ -286,6 +288,7 @@ ANSWERING = tuple(
         f"finds answers in texts: {name}",
         f"config.py --mode=train --batch_size=4 --num_steps=6 --checkpoint=3 --period=2 --val_num_batches=2 {flags}",
         steps=6,
+        commit=commit,
         before=(f"config.py --mode=prepro {flags}",),
         data=(
             text("spacy.py", SPACY),
@@ -295,10 +298,11 @@ ANSWERING = tuple(
         ),
         edits=edits,
     )
-    for repository, name, place, flags, edits in (
-        ("NLPLearn/QANet", "QANet", "datasets", f"{SMALL} --ans_limit=5", (THREADS,)),
+    for repository, commit, name, place, flags, edits in (
+        ("NLPLearn/QANet", "8107d2238977", "QANet", "datasets", f"{SMALL} --ans_limit=5", (THREADS, AVERAGED)),
         (
             "HKUST-KnowComp/R-Net",
+            "1efc5ef18067",
             "R-Net",
             "data",
             f"{SMALL} --use_cudnn=false",

@@ -261,6 +261,7 @@ SOUNDS = (
         "speech from text: seq2seq with attention",
         "train.py --base_dir . --input training/train.txt --summary_interval 3 --checkpoint_interval 1000"
         " --hparams=batch_size=2,embed_depth=8,encoder_depth=16,postnet_depth=16,attention_depth=16,decoder_depth=16",
+        commit="d26c76334251",
         steps=6,
         data=(
             text("librosa/__init__.py", LIBROSA),
