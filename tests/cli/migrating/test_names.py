@@ -17,6 +17,9 @@ from tpack.cli.migrating import names
         ({"nn.relu"}, {"nn.relu"}, True, "tpack.tf1"),
         ({"nn.rnn_cell.LSTMCell"}, set(), True, "tpack.tf1"),
         ({"train.Supervisor"}, set(), True, "tpack.tf1"),
+        ({"app.run", "app.flags.FLAGS"}, {"app.flags.FLAGS"}, False, "tensorflow.compat.v1"),
+        ({"app.flags.DEFINE_string"}, set(), True, "tpack.tf1"),
+        ({"flags"}, {"flags"}, False, "tpack.tf1"),
     ],
 )
 def test_tensorflow_is_its_own_where_that_is_enough(used, outside, has_trainer, home):
@@ -59,10 +62,10 @@ def test_the_reason_is_given_for_what_is_missing_alone(name, is_missing):
 
 
 def test_names_that_only_tf1_has_are_those_of_its_package():
-    """``compat`` is TensorFlow's too, and ``nn`` but for its cells."""
+    """``app``, ``compat`` and ``flags`` are TensorFlow's too, and ``nn`` but for its cells."""
     tree = ast.parse((ROOT / "tpack" / "tf1" / "__init__.py").read_text(encoding="utf-8"))
     loops = [node for node in ast.walk(tree) if isinstance(node, ast.DictComp)]
-    own = set(ast.literal_eval(loops[0].generators[0].iter)) - {"compat", "nn"}
+    own = set(ast.literal_eval(loops[0].generators[0].iter)) - {"app", "compat", "flags", "nn"}
     assert own | {"nn.rnn_cell", "leave_default_graph"} == set(names.ONLY_IN_TF1)
 
 

@@ -120,8 +120,8 @@ def is_in(name: str, namespaces: Iterable[str]) -> bool:
 def home_of_tensorflow(used: set[str], used_outside: set[str], *, has_trainer: bool) -> str:
     """Return the module of a file's ``tf``: TensorFlow's own where that is enough.
 
-    It is enough if the file uses no name that only `tpack.tf1` has, and needs no default graph: it builds nothing, or a
-    trainer enters the graph.
+    It is enough if the file uses no name that only `tpack.tf1` has, defines no flags, and needs no default graph: it
+    builds nothing, or a trainer enters the graph.
 
     Args:
         used: the names after ``tf.`` in the file.
@@ -129,9 +129,14 @@ def home_of_tensorflow(used: set[str], used_outside: set[str], *, has_trainer: b
         has_trainer: whether the file imports tensorpack or tpack.
     """
     builds = {name for name in (used_outside if has_trainer else used) if not is_in(name, _BUILDS_NOTHING.split())}
-    if builds or any(is_in(name, ONLY_IN_TF1 + _SESSIONS) for name in used):
+    if builds or any(is_in(name, ONLY_IN_TF1 + _SESSIONS) or _defines_flags(name) for name in used):
         return "tpack.tf1"
     return "tensorflow.compat.v1"
+
+
+def _defines_flags(name: str) -> bool:
+    """Tell whether a name may define flags, which `tpack.tf1` lets have the names of those of absl's logging."""
+    return name in ("flags", "app.flags") or name.startswith(("flags.DEFINE_", "app.flags.DEFINE_"))
 
 
 def has_module(module: str) -> bool:
