@@ -36,7 +36,6 @@ EXCHANGES = {
     "stochastic": Exchange(codec=Int8(rounding="stochastic"), memory=None),
     "top_k": Exchange(codec=TopK(0.1, warm_up_steps=6), memory=MomentumCorrection(0.5)),
     "power_sgd": Exchange(codec=PowerSGD(2), start_step=3),
-    "one_bit": "one_bit",
     "one_bit_adam": Exchange(codec=OneBit(), memory=MomentumFeedback(0.9), start_step=6),
 }
 
@@ -117,8 +116,6 @@ def trainings() -> dict[str, Any]:
             found[f"{name} {how} files"] = sorted(os.listdir(logger.get_logger_dir() or ""))
     logger.set_logger_dir("others", action="d")
     found["plain"] = train(None, 2).values
-    found["plain in bfloat16"] = train(None, 2, wire_dtype="bfloat16").values
-    found["text bfloat16"] = train("bfloat16", 2).values
     found["accumulated"] = train("int8", 2, accumulate=2).values
     found["accumulated plain"] = train(None, 2, accumulate=2).values
     found["accumulated in 32 bits"] = train(Exchange(codec=Cast("float32"), memory=None), 2, accumulate=2).values

@@ -85,11 +85,6 @@ def test_several_steps_in_a_call_are_steps_one_by_one(found):
         assert_same(worker["several steps"], worker["step by step"])
 
 
-def test_a_text_for_a_rounding_is_the_dtype_on_the_wire(found):
-    assert_same(found[0]["plain in bfloat16"], found[0]["text bfloat16"])
-    assert not np.array_equal(found[0]["plain"]["w"], found[0]["text bfloat16"]["w"])
-
-
 def test_a_step_that_overflows_on_one_worker_leaves_the_state_of_all(found):
     for worker in found:
         assert worker["overflow"]["loss_scale/skipped_steps"] == 8
