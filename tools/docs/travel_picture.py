@@ -63,7 +63,7 @@ def choices() -> list[Choice]:
         Choice("no argument", "gradients, 32 bits"),
         encoded("float16", "gradients, 16 bits"),
         encoded("int8", "8 bits, ranges of 2,048"),
-        encoded("one_bit", "signs, sizes of 256"),
+        encoded("one_bit", "signs, sizes of 2,048"),
         encoded("top_k:0.01", "the largest, with places"),
         encoded("power_sgd:4", "two factors of rank 4"),
         # Two workers own half of the gradients each; a gradient goes to its owner, and what it combined comes back.

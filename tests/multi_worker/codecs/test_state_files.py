@@ -140,7 +140,7 @@ def test_bytes_on_the_network_are_those_of_the_formula(tmp_path):
         for name, size in (
             ("plain", 4 * count),
             ("int8", count + 8 * count // 2048),
-            ("one_bit", count // 8 + 4 * count // 256),
+            ("one_bit", count // 8 + 4 * count // 2048),
             ("top_k:0.05", 8 * (count // 2**16) * round(0.05 * 2**16)),
         ):
             np.testing.assert_allclose(worker[name], size, rtol=0.02, err_msg=name)

@@ -91,8 +91,7 @@ class OneBit(Codec):
     It needs `ErrorFeedback`: without, training may not converge.
 
     Args:
-        chunk: the number of elements that share a size, a multiple of 8: with many, gradients of several layers share
-            one, and convolutions may learn little.
+        chunk: the number of elements that share a size, a multiple of 8.
 
     Raises:
         ConfigError: ``chunk`` is no positive multiple of 8.
@@ -101,7 +100,7 @@ class OneBit(Codec):
         Seide et al., 1-Bit Stochastic Gradient Descent, 2014.
     """
 
-    chunk: int = 256
+    chunk: int = 2048
     name = "one_bit"
 
     def __post_init__(self) -> None:
