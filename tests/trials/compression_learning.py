@@ -56,7 +56,8 @@ MARGINS = {
     "sync_every_steps=8, outer": 0.01,
 }
 """By how much the mean accuracy of a choice may be less than that of plain gradients."""
-RATE, MOMENTUM, WIDTH, BATCH, STEPS, TRAINING, VALIDATION = 0.02, 0.9, 256, 16, 32, 1200, 600
+RATES = {"digits": 0.02, "images": 0.005}
+MOMENTUM, WIDTH, BATCH, STEPS, TRAINING, VALIDATION = 0.9, 256, 16, 32, 1200, 600
 CHANNELS = (16, 32, 64)
 SLOW_MOMENTUM = (1.0, 0.5)
 """Rate and momentum of the outer optimizer, as in SlowMo.
@@ -81,9 +82,9 @@ def arguments_of(choice: str) -> dict[str, Any]:
     return {"exchange": choice}
 
 
-def rate_of(choice: str) -> float:
+def rate_of(data: str, choice: str) -> float:
     """Return the learning rate: for batches four times as large it is four times as high."""
-    return RATE * 4 if choice.startswith("accumulate=4") else RATE
+    return RATES[data] * 4 if choice.startswith("accumulate=4") else RATES[data]
 
 
 class Classifier(ModelDesc):
@@ -197,7 +198,7 @@ def learn(data: str, choice: str, seed: int, epochs: int) -> tuple[list[float], 
         tried = BatchData(DataFromArrays(validation, shuffle=False), 60)
         trainer, weights = MultiWorkerTrainerReplicated(1, **arguments_of(choice)), Weights()
         config = TrainConfig(
-            model=model(rate_of(choice), seed),
+            model=model(rate_of(data, choice), seed),
             dataflow=flow,
             callbacks=[InferenceRunner(tried, ScalarStats(["accuracy"])), weights],
             extra_callbacks=[],
