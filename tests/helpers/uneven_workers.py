@@ -10,6 +10,8 @@ from tests.helpers.worker_scenarios import outcome, place, trainer
 from tpack.dataflow.sources import DataFromList
 from tpack.errors import ConfigError
 from tpack.graph_builder.model_desc import ModelDesc
+from tpack.models.batch_norm import BatchNorm
+from tpack.multi_worker.tables.embedding import sharded_embedding
 from tpack.multi_worker.uneven import UnevenData
 from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config
@@ -40,12 +42,31 @@ class Drawn(ModelDesc):
         return tf.train.MomentumOptimizer(RATE, MOMENTUM)
 
 
-def trained(towers: int, points: Any, size: int, steps: int, max_epoch: int = 2, **options: Any) -> dict[str, Any]:
+class Synchronised(Drawn):
+    """The same with a layer whose statistics are those of all workers."""
+
+    def build_graph(self, target: Any, row: Any) -> Any:
+        features = tf.cast(tf.reshape(target, [1, 1]), tf.float32)
+        normalised = BatchNorm("bn", features, sync_statistics="workers")
+        return super().build_graph(target, row) + tf.cast(tf.reduce_sum(normalised), tf.float64)
+
+
+class Dealt(Drawn):
+    """The same with a table whose rows are dealt out over the workers."""
+
+    def build_graph(self, target: Any, row: Any) -> Any:
+        rows = sharded_embedding("dealt", tf.reshape(row, [1]), 3, 1)
+        return super().build_graph(target, row) + tf.cast(tf.reduce_sum(rows), tf.float64)
+
+
+def trained(
+    towers: int, points: Any, size: int, steps: int, max_epoch: int = 2, model: Any = None, **options: Any
+) -> dict[str, Any]:
     """Train with the data points of a worker; return the weights after each step and the last values."""
     weights = Weights()
     with tf.Graph().as_default():
         config = TrainConfig(
-            model=Drawn(),
+            model=model or Drawn(),
             dataflow=UnevenData(DataFromList(points, shuffle=False), size),
             callbacks=[weights],
             extra_callbacks=[],
@@ -72,6 +93,10 @@ def train_uneven() -> dict[str, Any]:
         "means": trained(2, points, 8, 4),
         "sums": trained(2, points, 8, 4, average=False),
         "encoded": trained(1, points, 7, 7, exchange="float16"),
+        "too long": trained(2, points, 10, 5),
+        "of all workers": [
+            outcome(lambda kind=kind: trained(2, points, 8, 4, model=kind())) for kind in (Synchronised, Dealt)
+        ],
         "other steps": outcome(lambda: trained(2, points, 8, 3)),
         "other sizes": outcome(lambda: trained(2, points, 8 + 2 * rank, 4)),
         "refused": [

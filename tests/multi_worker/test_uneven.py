@@ -105,7 +105,8 @@ def test_data_that_cannot_be_used_are_refused() -> None:
 @pytest.fixture(scope="module")
 def trainings(tmp_path_factory: Any) -> Any:
     """What two workers with 3 and 7 data points return that train in several ways."""
-    return values_of(run_workers("tests.helpers.uneven_workers.train_uneven", 2, tmp_path_factory.mktemp("uneven")))
+    outcomes = run_workers("tests.helpers.uneven_workers.train_uneven", 2, tmp_path_factory.mktemp("uneven"))
+    return [{**found, "text": each.text} for found, each in zip(values_of(outcomes), outcomes, strict=True)]
 
 
 @pytest.mark.parametrize(
@@ -146,6 +147,22 @@ def test_sizes_must_fit_the_epoch_and_the_other_workers(trainings: Any) -> None:
     for found in trainings:
         assert "UnevenData got size=8 and 3 steps an epoch of 2 towers: expected size=6" in found["other steps"]
         assert "size=[8, 10] in the workers by rank" in found["other sizes"]
+
+
+def test_steps_in_which_nobody_has_data_are_told_once(trainings: Any) -> None:
+    said = (
+        "UnevenData(size=10) got 7 data points in the longest pass of all workers: the last 1 steps of an epoch apply "
+        "gradients of zero."
+    )
+    assert [found["text"].count(said) for found in trainings] == [1, 0]
+    assert [found["text"].count("got 7 data points") for found in trainings] == [1, 0]
+
+
+def test_statistics_and_tables_of_all_workers_are_refused(trainings: Any) -> None:
+    for found in trainings:
+        statistics, tables = found["of all workers"]
+        assert "MultiWorkerTrainerReplicated, without sync_every_steps or UnevenData" in statistics
+        assert "sharded_embedding got name='dealt' with UnevenData: expected a trainer without it" in tables
 
 
 def test_options_that_do_not_go_together_are_refused(trainings: Any) -> None:

@@ -139,7 +139,7 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
         copying = copy_to_replicas(towers.contexts)
         sync_ops = (*applied.sync_ops, SyncOp(copying.op))
         how = self._exchange or Exchange()
-        is_exact = weights_here() is None and (self._group.size == 1 or (how.op is None and how.codec is None))
+        is_exact = weights is None and (self._group.size == 1 or (how.op is None and how.codec is None))
         gradients = None
         if is_exact:
             gradients = self._gradients_of_step(towers.outputs, reduced_rows[0], self._group.size)

@@ -174,8 +174,6 @@ def _divided(grad: Gradient, divisor: tf.Tensor) -> Gradient:
 
 
 def _masked(grad: Gradient, has_data: tf.Tensor) -> Gradient:
-    if grad is None:
-        return None
     with on_device_of(grad):
         if is_sparse(grad):
             # Rows of zeros would still count as touched.

@@ -210,8 +210,10 @@ class Trainer(metaclass=InOwnGraph):
         if self._weights is not None:
             return dict(self._weights)
         if self.sess is None or self._has_ended:
-            state = "before training" if self.sess is None else "after a training that failed or kept no weights"
-            if self.sess is not None and not self.is_chief:
+            state = "after a training that failed or kept no weights"
+            if self.sess is None:
+                state = "before training"
+            elif not self.is_chief:
                 state = "after training in another worker than 0, which alone keeps them"
             raise ConfigError(f"get_weights was called {state}: expected a session; use the checkpoints of ModelSaver")
         values: dict[str, np.ndarray] = _varmanip.model_values(self.sess)
