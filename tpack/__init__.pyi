@@ -191,6 +191,7 @@ from tpack.graph_builder import SimpleBuilder as SimpleBuilder
 from tpack.graph_builder import SyncMultiGPUParameterServerBuilder as SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder import SyncMultiGPUReplicatedBuilder as SyncMultiGPUReplicatedBuilder
 from tpack.graph_builder import allreduce_grads as allreduce_grads
+from tpack.horovod.install import install_as_horovod as install_as_horovod
 from tpack.input_source import BatchQueueInput as BatchQueueInput
 from tpack.input_source import DummyConstantInput as DummyConstantInput
 from tpack.input_source import FeedfreeInput as FeedfreeInput
@@ -707,6 +708,7 @@ __all__ = [
     "humanize_time_delta",
     "imgaug",
     "input_source",
+    "install_as_horovod",
     "install_as_tensorpack",
     "l1_regularizer",
     "l2_regularizer",

@@ -148,7 +148,10 @@ GROUPS: dict[str, dict[str, str]] = {
         "tfutils": "collect_env_info",
         "compat": "get_tf_version_tuple tfv1",
     },
-    "Scripts that import tensorpack": {"legacy.as_tensorpack": "install_as_tensorpack"},
+    "Scripts that import tensorpack or Horovod": {
+        "legacy.as_tensorpack": "install_as_tensorpack",
+        "horovod.install": "install_as_horovod",
+    },
 }
 """For each group the packages that its names come from, and the names, separated by spaces."""
 

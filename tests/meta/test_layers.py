@@ -64,10 +64,12 @@ LEVELS = {
     "tpack.tf1": 9,
     "tpack.cli": 10,
     "tpack.contrib": 10,
+    "tpack.horovod": 10,
     "tpack.multi_worker.strategy_trainer": 10,
     "tpack.__main__": 11,
     "tpack.ray": 11,
     "tpack.as_tensorpack": 11,
+    "tpack.as_horovod": 11,
 }
 EXACT = {"tpack.callbacks": 4, "tpack": 10}
 
@@ -76,6 +78,7 @@ RINGS = {
     "tpack.cli": 1,
     "tpack.distribute": 1,
     "tpack.estimator": 1,
+    "tpack.horovod": 1,
     "tpack.keras": 1,
     "tpack.legacy": 1,
     "tpack.models": 1,
@@ -83,6 +86,7 @@ RINGS = {
     "tpack.optimizers": 1,
     "tpack.tuning": 1,
     "tpack.__main__": 2,
+    "tpack.as_horovod": 2,
     "tpack.as_tensorpack": 2,
     "tpack.contrib": 2,
     "tpack.ray": 2,

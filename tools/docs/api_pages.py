@@ -13,7 +13,7 @@ from typing import Any
 from tests.helpers.source import modules_under
 from tpack.public_names import GROUPS
 
-WITHOUT_PAGE = ("tpack.contrib", "tpack.legacy", "tpack.tf1", "tpack.cli")
+WITHOUT_PAGE = ("tpack.contrib", "tpack.horovod", "tpack.legacy", "tpack.tf1", "tpack.cli")
 """Packages for scripts that were written for something else, which the pages on migrating tell of, and commands."""
 
 MODULES = ("tpack.errors", "tpack.ray", "tpack.schedules")

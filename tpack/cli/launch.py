@@ -34,7 +34,10 @@ _DESCRIPTION = """Run a script in several processes that train together.
 
 Each is told its place by RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT and TF_CONFIG. The exit code is 0 if
 all ended well; 10 + r if rank r failed first (100 for ranks from 90 on); 1 if no process could be started; 2 if the
-arguments cannot work; 128 + n if the signal n ended the job."""
+arguments cannot work; 128 + n if the signal n ended the job.
+
+With --as horovodrun it takes horovodrun's arguments, and says what they become:
+tpack launch --as horovodrun -np 4 -H a:2,b:2 python train.py"""
 
 # Variables that other machines get, besides those of --env.
 _HANDED_ON = ("TPACK_", "PYTHONPATH")

@@ -7,6 +7,7 @@ import argparse
 import importlib
 import logging
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -34,6 +35,8 @@ COMMANDS = {
     "watch": ("show runs on the terminal while they train", "watch", "add_arguments"),
 }
 """The purpose of each command, its module, and the function in it that adds its arguments to a parser."""
+
+_AS_HOROVODRUN = ["launch", "--as", "horovodrun"]
 
 EXIT_FAILED = 1
 EXIT_BAD_ARGUMENTS = 2
@@ -72,7 +75,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     is_sequence = isinstance(arguments, Sequence) and not isinstance(arguments, str | bytes)
     if arguments is not None and not (is_sequence and all(isinstance(each, str) for each in arguments)):
         raise WrongTypeError(f"main got arguments of type {type(arguments).__name__}: expected a sequence of texts")
-    options = _parser().parse_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:3] == _AS_HOROVODRUN:
+        try:
+            given = ["launch", *importlib.import_module("tpack.cli.launcher.horovodrun").launch_arguments(given[3:])]
+        except (ConfigError, OSError) as error:
+            sys.stderr.write(f"{error}\n")
+            return EXIT_BAD_ARGUMENTS
+        sys.stderr.write(f"tpack {shlex.join(given)}\n")
+    options = _parser().parse_args(given)
     is_quiet = getattr(options, "loads_tensorflow", False)
     try:
         with without_lines_of_tensorflow() if is_quiet else nullcontext():

@@ -1,5 +1,6 @@
 """Versions, devices, sessions and profiles of TensorFlow, and modules of it that are not public."""
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -19,7 +20,7 @@ from tensorflow.python.util import _pywrap_util_port, deprecation, nest
 __all__ = [
     "chrome_trace", "eager_mode", "get_tf_version_tuple", "is_mixed_precision_rewrite_enabled", "is_onednn_enabled",
     "is_tfv2", "list_local_devices", "lookup_ops", "make_callable", "make_multi_device_iterator", "nest",
-    "silent_deprecations", "start_profiler", "stop_profiler", "tfv1",
+    "override_session_methods", "silent_deprecations", "start_profiler", "stop_profiler", "tfv1",
 ]  # fmt: skip
 
 
@@ -104,6 +105,31 @@ def make_callable(
         options.run_options.inter_op_thread_pool = -1
     options.run_options.timeout_in_ms = timeout_in_ms
     return session._make_callable_from_options(options)
+
+
+def override_session_methods(**methods: Callable[..., Any]) -> Callable[[], None]:
+    """Replace methods of all sessions of this process, those of TensorFlow's own code too; return what restores them.
+
+    Args:
+        methods: by name; each is called with the replaced method, the session, and the arguments.
+    """
+    base: Any = tfv1.Session.__mro__[1]
+    originals = {name: getattr(base, name) for name in methods}
+
+    def overriding(method: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(session: tfv1.Session, *args: Any, **kwargs: Any) -> Any:
+            return method(original, session, *args, **kwargs)
+
+        return functools.wraps(original)(call)
+
+    for name, method in methods.items():
+        setattr(base, name, overriding(method, originals[name]))
+
+    def restore() -> None:
+        for name, original in originals.items():
+            setattr(base, name, original)
+
+    return restore
 
 
 def make_multi_device_iterator(

@@ -8,11 +8,17 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import os
+import runpy
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 
 _THEIRS, _OURS = "tensorpack", "tpack"
+_WRITTEN_FOR_1 = (
+    "{script}: TensorFlow 2 has no tf.{name}, and TensorFlow is left as the script imports it: write "
+    "'import tpack.tf1 as tf', or let 'tpack migrate {script}' do it"
+)
 
 
 def install_as_tensorpack() -> None:
@@ -72,3 +78,35 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 def _ours(name: str) -> str:
     return _OURS + name.removeprefix(_THEIRS)
+
+
+def run_script(arguments: Sequence[str] | None, usage: str, install: Callable[[], None]) -> int:
+    """Run a script after ``install``, as ``python SCRIPT`` would run it, and return the exit code.
+
+    Args:
+        arguments: the script and its arguments; None means those of the command line.
+        usage: what is shown if there is no script; the code is 2 then.
+        install: changes what the script imports.
+
+    Raises:
+        ImportError: From ``install``.
+        AttributeError: The script wants a name of TensorFlow 1 of TensorFlow 2.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given or given[0].startswith("-"):
+        sys.stderr.write(f"{usage}\n")
+        return 0 if given[:1] in (["-h"], ["--help"]) else 2
+    script = given[0]
+    if not os.path.isfile(script):
+        sys.stderr.write(f"{usage}\n{script!r} is no file\n")
+        return 2
+    install()
+    sys.argv = given
+    sys.path[0] = os.path.dirname(os.path.abspath(script))
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except AttributeError as error:
+        if getattr(error.obj, "__name__", None) != "tensorflow":
+            raise
+        raise AttributeError(_WRITTEN_FOR_1.format(script=script, name=error.name)) from error
+    return 0

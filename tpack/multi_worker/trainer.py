@@ -5,8 +5,6 @@ values of worker 0, which alone restores a checkpoint, and stop together.
 """
 
 import dataclasses
-import functools
-import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -35,7 +33,7 @@ from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.cluster.consistency import check_consistency, compare_values, program
 from tpack.multi_worker.cluster.cpu_share import share_of_cores
 from tpack.multi_worker.cluster.peers import Peers, connect_peers, described, ended_by_loss
-from tpack.multi_worker.cluster.resolver import resolve_cluster
+from tpack.multi_worker.cluster.resolver import own_place, resolve_cluster
 from tpack.multi_worker.codecs.rank_state import rank_variables_here
 from tpack.multi_worker.coordinated_stop import CoordinatedStop, StopFlag
 from tpack.multi_worker.gradient_buckets import exchanged_here
@@ -126,11 +124,11 @@ class MultiWorkerTrainer(BuilderTrainer):
     ) -> None:
         waits = waits or WaitLimits()
         if cluster is None:
-            cluster = _place_of(os.getpid())
+            cluster = own_place()
         self.member = cluster if isinstance(cluster, ClusterMember) else resolve_cluster(cluster)
         if self.member.rank is None:
             raise ConfigError(f"{type(self).__name__} got {self.member}: expected a process that trains")
-        self.peers = connect_peers(self.member, **vars(waits))
+        self.peers = self._connect(waits)
         self.is_chief = self.peers.rank == 0
         self.stop_flag = StopFlag()
         self.arrivals = Arrivals()
@@ -150,6 +148,10 @@ class MultiWorkerTrainer(BuilderTrainer):
 
     def _check_processes(self) -> None:
         """Allow several processes."""
+
+    def _connect(self, waits: WaitLimits) -> Peers:
+        """Return the control channel."""
+        return connect_peers(self.member, **vars(waits))
 
     @property
     def is_alone(self) -> bool:
@@ -475,9 +477,3 @@ def _kinds(variables: Sequence[tf.Variable]) -> dict[str, str]:
         v.op.name: f"{v.dtype.base_dtype.name} {v.shape}{', trained' if v.op.name in trained else ''}"
         for v in variables
     }
-
-
-@functools.cache
-def _place_of(pid: int) -> ClusterMember:
-    """Return the place of this process, which is resolved once: a rendezvous cannot be repeated."""
-    return resolve_cluster()

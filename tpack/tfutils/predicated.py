@@ -57,6 +57,15 @@ class Gate:
                 after = tf.identity(self._opened)
             return tf.raw_ops.Merge(inputs=[self._closed, after]).output
 
+    def either(self, behind: tf.Tensor, otherwise: tf.Tensor) -> tf.Tensor:
+        """Return a tensor from behind the gate, or another one of the same shape while it is closed."""
+        with tf.device(behind.device):
+            with tf.control_dependencies([self._closed]):
+                kept = tf.identity(otherwise)
+            either = tf.raw_ops.Merge(inputs=[kept, behind]).output
+        either.set_shape(behind.shape)
+        return either
+
     def _or_empty(self, summary: tf.Tensor) -> tf.Tensor:
         with tf.device(summary.device):
             with tf.control_dependencies([self._closed]):

@@ -1,8 +1,8 @@
 """Environment variables of launchers, parsed in one place: the rank of this process and the number of processes.
 
-The order is ``TF_CONFIG``, the variables of torchrun (``RANK``, ``WORLD_SIZE``), Slurm, Open MPI and other MPIs; the
-first that is set counts. Later ones may describe an outer launcher, such as a step of Slurm in which ``tpack launch``
-was started; but two that describe the same processes must agree. No MPI library is needed.
+The order is ``TF_CONFIG``, the variables of torchrun (``RANK``, ``WORLD_SIZE``), Slurm, Open MPI, other MPIs and
+horovodrun; the first that is set counts. Later ones may describe an outer launcher, such as a step of Slurm in which
+``tpack launch`` was started; but two that describe the same processes must agree. No MPI library is needed.
 """
 
 import importlib
@@ -88,6 +88,13 @@ _OPEN_MPI = _Launcher(
     "OMPI_COMM_WORLD_LOCAL_RANK",
     "OMPI_COMM_WORLD_LOCAL_SIZE",
 )
+_HOROVODRUN = _Launcher(
+    "horovodrun (HOROVOD_RANK and HOROVOD_SIZE)",
+    "HOROVOD_RANK",
+    "HOROVOD_SIZE",
+    "HOROVOD_LOCAL_RANK",
+    "HOROVOD_LOCAL_SIZE",
+)
 _PMI = _Launcher("an MPI (PMI_RANK and PMI_SIZE)", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS")
 
 
@@ -129,7 +136,7 @@ def read_launch_env(environment: Mapping[str, str]) -> LauncherInfo:
     if task is not None and ranked is not None and isinstance(ranked.place, ClusterRank):
         _check_task_has_rank(task, ranked.place)
     scheduled = [_from_slurm(environment)] if _SLURM.is_set(environment) else []
-    scheduled += [_from_mpi(environment, mpi) for mpi in (_OPEN_MPI, _PMI) if mpi.is_set(environment)]
+    scheduled += [_from_mpi(environment, mpi) for mpi in (_OPEN_MPI, _PMI, _HOROVODRUN) if mpi.is_set(environment)]
     # A step of one task, in which mpirun was started, for example, says nothing if there are several processes.
     several = [each for each in scheduled if each.size > 1]
     _check_same_rank(several)
@@ -163,7 +170,7 @@ def log_suffix(environment: Mapping[str, str]) -> str:
         if task is not None and sum(map(len, task.cluster.values())) > 1:
             is_worker = task.job in WORKING_JOBS
             return f"-{task.job}{task.index}" if not is_worker else f"-rank{task.rank}" if task.rank else ""
-        for launcher in (_TORCHRUN, _SLURM, _OPEN_MPI, _PMI):
+        for launcher in (_TORCHRUN, _SLURM, _OPEN_MPI, _PMI, _HOROVODRUN):
             size = _number(environment, launcher.size, 1) if launcher.is_set(environment) else 1
             if size > 1:
                 rank = _number(environment, launcher.rank, 0, size - 1)
@@ -173,16 +180,25 @@ def log_suffix(environment: Mapping[str, str]) -> str:
     return ""
 
 
+_exchanging: set[int] = set()
+
+
+def note_own_exchange() -> None:
+    """Note that the script of this process exchanges gradients itself, as with `tpack.horovod`."""
+    _exchanging.add(os.getpid())
+
+
 def check_only_process(owner: str) -> None:
     """Raise an error in one of several processes that a launcher started to train together.
 
-    ``owner`` is a trainer of one machine: each process would train a whole model, and overwrite the others' files.
+    ``owner`` is a trainer of one machine: each process would train a whole model, and overwrite the others' files;
+    unless the script exchanges gradients itself (`note_own_exchange`).
 
     Raises:
         ConfigError: There are several processes, or a variable cannot be read.
     """
     found = read_launch_env(os.environ)
-    if found.size > 1:
+    if found.size > 1 and os.getpid() not in _exchanging:
         environment, names = dict(os.environ), []
         while (each := read_launch_env(environment)).size > 1:
             names.append(each.variable)
@@ -255,6 +271,9 @@ def _from_mpi(environment: Mapping[str, str], launcher: _Launcher) -> LauncherIn
     run = ""
     if launcher is _OPEN_MPI:
         run = environment.get("PMIX_NAMESPACE") or environment.get("OMPI_MCA_ess_base_jobid") or ""
+    if launcher is _HOROVODRUN:
+        # The address of the launcher's own server, which is another one for each job.
+        run = " ".join(environment.get(f"HOROVOD_GLOO_RENDEZVOUS_{part}", "") for part in ("ADDR", "PORT")).strip()
     if not run and is_on_one_machine:
         # Loaded here: every process of tpack reads the environment, and few need this.
         parents = importlib.import_module("psutil").Process().parents()

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError, DependencyError
+from tpack.errors import ConfigError
+from tpack.horovod.trainer import BytePSTrainer, HorovodTrainer
 from tpack.legacy.code import training as older
 from tpack.tfutils.sessinit import JustCurrentSession, SaverRestore
 
@@ -22,12 +23,11 @@ def test_an_input_is_a_spec_with_the_dtype_first():
     assert older.InputDesc.from_placeholder(placeholder) == desc
 
 
-@pytest.mark.parametrize("refused", [older.HorovodTrainer, older.BytePSTrainer])
-def test_trainers_that_are_gone_name_what_to_use(refused):
-    with pytest.raises(
-        DependencyError, match=r"SyncMultiGPUTrainerReplicated.*MultiWorkerTrainerReplicated.*tpack launch"
-    ):
-        refused(average=True)
+def test_trainers_on_horovod_are_those_of_tpack():
+    assert older.HorovodTrainer is HorovodTrainer
+    assert older.BytePSTrainer is BytePSTrainer
+    with pytest.raises(AttributeError, match="no attribute 'no_such_trainer'"):
+        older.no_such_trainer  # noqa: B018 (the access raises)
 
 
 def test_the_thread_of_a_queue_that_scripts_made_is_refused_with_what_to_do():

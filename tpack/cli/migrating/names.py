@@ -36,6 +36,9 @@ GONE = {
     "numpy.msort": "use numpy.sort(x, axis=0)",
     "numpy.rank": "use numpy.ndim",
     "numpy.trapz": "use numpy.trapezoid, which numpy 1 does not have",
+    "horovod.keras": "use tpack.keras.fit with MultiWorkerTrainerReplicated, or a graph with tpack.horovod",
+    "horovod.tensorflow.keras": "use tpack.keras.fit with MultiWorkerTrainerReplicated, or a graph with tpack.horovod",
+    "horovod.torch": "this is code of PyTorch, which tpack does not train",
     "inspect.getargspec": "use inspect.getfullargspec, which returns more",
     "fractions.gcd": "use math.gcd",
     "platform.linux_distribution": "use platform.freedesktop_os_release",
@@ -51,6 +54,11 @@ GONE = {
 """Full names that are gone, and their replacements."""
 
 MOVED = {
+    "horovod.common.process_sets": "tpack.horovod",
+    "horovod.tensorflow": "tpack.horovod",
+    "horovod.tensorflow.compression": "tpack.horovod",
+    "horovod.tensorflow.functions": "tpack.horovod",
+    "horovod.tensorflow.mpi_ops": "tpack.horovod",
     "scipy.misc.comb": "scipy.special.comb",
     "scipy.misc.factorial": "scipy.special.factorial",
     "scipy.misc.logsumexp": "scipy.special.logsumexp",

@@ -12,7 +12,7 @@ from tpack.callbacks.base import Callback
 from tpack.callbacks.inference.runners import InferenceRunner
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.callbacks.monitors.writers import ScalarPrinter, TFEventWriter
-from tpack.errors import ConfigError, DependencyError
+from tpack.errors import ConfigError
 from tpack.input_source.staging import StagingInput
 from tpack.legacy.code.renamed import older_class, older_function
 from tpack.legacy.table import say
@@ -22,6 +22,7 @@ from tpack.tfutils.varmanip import load_checkpoint_vars
 from tpack.tower.names import op_and_tensor_name
 from tpack.train.trainers import SimpleTrainer
 from tpack.utils import logger
+from tpack.utils.lazy import LazyModule
 from tpack.utils.renames import takes_config
 
 FeedfreeInferenceRunner = older_class("FeedfreeInferenceRunner", InferenceRunner, module=__name__)
@@ -36,6 +37,16 @@ QueueInputTrainer = takes_config(older_class("QueueInputTrainer", SimpleTrainer,
 SimpleFeedfreeTrainer = takes_config(older_class("SimpleFeedfreeTrainer", SimpleTrainer, module=__name__))
 
 get_op_tensor_name = op_and_tensor_name
+
+
+_HOROVOD = LazyModule("tpack.horovod.trainer")
+
+
+def __getattr__(name: str) -> Any:
+    """Return tensorpack's trainers on Horovod, whose module not many scripts need."""
+    if name in ("BytePSTrainer", "HorovodTrainer"):
+        return getattr(_HOROVOD, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class InputDesc(tf.TensorSpec):
@@ -90,32 +101,6 @@ def EnqueueThread(queue: tf.QueueBase, ds: Any, placehdrs: Any) -> NoReturn:  # 
         "EnqueueThread is not in tpack, where QueueInput makes its thread itself; use QueueInput(ds, "
         "queue=tf.FIFOQueue(capacity, dtypes)) for a queue of another kind or capacity"
     )
-
-
-def _gone(trainer: str, library: str) -> DependencyError:
-    return DependencyError(
-        f"{trainer} is not in tpack, since no release of {library} builds on TensorFlow 2.16 or newer; use "
-        "SyncMultiGPUTrainerReplicated(num_gpus) on one machine; on several, MultiWorkerTrainerReplicated(num_gpus) in "
-        "a script that tpack launch starts: tpack launch --hosts a,b train.py"
-    )
-
-
-def HorovodTrainer(average: bool = True, compression: Any = None) -> NoReturn:  # noqa: N802
-    """Raise an error: no release of Horovod builds on this TensorFlow.
-
-    Raises:
-        DependencyError: Always; it names the replacement.
-    """
-    raise _gone("HorovodTrainer", "Horovod")
-
-
-def BytePSTrainer(average: bool = True) -> NoReturn:  # noqa: N802
-    """Raise an error: no release of BytePS builds on this TensorFlow.
-
-    Raises:
-        DependencyError: Always; it names the replacement.
-    """
-    raise _gone("BytePSTrainer", "BytePS")
 
 
 @older_function("TryResumeTraining()", "AutoResumeTrainConfig, which resumes epochs and data too")

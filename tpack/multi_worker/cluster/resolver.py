@@ -1,5 +1,6 @@
 """The place of this process in a cluster: from arguments, the launcher's variables, or a rendezvous."""
 
+import functools
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -54,6 +55,20 @@ def resolve_cluster(
         member = _met(place, found, variables.get(SECRET_VARIABLE) or None, limit)
     logger.info("Cluster: %s.", member)
     return member
+
+
+def own_place() -> ClusterMember:
+    """Return the place of this process, which is resolved once: a rendezvous cannot be repeated.
+
+    Raises:
+        ConfigError, ClusterError: As `resolve_cluster`.
+    """
+    return _place_of(os.getpid())
+
+
+@functools.cache
+def _place_of(pid: int) -> ClusterMember:
+    return resolve_cluster()
 
 
 def _listed(

@@ -1,0 +1,45 @@
+"""Errors of collective operations, which Horovod's scripts and TensorFlow's hooks know too."""
+
+from typing import NoReturn
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ClusterError, ConfigError, MissingNameError
+
+_MISSING = {
+    "DistributedGradientTape": "hvd.DistributedOptimizer in a graph: tpack is for TensorFlow's graph mode",
+    "PartialDistributedGradientTape": "hvd.DistributedOptimizer in a graph: tpack is for TensorFlow's graph mode",
+    "PartialDistributedOptimizer": "hvd.DistributedOptimizer, and the optimizer itself for variables of one worker",
+    "SyncBatchNormalization": "tpack.models.BatchNorm(sync_statistics='workers') with MultiWorkerTrainerReplicated",
+    "elastic": "tpack launch --restarts and --min-workers, and AutoResumeTrainConfig",
+    "run": "tpack launch -n 4 train.py",
+}
+
+
+class CollectiveError(tf.errors.FailedPreconditionError, ClusterError):
+    """Workers run collective operations that do not fit each other, or wait for one that does not come.
+
+    It is the class of TensorFlow that Horovod raises, and a `ClusterError`.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(None, None, message)
+
+
+class UnevenRowsError(tf.errors.InvalidArgumentError, ConfigError):
+    """Rows cannot be dealt out to the workers. It is the class of TensorFlow that Horovod raises."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(None, None, message)
+
+
+def refuse_name(name: str) -> NoReturn:
+    """Raise an error for a name that `tpack.horovod` does not have.
+
+    Raises:
+        MissingNameError: It is one of Horovod's; the message says what to use.
+        AttributeError: It is none.
+    """
+    if name in _MISSING:
+        raise MissingNameError(f"tpack.horovod has no {name}: use {_MISSING[name]}")
+    raise AttributeError(f"module 'tpack.horovod' has no attribute {name!r}")

@@ -1,0 +1,157 @@
+"""Reductions of collective operations, Horovod's compression of what they send, and its questions about a build."""
+
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.tower.devices import list_gpus
+
+
+class ReduceOperation:
+    """Reduction of the tensors of all workers to one.
+
+    Args:
+        name: the name.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+Average = ReduceOperation("Average")
+Sum = ReduceOperation("Sum")
+Adasum = ReduceOperation("Adasum")
+Min = ReduceOperation("Min")
+Max = ReduceOperation("Max")
+Product = ReduceOperation("Product")
+
+
+class Compressor:
+    """Base of own compressions of a tensor before it is sent, with two static methods."""
+
+    @staticmethod
+    def compress(tensor: tf.Tensor) -> tuple[tf.Tensor, Any]:
+        """Return what is reduced, and what `decompress` needs besides."""
+        raise NotImplementedError
+
+    @staticmethod
+    def decompress(tensor: tf.Tensor, ctx: Any) -> tf.Tensor:
+        """Return the reduced tensor as it was before."""
+        raise NotImplementedError
+
+
+class NoneCompressor(Compressor):
+    """Sends tensors as they are."""
+
+    @staticmethod
+    def compress(tensor: tf.Tensor) -> tuple[tf.Tensor, Any]:
+        """Return the tensor."""
+        return tensor, None
+
+    @staticmethod
+    def decompress(tensor: tf.Tensor, ctx: Any) -> tf.Tensor:
+        """Return the tensor."""
+        return tensor
+
+
+class FP16Compressor(Compressor):
+    """Rounds floating-point tensors to float16; gradients are added in float32 all the same."""
+
+    @staticmethod
+    def compress(tensor: tf.Tensor) -> tuple[tf.Tensor, Any]:
+        """Return the tensor in float16, and its dtype."""
+        return (tf.cast(tensor, tf.float16) if tensor.dtype.is_floating else tensor), tensor.dtype.base_dtype
+
+    @staticmethod
+    def decompress(tensor: tf.Tensor, ctx: Any) -> tf.Tensor:
+        """Return the tensor in its former dtype."""
+        return tf.cast(tensor, ctx) if ctx.is_floating else tensor
+
+
+class Compression:
+    """The compressions that are there."""
+
+    none = NoneCompressor
+    fp16 = FP16Compressor
+
+
+def mpi_built(verbose: bool = False) -> bool:
+    """Return False: tpack exchanges through TensorFlow's servers."""
+    return False
+
+
+def mpi_enabled() -> bool:
+    """Return False, as `mpi_built`."""
+    return False
+
+
+def mpi_threads_supported() -> bool:
+    """Return False: there is no MPI that could forbid threads. mpi4py, if a script uses it, works beside."""
+    return False
+
+
+def gloo_built(verbose: bool = False) -> bool:
+    """Return True: like gloo, the exchange needs neither MPI nor NCCL, and works on CPUs."""
+    return True
+
+
+def gloo_enabled() -> bool:
+    """Return True, as `gloo_built`."""
+    return True
+
+
+def nccl_built(verbose: bool = False) -> int:
+    """Return 0: between workers nothing travels through NCCL."""
+    return 0
+
+
+def ddl_built(verbose: bool = False) -> bool:
+    """Return False."""
+    return False
+
+
+def ccl_built(verbose: bool = False) -> bool:
+    """Return False."""
+    return False
+
+
+def cuda_built(verbose: bool = False) -> bool:
+    """Return whether this TensorFlow was built with CUDA."""
+    return bool(tf.test.is_built_with_cuda())
+
+
+def rocm_built(verbose: bool = False) -> bool:
+    """Return whether this TensorFlow was built with ROCm."""
+    return bool(tf.test.is_built_with_rocm())
+
+
+def gpu_available(ext_base_name: str = "tensorflow", verbose: bool = False) -> bool:
+    """Return whether this machine has a GPU that TensorFlow uses."""
+    return bool(list_gpus())
+
+
+def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
+    """Raise an error, since steps are profiled as a whole.
+
+    Raises:
+        NotImplementedError: Always; it says what to use.
+    """
+    raise NotImplementedError(_NO_TIMELINE)
+
+
+def stop_timeline() -> None:
+    """Raise an error, as `start_timeline`.
+
+    Raises:
+        NotImplementedError: Always; it says what to use.
+    """
+    raise NotImplementedError(_NO_TIMELINE)
+
+
+_NO_TIMELINE = (
+    "tpack.horovod has no timeline of its own: use tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE) in session.run, "
+    "or the callback GraphProfiler; both show each exchange between the workers"
+)
