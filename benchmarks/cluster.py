@@ -25,6 +25,7 @@ ROWS = {
     "ps": "DistributedTrainerParameterServer",
     "ps synchronous": "DistributedTrainerParameterServer(synchronous=True)",
     "ps replicated": "DistributedTrainerReplicated",
+    "horovod": "tpack.horovod, plain session",
     "alone": "tpack, one process",
     "tensorflow": "tf.distribute.MultiWorkerMirroredStrategy, custom loop",
     "torch": "PyTorch DistributedDataParallel, gloo",

@@ -3,10 +3,10 @@
     python benchmarks/cluster_exchange.py --torch-python ~/torch/bin/python --out cluster_exchange.json
 
 Processes on this machine, each with a TensorFlow server, take the mean of arrays of float32 over all of them: through
-queues, with a graph for each worker, which is what tpack does; by copies in one graph over all workers, which the chief
-drives; by TensorFlow's collective operations as a ring; and by gloo. "nothing" is the same step without an exchange. A
-round has some steps of each way, and the slowest process counts. Bytes are those that the loopback interface carried,
-divided by the workers: what each has sent.
+queues, with a graph for each worker, which is what tpack does, and by Horovod's name for it; by copies in one graph
+over all workers, which the chief drives; by TensorFlow's collective operations as a ring; and by gloo. "nothing" is the
+same step without an exchange. A round has some steps of each way, and the slowest process counts. Bytes are those that
+the loopback interface carried, divided by the workers: what each has sent.
 """
 
 import contextlib

@@ -7,11 +7,14 @@ write alike.
 """
 
 import functools
+import json
+import os
 import time
 
 import tensorflow.compat.v1 as tf
 from cluster_line import place, requests, say
 
+import tpack.horovod as hvd
 from tpack.multi_worker.all_reduce import all_reduce_between_workers
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.servers import NUM_CHANNELS, start_server, task_device
@@ -19,6 +22,7 @@ from tpack.multi_worker.worker_group import WorkerGroup
 
 LEADER = "/job:worker/replica:0/task:0"
 RING = "collective ring"
+HOROVOD = "hvd.allreduce"
 
 
 def session_config():
@@ -107,7 +111,16 @@ def collective(member, sizes):
     return [arrays], arrays.assign(results)
 
 
-WAYS = {"nothing": nothing, "queues": queues, "one graph": one_graph, RING: collective}
+def horovod(member, sizes):
+    """Horovod's names for the exchange of tpack's trainers, in a session of the script's own."""
+    task = {"type": "worker", "index": member.rank}
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": list(member.workers)}, "task": task})
+    hvd.init()
+    arrays = Arrays(member, member.rank, sizes)
+    return [arrays], arrays.assign(hvd.grouped_allreduce(arrays.values))
+
+
+WAYS = {"nothing": nothing, "queues": queues, HOROVOD: horovod, "one graph": one_graph, RING: collective}
 
 
 def make_way(member, target, sizes, way):
@@ -119,7 +132,7 @@ def make_way(member, target, sizes, way):
         workers, ops = built
         with tf.device(workers[0].device):
             first = tf.identity(workers[0].variables[-1].read_value()[0])
-        session = tf.Session(target, graph, session_config())
+        session = tf.Session("" if way == HOROVOD else target, graph, session_config())
         session.run([variable.initializer for worker in workers for variable in worker.variables])
         step = session.make_callable(tf.group(*ops))
 

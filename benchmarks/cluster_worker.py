@@ -14,6 +14,7 @@ import tensorflow.compat.v1 as tf
 from cluster_line import Span, place, say, serve_rounds
 from cluster_models import CLASSES, RATE, batch_of, perceptron_layers, size_of, spread
 
+import tpack.horovod as hvd
 from tpack.callbacks.base import Callback
 from tpack.errors import StopTraining
 from tpack.graph_builder.model_desc import ModelDesc
@@ -167,6 +168,29 @@ def use_share_of_cores():
     os.sched_setaffinity(0, cores[: max(1, len(cores) // 2)])
 
 
+def train_with_horovod(network, size, steps):
+    """Train by Horovod's names, in a session and a loop of the script's own."""
+    rank, addresses, _ = place()
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": rank}})
+    hvd.init()
+    inputs, labels = batch_of(network, size, rank)
+    with tf.Graph().as_default():
+
+        def weight(name, shape, stddev):
+            return tf.get_variable(name, initializer=lambda: strategies_models.initial_value(shape, stddev))
+
+        cost = cost_of(network, size, tf.constant(inputs), tf.constant(labels), weight)
+        optimizer = hvd.DistributedOptimizer(tf.train.GradientDescentOptimizer(RATE))
+        train_op = optimizer.minimize(cost, global_step=tf.train.get_or_create_global_step())
+        copied = hvd.broadcast_global_variables(0)
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            session.run(copied)
+            session.run(train_op)
+            say("ready")
+            serve_rounds(lambda: session.run(train_op), steps)
+
+
 TRAINERS = {
     "alone": lambda task: SimpleTrainer(),
     "replicated": lambda task: MultiWorkerTrainerReplicated(1, cluster=task),
@@ -185,6 +209,8 @@ def main():
         use_share_of_cores()
     if row == "tensorflow":
         train_with_tensorflow(network, size, int(steps))
+    elif row == "horovod":
+        train_with_horovod(network, size, int(steps))
     else:
         train_with_tpack(TRAINERS[row], network, size, int(steps))
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tpack import as_horovod as as_horovod
 from tpack import callbacks as callbacks
 from tpack import compat as compat
 from tpack import dataflow as dataflow
@@ -19,6 +20,7 @@ from tpack import tower as tower
 from tpack import train as train
 from tpack import tuning as tuning
 from tpack import utils as utils
+from tpack.as_horovod import install_as_horovod as install_as_horovod
 from tpack.callbacks import EMA as EMA
 from tpack.callbacks import SWA as SWA
 from tpack.callbacks import BinaryClassificationStats as BinaryClassificationStats
@@ -191,7 +193,6 @@ from tpack.graph_builder import SimpleBuilder as SimpleBuilder
 from tpack.graph_builder import SyncMultiGPUParameterServerBuilder as SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder import SyncMultiGPUReplicatedBuilder as SyncMultiGPUReplicatedBuilder
 from tpack.graph_builder import allreduce_grads as allreduce_grads
-from tpack.horovod.install import install_as_horovod as install_as_horovod
 from tpack.input_source import BatchQueueInput as BatchQueueInput
 from tpack.input_source import DummyConstantInput as DummyConstantInput
 from tpack.input_source import FeedfreeInput as FeedfreeInput

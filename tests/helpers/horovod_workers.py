@@ -16,6 +16,7 @@ from tpack.graph_builder.model_desc import ModelDesc
 from tpack.horovod.runtime import current
 from tpack.horovod.trainer import BytePSTrainer, HorovodTrainer
 from tpack.input_source.feed import FeedInput
+from tpack.multi_worker.codecs.names import make_exchange
 from tpack.multi_worker.replicated_trainer import MultiWorkerTrainerReplicated
 from tpack.tf1.sessions import MonitoredTrainingSession as tf1_session
 from tpack.train.config import TrainConfig
@@ -344,7 +345,7 @@ def training() -> dict[str, Any]:
         "groups": {"groups": 2},
         "sum": {"op": hvd.Sum},
         "fp16": {"compression": hvd.Compression.fp16},
-        "int8": {"compression": "int8"},
+        "int8": {"compression": make_exchange("int8")},
         "dense": {"sparse_as_dense": True},
         "predivided": {"gradient_predivide_factor": 2.0},
         "adasum": {"op": hvd.Adasum},

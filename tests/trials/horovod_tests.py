@@ -25,7 +25,7 @@ import tensorflow
 import tensorflow.compat.v1 as tf
 
 import tpack.horovod as hvd
-from tpack.horovod.install import install_as_horovod
+from tpack.as_horovod import install_as_horovod
 
 _NOT_APPLICABLE = {
     r"_gpu$|_gpu_|gpu_required|test_horovod_multiple_allreduce_cpu_gpu": "runs on GPUs",
@@ -120,7 +120,10 @@ def main() -> int:
         command += ["--env", "HOROVOD_STALL_CHECK_TIME_SECONDS=20", "--env", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS=60"]
         command += ["-m", "tests.trials.horovod_tests", str(given.folder), "--out", str(out), "--module", given.module]
         command += ["--only", *given.only] if given.only else []
-        code = subprocess.run(command, timeout=given.seconds, check=False).returncode
+        try:
+            code = subprocess.run(command, timeout=given.seconds, check=False).returncode
+        except subprocess.TimeoutExpired:
+            code = -1
         of_ranks = [json.loads(out.with_suffix(f".{rank}").read_text()) for rank in range(given.n)]
     source = (given.folder / "test" / "parallel" / f"{given.module}.py").read_text()
     counts: Counter[str] = Counter()

@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:3] == _AS_HOROVODRUN:
         try:
-            given = ["launch", *importlib.import_module("tpack.cli.launcher.horovodrun").launch_arguments(given[3:])]
+            given = ["launch", *importlib.import_module("tpack.cli.launch").launch_arguments(given[3:])]
         except (ConfigError, OSError) as error:
             sys.stderr.write(f"{error}\n")
             return EXIT_BAD_ARGUMENTS

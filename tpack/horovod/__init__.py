@@ -12,21 +12,23 @@ _errors = LazyModule("tpack.horovod.errors")
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
+        "compression": ("Compression", "Compressor"),
         "errors": ("CollectiveError", "UnevenRowsError"),
         "movements": (
             "allgather",
+            "allgather_object",
             "alltoall",
+            "barrier",
             "broadcast",
+            "broadcast_object",
+            "broadcast_object_fn",
             "grouped_allgather",
             "grouped_reducescatter",
             "reducescatter",
         ),
-        "objects": ("allgather_object", "barrier", "broadcast_object", "broadcast_object_fn"),
         "operations": (
             "Adasum",
             "Average",
-            "Compression",
-            "Compressor",
             "Max",
             "Min",
             "Product",
@@ -75,5 +77,5 @@ __getattr__, __dir__, __all__ = attach(
             "broadcast_variables",
         ),
     },
-    other=lambda name: _errors.refuse_name(name),
+    other=lambda name: _errors.other_name(name),
 )

@@ -1,6 +1,8 @@
 """Errors of collective operations, which Horovod's scripts and TensorFlow's hooks know too."""
 
-from typing import NoReturn
+import importlib
+import importlib.util
+from types import ModuleType
 
 import tensorflow.compat.v1 as tf
 
@@ -33,8 +35,8 @@ class UnevenRowsError(tf.errors.InvalidArgumentError, ConfigError):
         super().__init__(None, None, message)
 
 
-def refuse_name(name: str) -> NoReturn:
-    """Raise an error for a name that `tpack.horovod` does not have.
+def other_name(name: str) -> ModuleType:
+    """Return a module of `tpack.horovod`, or raise an error for a name that it does not have.
 
     Raises:
         MissingNameError: It is one of Horovod's; the message says what to use.
@@ -42,4 +44,6 @@ def refuse_name(name: str) -> NoReturn:
     """
     if name in _MISSING:
         raise MissingNameError(f"tpack.horovod has no {name}: use {_MISSING[name]}")
+    if importlib.util.find_spec(f"tpack.horovod.{name}") is not None:
+        return importlib.import_module(f"tpack.horovod.{name}")
     raise AttributeError(f"module 'tpack.horovod' has no attribute {name!r}")

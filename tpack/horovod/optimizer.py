@@ -8,12 +8,12 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, GraphBuildError
-from tpack.horovod.calls import Call, begin
-from tpack.horovod.operations import Adasum, Average, Compression, ReduceOperation, Sum
+from tpack.horovod.collective import Call, begin
+from tpack.horovod.compression import Compression
+from tpack.horovod.operations import Adasum, Average, ReduceOperation, Sum
 from tpack.horovod.process_sets import ProcessSet, global_process_set
 from tpack.horovod.reductions import reduce_operation
 from tpack.multi_worker.all_reduce import Exchange, all_reduce_between_workers
-from tpack.multi_worker.codecs.names import exchange_of_options
 from tpack.reduction.sums import dense_slices, on_device_of
 from tpack.tfutils.gradproc import Grads
 from tpack.tfutils.optimizer import ProxyOptimizer
@@ -35,8 +35,8 @@ class DistributedOptimizer(ProxyOptimizer):
         use_locking: without a meaning: the optimizer itself has it.
         device_dense: the device of what is computed of dense gradients.
         device_sparse: the same for ``IndexedSlices``.
-        compression: ``Compression.none``, ``Compression.fp16``, an own `Compressor`, or what the argument ``exchange``
-            of `MultiWorkerTrainerReplicated` takes, such as ``"int8"``.
+        compression: ``Compression.none``, ``Compression.fp16``, an own `Compressor`, or an `Exchange`, such as
+            ``tpack.make_exchange("int8")``.
         sparse_as_dense: ``IndexedSlices`` are added to dense gradients before they travel.
         backward_passes_per_step: gradients are summed for so many steps, then reduced and applied once.
         op: ``Average``, ``Sum`` or ``Adasum``.
@@ -95,6 +95,9 @@ class DistributedOptimizer(ProxyOptimizer):
             raise ConfigError(f"{type(self).__name__} got gradient_predivide_factor and op={op}: expected op=Average")
         if self._op is Adasum and average_aggregated_gradients:
             raise ConfigError(f"{type(self).__name__} got average_aggregated_gradients and op=Adasum: expected False")
+        if not isinstance(compression, Exchange) and not hasattr(compression, "compress"):
+            expected = "hvd.Compression.none, hvd.Compression.fp16, a Compressor or an Exchange"
+            raise ConfigError(mismatch(self, "compression", compression, expected, 'tpack.make_exchange("int8")'))
         self._compression = compression
         self._is_dense = sparse_as_dense
         self._averages_passes = average_aggregated_gradients
@@ -187,8 +190,8 @@ class DistributedOptimizer(ProxyOptimizer):
 
     def _exchange(self, names: list[str]) -> Exchange:
         how = Exchange(wire_dtype="float16") if self._compression is Compression.fp16 else None
-        if how is None and isinstance(self._compression, str | Exchange):
-            how = exchange_of_options(self, self._compression, None)
+        if how is None and isinstance(self._compression, Exchange):
+            how = self._compression
         how = how or Exchange()
         changes: dict[str, Any] = {"names": names}
         if self._op is Adasum:
@@ -206,7 +209,7 @@ class DistributedOptimizer(ProxyOptimizer):
     @property
     def _has_own_compression(self) -> bool:
         is_ours = self._compression in (Compression.none, Compression.fp16)
-        return not is_ours and not isinstance(self._compression, str | Exchange)
+        return not is_ours and not isinstance(self._compression, Exchange)
 
     def _compressed(self, gradient: Gradient) -> tuple[Gradient, Any]:
         if not self._has_own_compression or is_sparse(gradient):

@@ -10,9 +10,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.horovod.calls import Call, about_factors, about_tensors, begin, name_of, scaled
-from tpack.horovod.movements import allgather
-from tpack.horovod.operations import Adasum, Average, Compression, Max, Min, Product, ReduceOperation, Sum
+from tpack.horovod.collective import Call, about_factors, about_tensors, begin, name_of, scaled
+from tpack.horovod.compression import Compression
+from tpack.horovod.operations import Adasum, Average, Max, Min, Product, ReduceOperation, Sum
 from tpack.horovod.process_sets import ProcessSet, global_process_set
 from tpack.horovod.runtime import current
 from tpack.horovod.sessions import collective_names
@@ -87,11 +87,7 @@ def allreduce(
     if isinstance(tensor, tf.IndexedSlices):
         _check_sparse(op, prescale_factor, postscale_factor)
         with tf.device(device_sparse):
-            values = allgather(tensor.values, process_set=process_set, ignore_name_scope=ignore_name_scope)
-            indices = allgather(tensor.indices, process_set=process_set, ignore_name_scope=ignore_name_scope)
-            if op is Average:
-                values = values / tf.cast(current().group_of(process_set).size, values.dtype)
-            return tf.IndexedSlices(values, indices, tensor.dense_shape)
+            return _reduced_rows(tensor, op, name, process_set, ignore_name_scope)
     with tf.device(device_dense):
         sent, context = compression.compress(tf.convert_to_tensor(tensor))
         named = name or name_of("Allreduce", sent)
@@ -141,6 +137,23 @@ def grouped_allreduce(
             for n, each, (_, context) in zip(dense, reduced, pairs, strict=True):
                 results[n] = compression.decompress(each, context)
     return [results[n] for n in range(len(tensors))]
+
+
+def _reduced_rows(
+    rows: tf.IndexedSlices, op: ReduceOperation, name: str | None, process_set: ProcessSet, ignore_scope: bool
+) -> tf.IndexedSlices:
+    """Return the rows of all workers, by rank."""
+    values = tf.convert_to_tensor(rows.values)
+    default, about = name_of("Allreduce", values), about_tensors([values], op, rows_differ=True)
+    call = begin("allreduce_rows", name, default, process_set, about, ignore_scope=ignore_scope)
+    with tf.name_scope(f"{call.name}/"):
+        indices, shape = tf.convert_to_tensor(rows.indices), rows.dense_shape
+        shape = shape if shape is None else tf.convert_to_tensor(shape)
+        rows = tf.IndexedSlices(values, indices, shape)
+        (whole,) = all_reduce_between_workers(call.group, [rows], ReduceOp.SUM, name=call.queue)
+        values = whole.values / tf.cast(call.group.size, whole.values.dtype) if op is Average else whole.values
+        values, indices = call.done([values, whole.indices], [rows.values, rows.indices])
+    return tf.IndexedSlices(values, indices, rows.dense_shape)
 
 
 def _check_sparse(op: ReduceOperation, prescale: float, postscale: float) -> None:

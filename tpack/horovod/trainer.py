@@ -4,10 +4,10 @@ from typing import Any
 
 from tpack.errors import ConfigError
 from tpack.horovod import runtime
-from tpack.horovod.operations import Compression
+from tpack.horovod.compression import Compression
 from tpack.multi_worker.cluster.peers import Peers
-from tpack.multi_worker.replicated_trainer import MultiWorkerTrainerReplicated
 from tpack.multi_worker.trainer import WaitLimits
+from tpack.train import MultiWorkerTrainerReplicated
 from tpack.utils.validation import mismatch
 
 

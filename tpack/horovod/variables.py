@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import GraphBuildError
-from tpack.horovod.calls import begin
+from tpack.horovod.collective import begin
 from tpack.horovod.process_sets import ProcessSet, global_process_set
 from tpack.horovod.sessions import collective_names
 from tpack.multi_worker.all_reduce import copy_from_worker

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.helpers.log_lines import captured_log
-from tpack.cli.launcher.horovodrun import launch_arguments
+from tpack.cli.launch import launch_arguments
 from tpack.cli.main import main
 from tpack.errors import ConfigError
 
