@@ -43,6 +43,17 @@ def test_a_script_runs_unedited_and_so_do_its_workers(tmp_path):
     assert done.returncode == 3
 
 
+def test_a_script_of_tensorpack_may_use_horovod(tmp_path):
+    (tmp_path / "train.py").write_text(
+        "import horovod.tensorflow as hvd\n"
+        "from tensorpack import HorovodTrainer\n"
+        "hvd.init()\n"
+        "print(hvd.rank(), hvd.size(), HorovodTrainer.__module__)\n"
+    )
+    done = run("-m", "tpack.as_tensorpack", str(tmp_path / "train.py"))
+    assert done.stdout.splitlines()[-1] == "0 1 tpack.horovod.trainer", done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [([], 2, "usage"), (["--help"], 0, "usage"), (["no/train.py"], 2, "'no/train.py' is no file")],

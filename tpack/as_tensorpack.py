@@ -1,5 +1,7 @@
 """Run a script of tensorpack's unedited: ``python -m tpack.as_tensorpack train.py --its arguments``."""
 
+import importlib
+import importlib.util
 import sys
 from collections.abc import Sequence
 
@@ -21,7 +23,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ImportError: tensorpack was imported already, and it is not tpack.
         AttributeError: The script wants a name of TensorFlow 1 of TensorFlow 2.
     """
-    return run_script(arguments, _USAGE, install_as_tensorpack)
+    return run_script(arguments, _USAGE, _install)
+
+
+def _install() -> None:
+    """Install tensorpack's names, and Horovod's, which its largest scripts use, if there is no Horovod."""
+    install_as_tensorpack()
+    if importlib.util.find_spec("horovod") is None:
+        importlib.import_module("tpack.as_horovod").install_as_horovod()
 
 
 if __name__ == "__main__":

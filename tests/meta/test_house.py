@@ -35,7 +35,7 @@ class Limit(NamedTuple):
 LIMITS = {
     "modules in a chain of imports, over all": Limit(18),
     "modules in a chain of imports, in the core": Limit(15),
-    "modules with one importer": Limit(56),
+    "modules with one importer": Limit(57),
     "modules loaded by import tpack.train.trainers": Limit(120),
     "modules loaded by import tpack.graph_builder.replicated": Limit(60),
     "modules loaded by import tpack.dataflow.parallel.process_runner": Limit(25),

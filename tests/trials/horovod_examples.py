@@ -40,7 +40,7 @@ def text(filename):
         file.writestr("text8", " ".join(f"w{number}" for number in words))
     return filename
 '''
-_STEPS = 200
+_STEPS = 60
 
 
 @dataclass(frozen=True)

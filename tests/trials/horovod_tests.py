@@ -50,6 +50,8 @@ def _in_worker(folder: Path, module_name: str, only: list[str], out: Path) -> No
     for name, content in _stand_ins().items():
         sys.modules[name] = content
     hvd.init()
+    # Their optimizers update variables of TensorFlow 1's older kind.
+    tf.disable_resource_variables()
     hvd._executing_eagerly = tf.executing_eagerly
     hvd.util = sys.modules["horovod.tensorflow.util"]
     # The tests are decorated to run once in a graph and once eagerly.
@@ -77,10 +79,11 @@ def _in_worker(folder: Path, module_name: str, only: list[str], out: Path) -> No
 
 
 class _BothTensorFlows(types.ModuleType):
-    """TensorFlow 2, with the names of TensorFlow 1 that it lacks."""
+    """TensorFlow 2, with the names of TensorFlow 1 that it lacks, and its variables."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(tensorflow if hasattr(tensorflow, name) else tensorflow.compat.v1, name)
+        is_of_2 = hasattr(tensorflow, name) and name != "Variable"
+        return getattr(tensorflow if is_of_2 else tensorflow.compat.v1, name)
 
 
 def _as_it_is(function=None, **options):

@@ -5,7 +5,7 @@ See `tests.trials.outside_recipe`.
 
 from tests.trials.outside_data import cifar, folders, idx_digits, images, rows, sentences, text, zipped_images
 from tests.trials.outside_recipe import Edit, Recipe
-from tests.trials.outside_recipes_tensorpack import NO_GPU, WITH_HOROVOD, one_epoch_of
+from tests.trials.outside_recipes_tensorpack import NO_GPU, one_epoch_of
 
 TUTORIAL_DIGITS = (idx_digits("MNIST_data", ending=".gz"),)
 STORIES = [
@@ -94,9 +94,7 @@ TENSORPACK = (
         "a ResNet against an attack in a while loop",
         "main.py --fake --batch 2 --attack-iter 2",
         steps=6,
-        data=WITH_HOROVOD,
         edits=(
-            Edit("main.py", r"HorovodTrainer\(average=True\)", "SyncMultiGPUTrainerReplicated(1)", "Horovod"),
             Edit("main.py", r"224, 224, 3\], \[batch", "64, 64, 3], [batch"),
             Edit("third_party/imagenet_utils.py", r"image_shape = 224", "image_shape = 64"),
             Edit("main.py", r"steps_per_epoch = 50", "steps_per_epoch = 3"),

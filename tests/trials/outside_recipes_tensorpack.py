@@ -1,23 +1,12 @@
 """Programs that train with tensorpack, of papers and of its own collections. See `tests.trials.outside_recipe`.
 
-They say ``import tensorpack`` and get tpack. What an owner has to change besides stands here: Horovod's trainer, the
-question whether there is a GPU, and state of modules that a script sets before it starts workers, which are new
-interpreters.
+They say ``import tensorpack`` and get tpack. What an owner has to change besides stands here: the question whether
+there is a GPU, and state of modules that a script sets before it starts workers, which are new interpreters.
 """
 
 from tests.trials.outside_data import cifar, folders, idx_digits, images, text, texts_in_pictures, tones
 from tests.trials.outside_recipe import Edit, Recipe
 
-# Horovod with a single process: what programs call beside a trainer.
-HOROVOD = """import tensorflow.compat.v1 as tf
-def init(): pass
-def size(): return 1
-def rank(): return 0
-local_rank, local_size = rank, size
-def allgather(tensor, name=None): return tf.identity(tensor, name)
-def broadcast(tensor, root_rank, name=None): return tf.identity(tensor, name)
-"""
-WITH_HOROVOD = (text("horovod/__init__.py", ""), text("horovod/tensorflow.py", HOROVOD))
 TABULAR = """import numpy as np
 import pandas as pd
 from tgan.model import TGANModel
@@ -152,9 +141,7 @@ CLASSIFIERS = (
         "ResNet-50 against an attack in a while loop",
         "main.py --fake --batch 2 --attack-iter 2",
         steps=6,
-        data=WITH_HOROVOD,
         edits=(
-            Edit("main.py", r"HorovodTrainer\(average=True\)", "SyncMultiGPUTrainerReplicated(1)", "Horovod"),
             Edit("main.py", r"224, 224, 3\], \[batch", "64, 64, 3], [batch"),
             Edit("third_party/imagenet_utils.py", r"image_shape = 224", "image_shape = 64"),
             Edit("main.py", r"steps_per_epoch = 50", "steps_per_epoch = 3"),
@@ -167,10 +154,7 @@ CLASSIFIERS = (
         "momentum contrast of two ResNet-50, one of them compiled by XLA",
         "main_moco.py --fake --batch 4 --v2",
         steps=6,
-        data=WITH_HOROVOD,
         edits=(
-            Edit("main_moco.py", r"HorovodTrainer\(average=True\)", "SyncMultiGPUTrainerReplicated(1)", "Horovod"),
-            Edit("main_moco.py", r"^    HorovodTrainer,", "    SyncMultiGPUTrainerReplicated,", "Horovod"),
             Edit("main_moco.py", r"image_shape = 224", "image_shape = 32"),
             Edit("main_moco.py", r"queue_size = 65536", "queue_size = 64"),
             *one_epoch_of("main_moco.py", r"steps_per_epoch=100 if.*batch(?=,)", "max_epoch=200"),

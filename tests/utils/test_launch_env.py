@@ -7,6 +7,7 @@ import psutil
 import pytest
 
 from tpack.errors import ConfigError, WrongTypeError
+from tpack.utils import launch_env
 from tpack.utils.launch_env import ClusterRank, check_only_process, read_launch_env
 from tpack.utils.tf_config import ClusterTask
 
@@ -179,6 +180,18 @@ def test_open_mpi():
     found = place(OPEN_MPI)
     assert found == ClusterRank(1, 2, found.master, 1, 2, "mpi prterun-vm-10719@1")
     assert found.master.startswith("127.0.0.1:")
+
+
+def test_horovodrun():
+    told = {"HOROVOD_RANK": "1", "HOROVOD_SIZE": "2", "HOROVOD_LOCAL_RANK": "1", "HOROVOD_LOCAL_SIZE": "2"}
+    jobs = [{**told, "HOROVOD_GLOO_RENDEZVOUS_ADDR": "10.0.0.1", "HOROVOD_GLOO_RENDEZVOUS_PORT": port} for port in "12"]
+    first, second = map(place, jobs)
+    assert first == ClusterRank(1, 2, first.master, 1, 2, "mpi 10.0.0.1 1")
+    assert first.master.startswith("127.0.0.1:")
+    # Two jobs at a time meet apart.
+    assert first.master != second.master
+    assert place(changed(told, HOROVOD_SIZE="4")).master is None
+    assert place(changed(told, HOROVOD_SIZE="4", MASTER_ADDR="node1", MASTER_PORT="9")).master == "node1:9"
 
 
 def test_mpi_on_several_machines_has_to_be_told_where_the_first_is():
@@ -373,6 +386,13 @@ def test_all_that_says_so_is_named(launched):
     launched({"TF_CONFIG": CLUSTER, "RANK": "0", "WORLD_SIZE": "2", "PMI_RANK": "3", "PMI_SIZE": "4"})
     with pytest.raises(ConfigError, match=r"TF_CONFIG says .* \(env -u TF_CONFIG -u WORLD_SIZE -u PMI_SIZE python"):
         check_only_process("It")
+
+
+def test_a_script_that_exchanges_gradients_itself_may_train(launched, monkeypatch):
+    launched({"RANK": "0", "WORLD_SIZE": "2"})
+    monkeypatch.setattr(launch_env, "_exchanging", set())
+    launch_env.note_own_exchange()
+    assert check_only_process("It") is None
 
 
 @pytest.mark.parametrize("variables", ALONE_PROCESSES, ids=str)

@@ -7,6 +7,7 @@ from types import ModuleType
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ClusterError, ConfigError, MissingNameError
+from tpack.utils.validation import check_arguments
 
 _MISSING = {
     "DistributedGradientTape": "hvd.DistributedOptimizer in a graph: tpack is for TensorFlow's graph mode",
@@ -18,6 +19,7 @@ _MISSING = {
 }
 
 
+@check_arguments
 class CollectiveError(tf.errors.FailedPreconditionError, ClusterError):
     """Workers run collective operations that do not fit each other, or wait for one that does not come.
 
@@ -28,6 +30,7 @@ class CollectiveError(tf.errors.FailedPreconditionError, ClusterError):
         super().__init__(None, None, message)
 
 
+@check_arguments
 class UnevenRowsError(tf.errors.InvalidArgumentError, ConfigError):
     """Rows cannot be dealt out to the workers. It is the class of TensorFlow that Horovod raises."""
 

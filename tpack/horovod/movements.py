@@ -22,9 +22,10 @@ from tpack.horovod.reductions import allreduce
 from tpack.horovod.runtime import current
 from tpack.multi_worker.gradient_buckets import note_exchanged
 from tpack.reduction.sums import add_pair, on_device, widened
-from tpack.utils.validation import mismatch
+from tpack.utils.validation import check_arguments, check_count, mismatch
 
 
+@check_arguments
 def allgather(
     tensor: Any, name: str | None = None, ignore_name_scope: bool = False, process_set: ProcessSet = global_process_set
 ) -> tf.Tensor:
@@ -67,6 +68,7 @@ def allgather(
     return gathered(value)
 
 
+@check_arguments
 def grouped_allgather(
     tensors: Sequence[Any],
     name: str | None = None,
@@ -79,6 +81,7 @@ def grouped_allgather(
     return [allgather(each, f"{base}_{n}", ignore_name_scope, process_set) for n, each in enumerate(values)]
 
 
+@check_arguments
 def broadcast(
     tensor: Any,
     root_rank: int,
@@ -138,6 +141,7 @@ def _rank_in(process_set: ProcessSet, root_rank: int) -> int:
     return ranks.index(root_rank)
 
 
+@check_arguments
 def alltoall(
     tensor: Any,
     splits: Any = None,
@@ -208,6 +212,7 @@ def _checked_splits(value: tf.Tensor, splits: Any, size: int) -> tf.Tensor:
         return tf.identity(tf.cast(counts, tf.int32))
 
 
+@check_arguments
 def reducescatter(
     tensor: Any,
     device_dense: str = "",
@@ -285,6 +290,7 @@ def _share_of_sum(call: Call, rows: tf.Tensor, op: ReduceOperation, prescale: fl
         return call.done([total])[0]
 
 
+@check_arguments
 def grouped_reducescatter(
     tensors: Sequence[Any],
     device_dense: str = "",
@@ -308,6 +314,7 @@ def grouped_reducescatter(
     ]  # fmt: skip
 
 
+@check_arguments
 def broadcast_object(
     obj: Any = None,
     root_rank: int = 0,
@@ -327,6 +334,7 @@ def broadcast_object(
     Raises:
         ConfigError, CollectiveError: As `broadcast` and its run do.
     """
+    check_count("broadcast_object", "root_rank", root_rank, 0)
     is_root = current().group.rank == root_rank
     data = _pickled(obj) if is_root else np.zeros(0, np.uint8)
     with tf.Graph().as_default():
@@ -338,13 +346,16 @@ def broadcast_object(
     return obj if is_root else pickle.loads(received[: int(count[0])].tobytes())
 
 
+@check_arguments
 def broadcast_object_fn(
     root_rank: int = 0, session: Any = None, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> Callable[[Any], Any]:
     """Return a function of an object that does what `broadcast_object` does."""
+    check_count("broadcast_object_fn", "root_rank", root_rank, 0)
     return lambda obj: broadcast_object(obj, root_rank, session, name, process_set)
 
 
+@check_arguments
 def allgather_object(
     obj: Any, session: Any = None, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> list[Any]:
@@ -370,6 +381,7 @@ def allgather_object(
     return [pickle.loads(part.tobytes()) for part in parts]
 
 
+@check_arguments
 def barrier(process_set: ProcessSet = global_process_set) -> None:
     """Wait until all workers of a set have called it."""
     allgather_object(None, name="barrier", process_set=process_set)

@@ -3,6 +3,7 @@
 import tensorflow.compat.v1 as tf
 
 from tpack.tower.devices import list_gpus
+from tpack.utils.validation import check_arguments
 
 
 class ReduceOperation:
@@ -27,6 +28,7 @@ Max = ReduceOperation("Max")
 Product = ReduceOperation("Product")
 
 
+@check_arguments
 def mpi_built(verbose: bool = False) -> bool:
     """Return False: tpack exchanges through TensorFlow's servers."""
     return False
@@ -42,6 +44,7 @@ def mpi_threads_supported() -> bool:
     return False
 
 
+@check_arguments
 def gloo_built(verbose: bool = False) -> bool:
     """Return True: like gloo, the exchange needs neither MPI nor NCCL, and works on CPUs."""
     return True
@@ -52,36 +55,43 @@ def gloo_enabled() -> bool:
     return True
 
 
+@check_arguments
 def nccl_built(verbose: bool = False) -> int:
     """Return 0: between workers nothing travels through NCCL."""
     return 0
 
 
+@check_arguments
 def ddl_built(verbose: bool = False) -> bool:
     """Return False."""
     return False
 
 
+@check_arguments
 def ccl_built(verbose: bool = False) -> bool:
     """Return False."""
     return False
 
 
+@check_arguments
 def cuda_built(verbose: bool = False) -> bool:
     """Return whether this TensorFlow was built with CUDA."""
     return bool(tf.test.is_built_with_cuda())
 
 
+@check_arguments
 def rocm_built(verbose: bool = False) -> bool:
     """Return whether this TensorFlow was built with ROCm."""
     return bool(tf.test.is_built_with_rocm())
 
 
+@check_arguments
 def gpu_available(ext_base_name: str = "tensorflow", verbose: bool = False) -> bool:
     """Return whether this machine has a GPU that TensorFlow uses."""
     return bool(list_gpus())
 
 
+@check_arguments
 def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
     """Raise an error, since steps are profiled as a whole.
 

@@ -20,9 +20,10 @@ from tpack.tfutils.optimizer import ProxyOptimizer
 from tpack.tfutils.predicated import Gate
 from tpack.tower.grads import Gradient, ReduceOp, is_sparse
 from tpack.types import GradsAndVars
-from tpack.utils.validation import check_count, check_number, mismatch
+from tpack.utils.validation import check_arguments, check_count, check_number, mismatch
 
 
+@check_arguments
 class DistributedOptimizer(ProxyOptimizer):
     """An optimizer that reduces its gradients over all workers, and applies what all of them have.
 
@@ -103,6 +104,7 @@ class DistributedOptimizer(ProxyOptimizer):
         self._averages_passes = average_aggregated_gradients
         self._devices = device_dense, device_sparse
         self._process_set = process_set
+        check_count(self, "num_groups", num_groups, 0)
         self._groups = groups if groups is not None else num_groups or None
         if isinstance(self._groups, int):
             check_count(self, "groups", self._groups)

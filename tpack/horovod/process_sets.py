@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from tpack.errors import ConfigError
-from tpack.utils.validation import check_count, mismatch
+from tpack.utils.validation import check_arguments, check_count, mismatch
 
 
+@check_arguments
 class ProcessSet:
     """Some of the workers of a job; `add_process_set` or ``init(process_sets=)`` registers it, in all of them.
 

@@ -20,7 +20,7 @@ from tpack.multi_worker.all_reduce import Exchange, all_reduce_between_workers
 from tpack.multi_worker.gradient_buckets import note_exchanged
 from tpack.reduction.sums import add_pair, on_device, widened
 from tpack.tower.grads import ReduceOp
-from tpack.utils.validation import mismatch
+from tpack.utils.validation import check_arguments, mismatch
 
 _FOLDS: dict[str, Callable[[tf.Tensor, tf.Tensor], tf.Tensor]] = {
     "Sum": add_pair,
@@ -48,6 +48,7 @@ def reduce_operation(op: ReduceOperation | None, average: bool | None) -> Reduce
     return op
 
 
+@check_arguments
 def allreduce(
     tensor: Any,
     average: bool | None = None,
@@ -96,6 +97,7 @@ def allreduce(
         return compression.decompress(reduced, context)
 
 
+@check_arguments
 def grouped_allreduce(
     tensors: Sequence[Any],
     average: bool | None = None,

@@ -28,7 +28,7 @@ from tpack.tower.devices import provide_cpu_devices
 from tpack.utils import logger
 from tpack.utils.launch_env import note_own_exchange
 from tpack.utils.process_exit import exit_now
-from tpack.utils.validation import check_count, check_number, mismatch
+from tpack.utils.validation import check_arguments, check_count, check_number, mismatch
 
 _STALL_WARNING, _STALL_END = "HOROVOD_STALL_CHECK_TIME_SECONDS", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"
 _WARN_SECS = 60.0
@@ -212,6 +212,7 @@ _started: list[Runtime] = []
 """The state of this process, if there is one."""
 
 
+@check_arguments
 def init(
     comm: Sequence[int] | None = None,
     process_sets: Sequence[ProcessSet] | None = None,
@@ -319,26 +320,32 @@ def cross_size() -> int:
     return len(_same_local_rank())
 
 
+@check_arguments
 def rank_op(name: str | None = None) -> tf.Tensor:
     """Return the rank of this process as a tensor."""
     return tf.constant(current().group.rank, name=name or "rank")
 
 
+@check_arguments
 def size_op(process_set_id: int = 0, name: str | None = None) -> tf.Tensor:
     """Return the number of processes of a set as a tensor."""
+    check_count("size_op", "process_set_id", process_set_id, 0)
     return tf.constant(len(current().ranks_of(process_set_id)), name=name or "size")
 
 
+@check_arguments
 def local_rank_op(name: str | None = None) -> tf.Tensor:
     """Return the number of this process among those of its machine as a tensor."""
     return tf.constant(current().member.local_rank, name=name or "local_rank")
 
 
+@check_arguments
 def local_size_op(name: str | None = None) -> tf.Tensor:
     """Return the number of processes of this machine as a tensor."""
     return tf.constant(current().member.local_size, name=name or "local_size")
 
 
+@check_arguments
 def process_set_included_op(process_set_id: int = 0, name: str | None = None) -> tf.Tensor:
     """Return a tensor of 1 if this process belongs to a set, else of 0."""
     check_count("process_set_included_op", "process_set_id", process_set_id, 0)
@@ -360,6 +367,7 @@ def _same_local_rank() -> list[int]:
     return [each for each, place in enumerate(places) if place == places[group.rank]]
 
 
+@check_arguments
 def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     """Register a process set and return it; all workers call it, in the same order.
 
@@ -374,6 +382,7 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     return made
 
 
+@check_arguments
 def remove_process_set(process_set: ProcessSet) -> bool:
     """Remove a process set; all workers call it. Returns whether it was registered; that of all workers stays."""
     return current().remove_process_set(process_set)

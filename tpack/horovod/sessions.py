@@ -178,7 +178,12 @@ class Interception:
         full = tf.ConfigProto()
         full.CopyFrom(config or tf.ConfigProto())
         full.rpc_options.num_channels_per_target = NUM_CHANNELS
-        choose_rewrites(full, graph)
+        if not full.graph_options.HasField("rewrite_options"):
+            if collective_names.of(graph).facts:
+                choose_rewrites(full, graph)
+            else:
+                # Of a graph that is not complete nothing can be told.
+                full.graph_options.rewrite_options.disable_meta_optimizer = True
         placement = _placements.of(graph)
         if len(placement.sessions):
             log_once("Two sessions of one graph are open: they share its variables, on the server of this process.")

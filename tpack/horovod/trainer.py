@@ -6,9 +6,9 @@ from tpack.errors import ConfigError
 from tpack.horovod import runtime
 from tpack.horovod.compression import Compression
 from tpack.multi_worker.cluster.peers import Peers
+from tpack.multi_worker.replicated_trainer import MultiWorkerTrainerReplicated
 from tpack.multi_worker.trainer import WaitLimits
-from tpack.train import MultiWorkerTrainerReplicated
-from tpack.utils.validation import mismatch
+from tpack.utils.validation import check_arguments, mismatch
 
 
 class _LentPeers(Peers):
@@ -22,6 +22,7 @@ class _LentPeers(Peers):
         """Leave the channel open, for the script and its next trainer."""
 
 
+@check_arguments
 class HorovodTrainer(MultiWorkerTrainerReplicated):
     """Train one tower in each process, with gradients all-reduced over all of them: tensorpack's best trainer.
 
@@ -59,6 +60,7 @@ class HorovodTrainer(MultiWorkerTrainerReplicated):
         return _LentPeers(runtime.current().peers)
 
 
+@check_arguments
 class BytePSTrainer(HorovodTrainer):
     """Train as `HorovodTrainer` does; BytePS, whose servers added gradients, builds on no TensorFlow of today.
 

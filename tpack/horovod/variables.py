@@ -9,8 +9,10 @@ from tpack.horovod.collective import begin
 from tpack.horovod.process_sets import ProcessSet, global_process_set
 from tpack.horovod.sessions import collective_names
 from tpack.multi_worker.all_reduce import copy_from_worker
+from tpack.utils.validation import check_arguments, check_count
 
 
+@check_arguments
 def broadcast_variables(
     variables: Sequence[tf.Variable],
     root_rank: int,
@@ -29,6 +31,7 @@ def broadcast_variables(
         ConfigError: The root is no worker of the set.
         CollectiveError: In its first run, workers have other variables; the message names them.
     """
+    check_count("broadcast_variables", "root_rank", root_rank, 0)
     kinds = sorted(f"{each.op.name} {each.dtype.base_dtype.name} {each.shape}" for each in variables)
     about = f"from {root_rank}: {', '.join(kinds)}"
     call = begin("broadcast_variables", None, "HorovodBroadcastVariables", process_set, about)
@@ -41,6 +44,7 @@ def broadcast_variables(
     return copied
 
 
+@check_arguments
 def broadcast_(
     variables: Sequence[tf.Variable],
     root_rank: int,
@@ -53,6 +57,7 @@ def broadcast_(
         return [variable.read_value() for variable in variables]
 
 
+@check_arguments
 def broadcast_global_variables(root_rank: int) -> tf.Operation:
     """Return an operation that copies the values of all global variables from one worker to all.
 
@@ -63,6 +68,7 @@ def broadcast_global_variables(root_rank: int) -> tf.Operation:
         GraphBuildError: Operations run eagerly.
         ConfigError: The root is no worker.
     """
+    check_count("broadcast_global_variables", "root_rank", root_rank, 0)
     if tf.executing_eagerly():
         raise GraphBuildError(
             "hvd.broadcast_global_variables() does not support eager execution: expected a graph; use "
@@ -71,6 +77,7 @@ def broadcast_global_variables(root_rank: int) -> tf.Operation:
     return broadcast_variables(tf.global_variables(), root_rank)
 
 
+@check_arguments
 class BroadcastGlobalVariablesHook(tf.train.SessionRunHook):
     """Copies the values of all global variables from one worker to all when a session has them.
 
@@ -82,6 +89,7 @@ class BroadcastGlobalVariablesHook(tf.train.SessionRunHook):
 
     def __init__(self, root_rank: int, device: str = "", process_set: ProcessSet = global_process_set) -> None:
         super().__init__()
+        check_count(self, "root_rank", root_rank, 0)
         self._root_rank, self._device, self._process_set = root_rank, device, process_set
         self.bcast_op: tf.Operation | None = None
 
