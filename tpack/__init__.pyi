@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from tpack import as_horovod as as_horovod
 from tpack import callbacks as callbacks
 from tpack import compat as compat
 from tpack import dataflow as dataflow
@@ -20,7 +19,6 @@ from tpack import tower as tower
 from tpack import train as train
 from tpack import tuning as tuning
 from tpack import utils as utils
-from tpack.as_horovod import install_as_horovod as install_as_horovod
 from tpack.callbacks import EMA as EMA
 from tpack.callbacks import SWA as SWA
 from tpack.callbacks import BinaryClassificationStats as BinaryClassificationStats
@@ -207,6 +205,7 @@ from tpack.input_source import ZMQInput as ZMQInput
 from tpack.input_source import remap_input_source as remap_input_source
 from tpack.keras import KerasModel as KerasModel
 from tpack.keras import fit as fit
+from tpack.legacy.as_horovod import install_as_horovod as install_as_horovod
 from tpack.legacy.as_tensorpack import install_as_tensorpack as install_as_tensorpack
 from tpack.models import AvgPooling as AvgPooling
 from tpack.models import BatchNorm as BatchNorm

@@ -1,10 +1,10 @@
 """Run a script of tensorpack's unedited: ``python -m tpack.as_tensorpack train.py --its arguments``."""
 
-import importlib
 import importlib.util
 import sys
 from collections.abc import Sequence
 
+from tpack.legacy.as_horovod import install_as_horovod
 from tpack.legacy.as_tensorpack import install_as_tensorpack, run_script
 
 _USAGE = "usage: python -m tpack.as_tensorpack SCRIPT [ARGUMENTS...]"
@@ -30,7 +30,7 @@ def _install() -> None:
     """Install tensorpack's names, and Horovod's, which its largest scripts use, if there is no Horovod."""
     install_as_tensorpack()
     if importlib.util.find_spec("horovod") is None:
-        importlib.import_module("tpack.as_horovod").install_as_horovod()
+        install_as_horovod()
 
 
 if __name__ == "__main__":

@@ -150,7 +150,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Scripts that import tensorpack or Horovod": {
         "legacy.as_tensorpack": "install_as_tensorpack",
-        "as_horovod": "install_as_horovod",
+        "legacy.as_horovod": "install_as_horovod",
     },
 }
 """For each group the packages that its names come from, and the names, separated by spaces."""

@@ -25,7 +25,7 @@ import tensorflow
 import tensorflow.compat.v1 as tf
 
 import tpack.horovod as hvd
-from tpack.as_horovod import install_as_horovod
+from tpack.legacy.as_horovod import install_as_horovod
 
 _NOT_APPLICABLE = {
     r"_gpu$|_gpu_|gpu_required|test_horovod_multiple_allreduce_cpu_gpu": "runs on GPUs",

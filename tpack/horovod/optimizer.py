@@ -58,7 +58,7 @@ class DistributedOptimizer(ProxyOptimizer):
 
     def __init__(
         self,
-        optimizer: tf.train.Optimizer,
+        optimizer: Any,
         name: str | None = None,
         use_locking: bool = False,
         device_dense: str = "",
