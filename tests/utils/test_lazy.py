@@ -5,6 +5,7 @@ import json
 import sys
 
 import pytest
+from tensorflow.python.autograph.impl.api import is_autograph_artifact
 
 import tpack
 from tests.helpers.source import assert_none, modules_under
@@ -51,6 +52,21 @@ def test_star_import_gives_all_names(lazy_package):
     exec("from lazy_example import *", namespace)
     assert namespace["beta"] == 2
     assert namespace["second"] is sys.modules["lazy_example.second"]
+
+
+def test_autograph_leaves_functions_of_tpack_alone_and_takes_those_of_others(lazy_package):
+    def of_tpack():
+        pass
+
+    def of_others():
+        pass
+
+    of_tpack.__module__ = "tpack.tfutils.common"
+    first = importlib.import_module("lazy_example.first")
+    first.alpha, first.beta = of_tpack, of_others
+    assert lazy_package.alpha is of_tpack
+    assert is_autograph_artifact(lazy_package.alpha)
+    assert not is_autograph_artifact(lazy_package.beta)
 
 
 def test_dir_lists_what_is_there_and_what_can_be_loaded(lazy_package):

@@ -10,7 +10,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from tpack.errors import ConfigError, DependencyError
@@ -25,7 +25,8 @@ def attach(
     """Make ``__getattr__``, ``__dir__`` and ``__all__`` of a lazy package from its table of public names.
 
     A name is imported on first use and is an ordinary attribute of the package from then on. The modules of the package
-    are attributes too: after ``import tpack.tfutils``, ``tpack.tfutils.common`` needs no import of its own.
+    are attributes too: after ``import tpack.tfutils``, ``tpack.tfutils.common`` needs no import of its own. AutoGraph,
+    which rewrites what ``tf.map_fn`` and ``tf.function`` call, leaves tpack's public functions as they are.
 
     Args:
         package_name: the package's ``__name__``.
@@ -56,7 +57,7 @@ def attach(
         if name in home:
             submodule, attribute = home[name]
             module = importlib.import_module(_full_name(package_name, submodule))
-            value = reduce(getattr, attribute.split(".") if attribute else (), module)
+            value = _unconverted(reduce(getattr, attribute.split(".") if attribute else (), module))
             setattr(sys.modules[package_name], name, value)
             return value
         return other(name) if other is not None else _find_module_or_older(package_name, name, public)
@@ -118,6 +119,17 @@ class _Package(ModuleType):
         if isinstance(value, ModuleType) and value.__name__ == f"{self.__name__}.{name}" and name in self.__all__:
             value = vars(value).get(name, value)
         super().__setattr__(name, value)
+
+
+def _unconverted(value: Any) -> Any:
+    """Mark a function of tpack as one that AutoGraph calls as it is, and return it.
+
+    AutoGraph leaves the functions of TensorFlow's own package alone, by their module, and rewrites all others, down to
+    their local variables. This is the mark of ``tf.autograph.experimental.do_not_convert``, without its wrapper.
+    """
+    if isinstance(value, FunctionType) and value.__module__.startswith("tpack."):
+        value.autograph_info__ = None  # type: ignore[attr-defined]
+    return value
 
 
 def _full_name(package_name: str, module: str) -> str:

@@ -31,6 +31,18 @@ def test_layer_norm(graph):
         np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-5)
 
 
+def test_layer_in_map_fn_is_not_rewritten(graph):
+    def apply(image):
+        return layers.instance_norm(layers.conv2d(image[None], 3, 1, scope="conv"), scope="norm")[0]
+
+    mapped = tf.map_fn(apply, tf.constant(IMAGE))
+    assert names() == ["conv/weights", "conv/biases", "norm/beta", "norm/gamma"]
+    with tf.variable_scope("", reuse=True):
+        whole = layers.instance_norm(layers.conv2d(IMAGE, 3, 1, scope="conv"), scope="norm")
+    result, wanted = run([mapped, whole], values())
+    np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-5)
+
+
 def test_instance_norm(graph):
     outputs = [layers.instance_norm(IMAGE), layers.instance_norm(FIRST, data_format="NCHW", center=False)]
     assert names() == ["InstanceNorm/beta", "InstanceNorm/gamma", "InstanceNorm_1/gamma"]
