@@ -118,7 +118,7 @@ def test_directory_is_none_until_set(tmp_path):
     assert logger.get_logger_dir() is None
     assert logger.logdir is None
     logger.set_logger_dir(tmp_path / "run")
-    assert logger.get_logger_dir() == logger.logdir == str(tmp_path / "run")
+    assert logger.get_logger_dir() == logger.logdir == logger.LOG_DIR == str(tmp_path / "run")
 
 
 def test_file_gets_lines_without_colours(tmp_path):

@@ -309,8 +309,8 @@ def close_logger_dir() -> None:
 
 
 def __getattr__(name: str) -> str | None:
-    """Give ``logger.logdir``, which is what ``get_logger_dir()`` returns at that moment."""
-    if name == "logdir":
+    """Give ``logger.logdir``, tensorpack's ``LOG_DIR``, which is what ``get_logger_dir()`` returns at that moment."""
+    if name in ("logdir", "LOG_DIR"):
         return get_logger_dir()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
