@@ -113,15 +113,26 @@ def idx_digits(folder_path: str, *, ending: str = "") -> Maker:
     return make
 
 
+class _PicklerOfPython2(pickle._Pickler):
+    """A pickler of ``str`` and ``bytes`` as Python 2 had them, which readers take for the one or the other."""
+
+    def save_string(self, value: str | bytes) -> None:
+        """Write text, or bytes."""
+        content = value.encode("latin1") if isinstance(value, str) else value
+        self.write(pickle.BINSTRING + struct.pack("<i", len(content)) + content)
+
+    dispatch = {**pickle._Pickler.dispatch, str: save_string, bytes: save_string}
+
+
 def cifar(folder_path: str = "datasets/cifar10_data") -> Maker:
-    """Write the files of CIFAR-10 in their format for Python and number; where tpack looks for them unless told."""
+    """Write CIFAR-10 as Python 2 did, with its number of pictures; where tpack looks for it unless told."""
 
     def make(folder: Path) -> None:
         rng = np.random.default_rng(0)
         for name in (*(f"data_batch_{index}" for index in range(1, 6)), "test_batch"):
             pictures = np.resize(rng.integers(0, 256, (10, 3072)).astype(np.uint8), (10000, 3072))
-            batch = {b"data": pictures, b"labels": list(range(10)) * 1000}
-            _at(folder, f"{folder_path}/cifar-10-batches-py/{name}").write_bytes(pickle.dumps(batch))
+            with open(_at(folder, f"{folder_path}/cifar-10-batches-py/{name}"), "wb") as file:
+                _PicklerOfPython2(file, 2).dump({"data": pictures, "labels": list(range(10)) * 1000})
 
     return make
 
