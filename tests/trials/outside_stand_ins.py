@@ -20,6 +20,14 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+
+class _Casts:
+    """``np.cast``: a function for each type."""
+
+    def __getitem__(self, dtype: Any) -> Callable[..., Any]:
+        return functools.partial(np.asarray, dtype=dtype)
+
+
 NUMPY: dict[str, Any] = {
     "int": int,
     "float": float,
@@ -42,6 +50,7 @@ NUMPY: dict[str, Any] = {
     "in1d": np.isin,
     "row_stack": np.vstack,
     "trapz": np.trapezoid,
+    "cast": _Casts(),
 }
 MODULES = {
     "cPickle": "pickle",
