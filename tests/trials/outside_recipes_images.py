@@ -33,6 +33,7 @@ GENERATIVE = (
         "xhujoy/CycleGAN-tensorflow",
         "CycleGAN",
         "main.py --dataset_dir=shapes --epoch 1 --load_size 72 --fine_size 64 --ngf 8 --ndf 8 --print_freq 100",
+        commit="bd19873a2eca",
         steps=8,
         data=tuple(images(f"datasets/shapes/{side}/{{:02d}}.jpg", 6, (72, 72)) for side in TWO_SIDES),
     ),
@@ -60,6 +61,7 @@ GENERATIVE = (
         "U-GAT-IT",
         "main.py --phase train --light True --dataset shapes --epoch 1 --iteration 3 --ch 4 --img_size 64 --n_dis 4"
         " --print_freq 2 --save_freq 2",
+        commit="d508e8f5188e",
         steps=6,
         data=tuple(images(f"dataset/shapes/{side}/{{:02d}}.jpg", 6, (64, 64)) for side in TWO_SIDES),
     ),
@@ -68,6 +70,7 @@ GENERATIVE = (
         "StarGAN",
         "main.py --phase train --dataset celebA --epoch 1 --iteration 6 --batch_size 2 --ch 4 --img_size 64 --n_dis 4"
         " --n_critic 2 --print_freq 3 --save_freq 3",
+        commit="277bfc332346",
         steps=8,
         data=(
             images("dataset/celebA/train/{:06d}.jpg", 12, (64, 64)),
@@ -138,6 +141,7 @@ VISION = (
             " --weight_decay 5e-5 --center_loss_factor 0.1 --random_flip --keep_probability 0.8 --learning_rate 0.01"
             " --optimizer ADAM --nrof_preprocess_threads 1 --validation_set_split_ratio 0.2",
             part=name,
+            commit="096ed770f163",
             steps=6,
             seconds=600,
             data=tuple(images(f"faces/p{person}/p{person}_{{:04d}}.png", 5, (182, 182)) for person in range(4)),
@@ -175,6 +179,7 @@ VISION = (
         "wizyoung/YOLOv3_TensorFlow",
         "a detector in slim",
         "train.py",
+        commit="8776cf7b2531",
         steps=4,
         data=(
             images("pictures/{:03d}.jpg", 4, (128, 96)),
@@ -221,6 +226,7 @@ VISION = (
         " --batch_size=4 --num_batches=4 --num_warmup_batches=1 --variable_update=replicated --train_dir=out"
         " --local_parameter_device=cpu --all_reduce_spec=pscpu",
         folder="scripts/tf_cnn_benchmarks",
+        commit="8fb790792659",
         steps=5,
     ),
     Recipe(

@@ -186,6 +186,7 @@ GAMES = (
             f"spinup/algos/tf1/{name}/{name}.py --env {env} --epochs 2 {flags}",
             part=name,
             python_path=(".",),
+            commit="038665d62d56",
             steps=10,
             data=(text("mpi4py/__init__.py", MPI), text("torch.py", "")),
             edits=(

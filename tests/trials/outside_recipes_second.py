@@ -93,6 +93,7 @@ TENSORPACK = (
         "HelenR6/ImageNet-Adversarial-Training",
         "a ResNet against an attack in a while loop",
         "main.py --fake --batch 2 --attack-iter 2",
+        commit="a9b7704fba52",
         steps=6,
         edits=(
             Edit("main.py", r"224, 224, 3\], \[batch", "64, 64, 3], [batch"),
@@ -139,6 +140,7 @@ TENSORPACK = (
         "ResNet-20 with ternary weights, of TensorFlow 0.12",
         "tw-cifar10-resnet.py",
         folder="examples/Ternary-Net",
+        commit="1a67251f7f5a",
         steps=6,
         data=(cifar(),),
         edits=(
@@ -243,8 +245,10 @@ TENSORFLOW_1 = (
         "openai/pixel-cnn",
         "PixelCNN++ on CIFAR-10, two towers made by hand",
         "train.py -i datasets/cifar10_data -o out -q 1 -n 4 -m 2 -b 2 -u 2 -g 2 -x 1 -t 1",
+        commit="bbc15688dd37",
         steps=4,
         data=(cifar("datasets/cifar10_data/cifar-10-python"), folders("out")),
+        edits=(Edit("train.py", r"'/gpu:(%d' % i|0')", "'/cpu:0'", "devices"),),
         seconds=420,
     ),
     Recipe(
@@ -293,6 +297,7 @@ TENSORFLOW_1 = (
         "YunYang1994/tensorflow-yolov3",
         "YOLOv3",
         "train.py",
+        commit="03cb272af2e2",
         steps=3,
         data=(
             images("pictures/{}.jpg", 4, (96, 96)),
@@ -305,7 +310,7 @@ TENSORFLOW_1 = (
             Edit("core/config.py", r"INPUT_SIZE( *)= \[.*\]", r"INPUT_SIZE\1= [64]"),
             Edit("core/config.py", r"INPUT_SIZE( *)= 544", r"INPUT_SIZE\1= 64"),
             Edit("core/config.py", r"BATCH_SIZE( *)= 6", r"BATCH_SIZE\1= 2"),
-            Edit("core/config.py", r"_EPOCHS( *)= \d+", r"_EPOCHS\1= 1"),
+            Edit("core/config.py", r"_EPOCHS( *)= \d+", r"_EPOCHS\1= 2"),
         ),
         seconds=600,
     ),

@@ -123,6 +123,7 @@ CLASSIFIERS = (
         "ResNet-18 whose pixels choose their connections",
         "imagenet-resnet.py --fake --batch 2 -d 18",
         folder="cnn/pixel-aware",
+        commit="e27066ef5230",
         steps=6,
         edits=one_epoch_of("cnn/pixel*/imagenet-resnet.py", r"steps_per_epoch=100 if.*batch(?=,)", "max_epoch=120"),
     ),
@@ -140,6 +141,7 @@ CLASSIFIERS = (
         "facebookresearch/ImageNet-Adversarial-Training",
         "ResNet-50 against an attack in a while loop",
         "main.py --fake --batch 2 --attack-iter 2",
+        commit="1ad68f08b853",
         steps=6,
         edits=(
             Edit("main.py", r"224, 224, 3\], \[batch", "64, 64, 3], [batch"),
@@ -153,6 +155,7 @@ CLASSIFIERS = (
         "ppwwyyxx/moco.tensorflow",
         "momentum contrast of two ResNet-50, one of them compiled by XLA",
         "main_moco.py --fake --batch 4 --v2",
+        commit="e3050d425609",
         steps=6,
         edits=(
             Edit("main_moco.py", r"image_shape = 224", "image_shape = 32"),
@@ -176,9 +179,10 @@ GENERATORS = (
     Recipe(
         "tmquan/RefineGAN",
         "GANs that complete pictures of magnetic resonance",
-        "exp_dset_RefineGAN_mask_strategy_rate.py --imageDir data/train --labelDir data/train --maskDir data/mask",
+        "exp_dset_RefineGAN_mask_strategy_rate.py --imageDir data/train --labelDir data/train --maskDir data/masks",
+        commit="a5222b3517eb",
         steps=12,
-        data=tuple(images(f"data/{kind}/{{}}.png", 4, (64, 64), channels=1) for kind in ("train", "valid", "mask")),
+        data=tuple(images(f"data/{kind}/{{}}.png", 4, (64, 64), channels=1) for kind in ("train", "valid", "masks")),
         edits=(
             Edit("RefineGAN.py", r"^from .*\.nets import resnet_v2$", "", "an import that is not used"),
             Edit("Utils.py", r"^(DIM[XY] *)= 256", r"\1= 64"),
@@ -264,6 +268,7 @@ SOUNDS_AND_TEXTS = (
         "zhang0jhon/AttentionOCR",
         "Inception-v4 in slim with attention that reads texts, two towers",
         "train.py",
+        commit="0912a3cc3b65",
         steps=6,
         data=(texts_in_pictures("icdar_datasets.npy", "pictures", 8, length=5), folders("checkpoint")),
         edits=(
