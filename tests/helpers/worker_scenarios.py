@@ -168,7 +168,8 @@ class Slope(ModelDesc):
         w = tf.get_variable("w", [3], initializer=tf.random_normal_initializer())
         if self._extra:
             tf.get_variable(self._extra, [2])
-        seen = tf.get_variable("seen", [], initializer=tf.zeros_initializer(), trainable=False)
+        mean = tf.VariableAggregation.MEAN
+        seen = tf.get_variable("seen", [], initializer=tf.zeros_initializer(), trainable=False, aggregation=mean)
         tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, seen.assign_add(tf.reduce_mean(x)))
         tf.add(0 * x, seen, name="seen_by_all")  # [B]
         return tf.reduce_mean(tf.square(tf.reduce_sum(w) * x - y) * self._factor, name="cost")
@@ -408,6 +409,11 @@ def not_finite() -> dict[str, Any]:
         ("its step", {"callbacks": [CheckNumerics(run_step=True)]}),
     ):
         found[name] = outcome(lambda kept=settings: train_slope(NotFinite("gradients", 1), trainer(), **kept))
+    for towers in (1, 2):
+        strategy = CollectiveAllReduceStrategy(devices=[f"/cpu:{k}" for k in range(towers)])
+        found[f"a strategy of {towers}"] = outcome(
+            lambda kept=strategy: train_slope(NotFinite("gradients", 1), MultiWorkerStrategyTrainer(kept))
+        )
     return found
 
 

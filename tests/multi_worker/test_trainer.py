@@ -75,6 +75,7 @@ def test_an_overflow_on_one_worker_leaves_out_the_step_on_all(features):
 def test_nan_is_blamed_on_the_worker_in_which_it_arose(tmp_path):
     found = values_of(run_workers("not_finite", 2, tmp_path))
     origins = {"cost of (0,)": 0, "cost of (1,)": 1, "gradients": 1, "several steps": 1, "its step": 1}
+    origins |= {"a strategy of 1": 1, "a strategy of 2": 1}
     for name, origin in origins.items():
         assert found[origin][name].startswith("NumericsError: "), name
         other = found[1 - origin][name]

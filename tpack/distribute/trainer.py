@@ -9,6 +9,7 @@ from tpack.graph_builder.compiled import Compile
 from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.multi_worker.coordinated_stop import StopFlag
 from tpack.tower.context import TowerContext, current_tower_context
+from tpack.tower.grads import Gradient
 from tpack.train.single_cost import BuilderTrainer
 from tpack.types import GradsAndVars
 from tpack.utils.validation import check_arguments
@@ -40,6 +41,9 @@ class StrategyBuilder(GraphBuilder):
 
     A strategy of several workers sends ``stop_flag`` with the gradients.
 
+    Attributes:
+        own_gradients: those of the towers of this process, before they are reduced.
+
     Raises:
         ConfigError: ``strategy`` is something else, or the default one.
     """
@@ -49,6 +53,7 @@ class StrategyBuilder(GraphBuilder):
             raise ConfigError(f"StrategyBuilder got strategy={strategy!r}: expected one with devices")
         self._strategy = strategy
         self._stop_flag = stop_flag
+        self.own_gradients: list[Gradient] = []
 
     @property
     def strategy(self) -> DistributionStrategy:
@@ -91,6 +96,9 @@ class StrategyBuilder(GraphBuilder):
 
         with self._strategy.scope():
             grads_and_vars = self._strategy.call_for_each_tower(build_tower)
+            self.own_gradients = [
+                each for grad, _ in grads_and_vars for each in self._strategy.unwrap(grad) if each is not None
+            ]
             train_op = self._strategy.apply_gradients(optimizer_fn(), grads_and_vars, name="train_op")
         if self._stop_flag is not None:
             said = self._stop_flag.build()
