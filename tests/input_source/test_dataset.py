@@ -113,6 +113,18 @@ def test_the_size_of_a_dataset_of_eager_mode_is_known():
             TFDatasetInput(endless).size()
 
 
+def test_the_size_is_found_without_taking_the_memory_of_gpus(monkeypatch):
+    asked, session = [], tf.Session
+
+    def noting(*args, config=None, **kwargs):
+        asked.append(config.device_count["GPU"])
+        return session(*args, config=config, **kwargs)
+
+    monkeypatch.setattr(tf, "Session", noting)
+    assert TFDatasetInput(lambda: tf.data.Dataset.range(5)).size() == 5
+    assert asked == [0]
+
+
 def test_a_dataset_of_another_graph_is_an_error():
     with tf.Graph().as_default():
         dataset = tf.data.Dataset.range(3)

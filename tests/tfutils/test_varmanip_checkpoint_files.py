@@ -49,6 +49,18 @@ def test_checkpoints_of_savers_are_read_and_ours_by_savers(session8: Any, tmp_pa
     np.testing.assert_array_equal(session8.run(variables["conv0/W"]), VALUES["conv0/W"])
 
 
+def test_a_checkpoint_is_written_without_taking_the_memory_of_gpus(monkeypatch: Any, tmp_path: Any) -> None:
+    asked, session = [], tf.Session
+
+    def noting(*args: Any, config: Any = None, **kwargs: Any) -> Any:
+        asked.append(config.device_count["GPU"])
+        return session(*args, config=config, **kwargs)
+
+    monkeypatch.setattr(tf, "Session", noting)
+    save_checkpoint_vars(VALUES, tmp_path / "model-1")
+    assert asked == [0]
+
+
 def test_numpy_reads_our_files(tmp_path: Any) -> None:
     save_checkpoint_vars({**VALUES, "brain": np.array([1.5], ml_dtypes.bfloat16)}, tmp_path / "values.npz")
     with np.load(tmp_path / "values.npz", allow_pickle=False) as file:

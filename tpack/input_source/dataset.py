@@ -191,7 +191,8 @@ def _cardinality(source: tf.data.Dataset | Callable[[], tf.data.Dataset]) -> int
             size = size.numpy()
         elif tf.is_tensor(size):
             try:
-                with tf.Session(graph=size.graph) as session:
+                # Whoever makes the first session with GPUs decides about their memory: that is the training's.
+                with tf.Session(graph=size.graph, config=tf.ConfigProto(device_count={"GPU": 0})) as session:
                     size = session.run(size)
             except tf.errors.OpError:
                 # It depends on values that only the training feeds or initialises.

@@ -120,7 +120,9 @@ def save_checkpoint_vars(dic: Mapping[str, ArrayLike], path: str | os.PathLike[s
         with atomic_write(path, "wb") as file:
             _write_npz(file, values)
         return
-    with tf.Graph().as_default(), tf.Session() as session:
+    # Whoever makes the first session with GPUs decides about their memory: that is the training's.
+    config = tf.ConfigProto(device_count={"GPU": 0})
+    with tf.Graph().as_default(), tf.Session(config=config) as session:
         placeholders = {name: tf.placeholder(value.dtype, value.shape) for name, value in values.items()}
         names, slices, tensors = list(values), [""] * len(values), list(placeholders.values())
         save = tf.raw_ops.SaveV2(prefix=path, tensor_names=names, shape_and_slices=slices, tensors=tensors)
