@@ -37,6 +37,7 @@ from tpack.multi_worker.ps_trainer import (
     DistributedTrainerReplicated,
 )
 from tpack.multi_worker.trainer import WaitLimits
+from tpack.tfutils.dependency import ancestors
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tfutils.sesscreate import get_distributed_session_creator
 from tpack.train.config import TrainConfig
@@ -63,7 +64,10 @@ def number() -> int:
 def train_on_servers(
     kind: str, model: ModelDesc, data: Any, towers: int = 1, *, config: Any = TrainConfig, **settings: Any
 ) -> dict[str, Any]:
-    """Train; return the values of all variables after the last step, and where they lie; nothing in a server."""
+    """Train; return the values of all variables after the last step, and where they lie; nothing in a server.
+
+    Besides, whether the step of this worker waits for the collection of updates.
+    """
     options = settings.pop("options", {})
     trainer = TRAINERS[kind](towers, **options)
     values, places = Values(), Places()
@@ -76,7 +80,10 @@ def train_on_servers(
         **{"steps_per_epoch": STEPS, "max_epoch": 1, **settings},
     )
     launch_train_with_config(given, trainer)
-    return {"values": values.values, "places": places.places, "step": trainer.loop.global_step}
+    waits = not trainer.serves and {each.op for each in tf.get_collection(tf.GraphKeys.UPDATE_OPS)} <= ancestors(
+        [trainer.train_op]
+    )
+    return {"values": values.values, "places": places.places, "step": trainer.loop.global_step, "waits": waits}
 
 
 def own_server() -> dict[str, Any]:

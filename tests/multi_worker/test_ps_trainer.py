@@ -101,6 +101,13 @@ def test_statistics_are_updated_by_the_chief_alone(features, kind):
     np.testing.assert_allclose(features[0][f"{kind}, updates"]["values"]["seen"], 10 * 0.25, rtol=1e-6)
 
 
+def test_the_step_of_the_chief_waits_for_the_updates_of_what_synchronous_workers_read(features):
+    waits = {
+        kind: [each[f"{kind}, updates"]["waits"] for each in features[:2]] for kind in ("synchronous", "asynchronous")
+    }
+    assert waits == {"synchronous": [True, False], "asynchronous": [False, False]}
+
+
 def test_workers_that_differ_are_told_before_the_first_step(features):
     for each in features[:2]:
         assert 'own: nothing in worker 0, "float32 (2,), trained" in worker 1' in each["other variables"]

@@ -56,6 +56,11 @@ class RunOp(Callback):
         self._name = ""
         self._fetch: tf.Operation | None = None
 
+    @property
+    def with_step(self) -> tf.Operation | None:
+        """The operation that runs with every step, once the graph is set up; None for none."""
+        return self._fetch if self._runs_with_step else None
+
     def _setup_graph(self) -> None:
         made = self._op() if callable(self._op) else self._op
         if made is not None:
@@ -88,7 +93,7 @@ class RunOp(Callback):
             self._run("before training")
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.Operation | None:
-        return self._fetch if self._runs_with_step else None
+        return self.with_step
 
     def _with_several_steps(self) -> WithSteps:
         return WithSteps() if self._fetch is None else WithSteps(each=(self._fetch,))

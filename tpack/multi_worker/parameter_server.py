@@ -13,9 +13,11 @@ from zlib import crc32
 
 import tensorflow.compat.v1 as tf
 
+from tpack.compat.operations import run_after
 from tpack.errors import ConfigError
 from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn
 from tpack.graph_builder.towers import DataParallelBuilder, align_shared_gradients, build_towers
+from tpack.graph_copy import op_kinds
 from tpack.graph_copy.towers import TowerBuilding
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.coordinated_stop import StopFlag
@@ -23,6 +25,7 @@ from tpack.multi_worker.gradient_queues import apply_once
 from tpack.multi_worker.staleness import Progress
 from tpack.reduction.gradients import check_columns
 from tpack.reduction.sums import on_device, sum_column
+from tpack.tfutils.dependency import ancestors
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.devices import LeastLoaded
@@ -167,6 +170,8 @@ class ParameterServerBuilder(DataParallelBuilder):
         self._stop_flag = stop_flag
         self._options = options or SharingOptions()
         self._progress = progress
+        self._applied: tf.Operation | None = None
+        self._before_release: tf.Operation
         self.own_gradients: list[Gradient] = []
 
     def build(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> BuildResult:
@@ -201,19 +206,34 @@ class ParameterServerBuilder(DataParallelBuilder):
             self.own_gradients = [gradient for gradient, _ in pairs]
             optimizer = check_optimizer(optimizer_fn())
             if self._progress is None:
-                # All workers begin the same step.
-                step = get_global_step_var()
                 train_op = apply_once(
-                    pairs,
-                    optimizer,
-                    self._placement.member,
-                    self._stop_flag,
-                    then=lambda: [step.assign_add(1, read_value=False)],
+                    pairs, optimizer, self._placement.member, self._stop_flag, then=self._between_update_and_release
                 )
             else:
                 update = optimizer.apply_gradients(pairs, name="apply_gradients")
                 train_op = self._progress.build(update, self._stop_flag)
         return BuildResult(train_op, towers.contexts)
+
+    def order_updates(self, updates: tf.Operation) -> None:
+        """Let worker 0's updates of further variables run after the gradients' one, and before the next step begins.
+
+        Other workers read moving averages and states of random numbers in the same step: without an order some would
+        get values from after the update. Asynchronous training has none.
+
+        Args:
+            updates: an operation that runs in each step of worker 0. What the gradients depend on stays where it is.
+        """
+        if self._applied is None:
+            return
+        assignments = (op for op in ancestors([updates]) if op.type in op_kinds.ASSIGNMENTS)
+        for op in set(assignments) - ancestors([self._applied]):
+            run_after(op, [self._applied])
+        run_after(self._before_release, [updates])
+
+    def _between_update_and_release(self) -> Sequence[tf.Operation]:
+        """Count the step, which all workers begin together, and keep the place of further updates; in worker 0."""
+        self._applied, self._before_release = tf.no_op("applied"), tf.no_op("before_release")
+        return [get_global_step_var().assign_add(1, read_value=False), self._before_release]
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

@@ -227,6 +227,8 @@ class DistributedTrainerParameterServer(DistributedTrainer):
         launch_train_with_config(config, DistributedTrainerParameterServer(1))  # tpack launch -n 2 --ps 1 train.py
     """
 
+    _builder_on_servers: ParameterServerBuilder
+
     def __init__(
         self,
         gpus: int | Sequence[int],
@@ -251,10 +253,11 @@ class DistributedTrainerParameterServer(DistributedTrainer):
         options = SharingOptions(caching_device, partitioner)
         self._max_staleness = max_staleness
         self._progress: Progress | None = None
+        self._updates: list[RunUpdateOps] = []
 
         def make_builder(group: WorkerGroup) -> GraphBuilder:
             self._progress = None if synchronous else Progress(group.rank, group.size)
-            return ParameterServerBuilder(
+            self._builder_on_servers = ParameterServerBuilder(
                 gpus,
                 self.placement,
                 stop_flag=self.stop_flag,
@@ -262,6 +265,7 @@ class DistributedTrainerParameterServer(DistributedTrainer):
                 progress=self._progress,
                 tower_building=tower_building,
             )
+            return self._builder_on_servers
 
         self._settings = {"synchronous": synchronous, "max_staleness": max_staleness, "caching_device": caching_device}
         super().__init__(make_builder, server, cluster=cluster, waits=waits, precision=precision, compile=compile)
@@ -296,9 +300,19 @@ class DistributedTrainerParameterServer(DistributedTrainer):
 
     def register_callback(self, cb: Callback | Sequence[Callback]) -> bool:
         """Do as `Trainer.register_callback`; only the chief runs update operations of shared variables."""
-        if isinstance(cb, RunUpdateOps) and not self.is_chief:
+        if not isinstance(cb, RunUpdateOps):
+            return super().register_callback(cb)
+        if not self.is_chief:
             return False
+        self._updates.append(cb)
         return super().register_callback(cb)
+
+    def setup_callbacks(self, callbacks: Sequence[Callback], monitors: Sequence[MonitorBase]) -> None:
+        """Do as `DistributedTrainer.setup_callbacks`; synchronous workers all read a variable before its update."""
+        super().setup_callbacks(callbacks, monitors)
+        for each in self._updates:
+            if each.with_step is not None:
+                self._builder_on_servers.order_updates(each.with_step)
 
     def _share_values(self) -> None:
         """Do nothing: variables are shared."""
