@@ -42,6 +42,7 @@ def run_workers(
     num_ps: int = 0,
     arguments: Mapping[str, Any] | None = None,
     preload: str = SCENARIOS,
+    limit_secs: float = LIMIT_SECS,
 ) -> list[Outcome]:
     """Run a function of `SCENARIOS` in each of several workers, and in parameter servers, which come after them.
 
@@ -53,9 +54,10 @@ def run_workers(
         num_ps: how many parameter servers; ``"TF_CONFIG"`` alone can say who they are.
         arguments: what the function gets, in what JSON can hold.
         preload: the module that is loaded before the processes are forked.
+        limit_secs: how long they may take.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    told = json.dumps([scenario, num_workers, num_ps, by, dict(arguments or {})])
+    told = json.dumps([scenario, num_workers, num_ps, by, dict(arguments or {}), limit_secs])
     done = preloaded.run(Path(__file__), [told], cwd=directory, module=preload)
     assert done.returncode == 0, done.stderr
     return [_outcome(directory, rank, code) for rank, code in enumerate(json.loads(done.stdout.splitlines()[-1]))]
@@ -73,7 +75,9 @@ def _outcome(directory: Path, rank: int, code: int) -> Outcome:
     return Outcome(code, value, (directory / f"output{rank}").read_text())
 
 
-def _main(scenario: str, num_workers: int, num_ps: int, by: str, arguments: dict[str, Any]) -> list[int]:
+def _main(
+    scenario: str, num_workers: int, num_ps: int, by: str, arguments: dict[str, Any], limit_secs: float
+) -> list[int]:
     """Fork the workers and wait for them; return their exit codes."""
     # Not before this process is a fork itself: the ports stay reserved as long as it lives.
     ports = import_module("tpack.multi_worker.cluster.ports")
@@ -96,7 +100,7 @@ def _main(scenario: str, num_workers: int, num_ps: int, by: str, arguments: dict
         if not pid:
             _work(scenario, rank, environment, arguments)
         processes[pid] = rank
-    return _wait(processes)
+    return _wait(processes, limit_secs)
 
 
 def _work(scenario: str, rank: int, environment: dict[str, str], arguments: dict[str, Any]) -> None:
@@ -122,8 +126,8 @@ def _work(scenario: str, rank: int, environment: dict[str, str], arguments: dict
         os._exit(code)
 
 
-def _wait(processes: dict[int, int]) -> list[int]:
-    codes, deadline = [-9] * len(processes), time.monotonic() + LIMIT_SECS
+def _wait(processes: dict[int, int], limit_secs: float) -> list[int]:
+    codes, deadline = [-9] * len(processes), time.monotonic() + limit_secs
     left = dict(processes)
     while left:
         pid, status = os.waitpid(-1, os.WNOHANG)

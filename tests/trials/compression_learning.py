@@ -66,6 +66,8 @@ DiLoCo's 0.7 and Nesterov's 0.9, for towers that use AdamW for hundreds of steps
 of 0.9: the same loss of three points comes of a training in numpy alone.
 """
 SIZE, NOISE = 16, 1.8
+LIMIT_SECS = 1800.0
+"""How long a training may take on a machine that others use."""
 
 
 def arguments_of(choice: str) -> dict[str, Any]:
@@ -247,7 +249,8 @@ def _learnt(data: str, choice: str, seeds: int, epochs: int) -> tuple[list[list[
     for seed in range(seeds):
         arguments = {"data": data, "choice": choice, "seed": seed, "epochs": epochs}
         with tempfile.TemporaryDirectory() as folder:
-            chief, other = values_of(run_workers(f"{name}.learn", 2, Path(folder), arguments=arguments, preload=name))
+            job = {"arguments": arguments, "preload": name, "limit_secs": LIMIT_SECS}
+            chief, other = values_of(run_workers(f"{name}.learn", 2, Path(folder), **job))
         of_seeds.append(chief[0])
         checksums.append((chief[1], other[1]))
     return of_seeds, checksums
