@@ -20,13 +20,11 @@ def test_cluster_exchange_finds_the_mean_in_each_way_and_counts_what_is_sent(tmp
     figures, printed = run_benchmark("cluster_exchange.py", tmp_path / "out.json", *arguments)
 
     measured = figures["0.1 MB, arrays=2, workers=2"]
-    assert list(measured["ratios"]) == list(measured["ways"]) == [
-        "nothing",
-        "queues",
-        "hvd.allreduce",
-        "one graph",
-        "collective ring",
-    ]
+    assert (
+        list(measured["ratios"])
+        == list(measured["ways"])
+        == ["nothing", "queues", "hvd.allreduce", "one graph", "collective ring"]
+    )
     assert measured["ratios"]["queues"] == 1
     assert min(measured["ratios"].values()) > 0
     # Each of two sends half of its numbers and half of the sums.
