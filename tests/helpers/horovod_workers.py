@@ -11,13 +11,18 @@ import tensorflow.compat.v1 as tf
 
 import tpack.horovod as hvd
 from tests.helpers.worker_scenarios import Slope, outcome, train_slope
+from tpack.compat.runtime import make_callable
 from tpack.dataflow.sources import DataFromList
+from tpack.estimator.estimator import Estimator
+from tpack.estimator.spec import EstimatorSpec
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.horovod.runtime import current
 from tpack.horovod.trainer import BytePSTrainer, HorovodTrainer
 from tpack.input_source.feed import FeedInput
 from tpack.multi_worker.codecs.names import make_exchange
 from tpack.multi_worker.replicated_trainer import MultiWorkerTrainerReplicated
+from tpack.tf1.contrib.slim.learning import create_train_op
+from tpack.tf1.contrib.slim.learning import train as slim_train
 from tpack.tf1.sessions import MonitoredTrainingSession as tf1_session
 from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config
@@ -254,7 +259,10 @@ def sessions() -> dict[str, Any]:
             found["broadcast"] = session.run(weight)
             added = hvd.allreduce(weight * (rank + 1), op=hvd.Sum)
             found["built later"] = session.run(added)
-            found["callable"] = session.make_callable(added)()
+            number = tf.placeholder(tf.float32, [])
+            product = hvd.allreduce(number * weight, op=hvd.Sum, name="product")
+            found["callable"] = session.make_callable(product, [number])(float(rank))
+            found["handle"] = make_callable(session, feeds=[number], fetches=[product])(np.float32(rank))[0]
         with tf.Session() as session:
             try:
                 found["another session"] = session.run(weight)
@@ -262,7 +270,54 @@ def sessions() -> dict[str, Any]:
                 found["another session"] = "no value"
     for name, make in (("monitored", tf.train.MonitoredTrainingSession), ("of tf1", tf1_session)):
         found[name] = _monitored(make)
-    return found
+    return found | {"supervisor": _supervised(), "slim": _slim(), "estimator": _estimated()}
+
+
+def _toy(rank: int) -> Any:
+    """Return a weight, and the op that takes the mean slope off it and counts the step."""
+    weight = tf.get_variable("w", [], initializer=tf.constant_initializer(float(rank)))
+    optimizer = hvd.DistributedOptimizer(tf.train.GradientDescentOptimizer(1.0))
+    cost = weight * (rank + 1)
+    return weight, cost, optimizer, optimizer.minimize(cost, global_step=tf.train.get_or_create_global_step())
+
+
+def _supervised() -> float:
+    """Return the weight after two steps in a Supervisor's session."""
+    with tf.Graph().as_default():
+        weight, _, _, train = _toy(hvd.rank())
+        copied = hvd.broadcast_global_variables(1)
+        supervisor = tf.train.Supervisor(logdir=None, init_fn=lambda session: session.run(copied))
+        with supervisor.managed_session() as session:
+            for _ in range(2):
+                session.run(train)
+            return float(session.run(weight))
+
+
+def _slim() -> float:
+    """Return the loss of the third step of slim's loop."""
+    with tf.Graph().as_default():
+        rank = hvd.rank()
+        weight = tf.get_variable("w", [], initializer=tf.constant_initializer(float(rank)))
+        step = tf.train.get_or_create_global_step()
+        optimizer = hvd.DistributedOptimizer(tf.train.GradientDescentOptimizer(1.0))
+        train = create_train_op(weight * (rank + 1), optimizer, global_step=step)
+        copied = hvd.broadcast_global_variables(1)
+        return float(slim_train(train, None, number_of_steps=3, init_fn=lambda session: session.run(copied)))
+
+
+def _estimated() -> tuple[int, float]:
+    """Return the step and the weight of an Estimator after three steps."""
+
+    def model_fn(features: Any, labels: Any, mode: Any) -> Any:
+        _, cost, _, train = _toy(hvd.rank())
+        return EstimatorSpec(mode, loss=cost + 0 * tf.reduce_sum(features), train_op=train)
+
+    def input_fn() -> Any:
+        return tf.data.Dataset.from_tensors((tf.ones([2]), tf.ones([2]))).repeat()
+
+    estimator = Estimator(model_fn, model_dir=f"estimator{hvd.rank()}")
+    estimator.train(input_fn, steps=3, hooks=[hvd.BroadcastGlobalVariablesHook(1)])
+    return int(estimator.get_variable_value("global_step")), float(estimator.get_variable_value("w"))
 
 
 def _monitored(make: Callable[..., Any]) -> list[float]:
@@ -416,7 +471,7 @@ def joined() -> dict[str, Any]:
             for step in range(2 + rank):
                 sums, _ = session.run([total, rows], {number: [step + 1.0, rank]})
                 found["sums"].append(sums.tolist())
-            found["last"] = int(session.run(last))
+            found["last"] = int(session.run(last + 0))
             found["after"] = session.run(total, {number: [1.0, 1.0]}).tolist()
     return found
 

@@ -15,7 +15,7 @@ from tpack.horovod.compression import Compression
 from tpack.horovod.operations import Adasum, Average, Max, Min, Product, ReduceOperation, Sum
 from tpack.horovod.process_sets import ProcessSet, global_process_set
 from tpack.horovod.runtime import current
-from tpack.horovod.sessions import collective_names
+from tpack.horovod.sessions import JOINED, collective_names
 from tpack.multi_worker.all_reduce import Exchange, all_reduce_between_workers
 from tpack.multi_worker.gradient_buckets import note_exchanged
 from tpack.reduction.sums import add_pair, on_device, widened
@@ -278,5 +278,9 @@ def join() -> tf.Tensor:
     runtime.note_join()
     with tf.name_scope("HorovodJoin"):
         last = tf.placeholder_with_default(np.int32(runtime.group.rank), [], "last")
-        collective_names.of(graph).joins[last.op.name] = last
-        return tf.identity(last)
+        joined = tf.identity(last)
+        known = collective_names.of(graph)
+        known.joins.append(last)
+        known.facts[joined.op.name] = 0, JOINED
+        known.needed.clear()
+        return joined

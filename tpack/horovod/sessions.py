@@ -31,6 +31,7 @@ from tpack.horovod.negotiation import (
 )
 from tpack.multi_worker.cluster.peers import Peers
 from tpack.multi_worker.servers import LOST_CONNECTION, NUM_CHANNELS, WorkerServer
+from tpack.step.fetch_plan import graph_element, is_composite
 from tpack.tfutils.sesscreate import choose_rewrites
 from tpack.tower.per_graph import PerGraph
 from tpack.utils.logger import log_once
@@ -43,19 +44,20 @@ class CollectiveNames:
         facts: {name of a tensor's operation: (number of the process set, line for `compare_collectives`)}.
         names: names that are in use, each with its process set.
         reductions: {fact: (results, what is sent) of reductions}.
-        joins: {name of an operation: the tensor} of joins.
+        joins: what is fed to joins: the rank of the last worker.
         needed: the operations that runs of some elements need.
     """
 
     def __init__(self) -> None:
         self.reductions: dict[tuple[int, str], list[tuple[tuple[tf.Tensor, ...], tuple[tf.Tensor, ...]]]] = {}
-        self.joins: dict[str, tf.Tensor] = {}
+        self.joins: list[tf.Tensor] = []
         self.facts: dict[str, tuple[int, str]] = {}
         self.names: set[tuple[int, str]] = set()
         self.needed: dict[tuple[Any, ...], dict[int, tuple[str, ...]]] = {}
 
 
-_JOINED = "join"
+JOINED = "join"
+"""The line of a join."""
 
 collective_names: PerGraph[CollectiveNames] = PerGraph(CollectiveNames)
 
@@ -148,6 +150,7 @@ class Interception:
             _extend_graph=self._extend,
             _do_run=self._run,
             _make_callable_from_options=self._make_callable,
+            make_callable=self._make_function,
             close=self._close,
         )
 
@@ -206,13 +209,12 @@ class Interception:
         feeds: Any,
         *rest: Any,
     ) -> Any:
-        elements = [*targets, *fetches]
-        needed = self._needed(session, elements, [each.deref() for each in feeds])
-        joins = self._joins_of(session, elements)
-        if joins:
+        needed = self._needed(session, [*targets, *fetches], [each.deref() for each in feeds])
+        if JOINED in needed.get(0, ()):
             last = self._join(original, session)
-            feeds = {**feeds, **{each.ref(): np.int32(last) for each in joins}}
-        if not needed:
+            feeds = {**feeds, **{each.ref(): np.int32(last) for each in collective_names.of(session.graph).joins}}
+            needed = {number: tuple(line for line in lines if line != JOINED) for number, lines in needed.items()}
+        if not any(needed.values()):
             return original(session, handle, targets, fetches, feeds, *rest)
         return self._together(session, needed, lambda: original(session, handle, targets, fetches, feeds, *rest))
 
@@ -220,10 +222,31 @@ class Interception:
         graph = session.graph
         elements = [graph.as_graph_element(name) for name in (*options.fetch, *options.target)]
         needed = self._needed(session, elements, [graph.as_graph_element(name) for name in options.feed])
+        if JOINED in needed.get(0, ()):
+            raise CollectiveError("hvd.join() got a callable of a session: expected a call of its run")
         made: Callable[..., Any] = original(session, options)
         if not needed:
             return made
         return lambda *args, **kwargs: self._together(session, needed, lambda: made(*args, **kwargs))
+
+    def _make_function(
+        self,
+        original: Callable[..., Any],
+        session: tf.Session,
+        fetches: Any,
+        feed_list: Sequence[Any] | None = None,
+        accept_options: bool = False,
+    ) -> Callable[..., Any]:
+        """Return a function that calls ``run``, if others take part in what it runs."""
+        flat = () if is_composite(fetches) or session not in self._sessions else tf.nest.flatten(fetches)
+        if not self._needed(session, [graph_element(session.graph, leaf) for leaf in flat], feed_list or ()):
+            made: Callable[..., Any] = original(session, fetches, feed_list, accept_options)
+            return made
+
+        def run(*values: Any, **options: Any) -> Any:
+            return session.run(fetches, dict(zip(feed_list or (), values, strict=True)), **options)
+
+        return run
 
     def _close(self, original: Callable[..., None], session: tf.Session) -> None:
         was_open = session in self._sessions
@@ -259,8 +282,9 @@ class Interception:
         ranks = sorted({rank for number in needed for rank in runtime.ranks_of(number)})
         with self._waiting(session, f"a run of {described(lines)}", ranks):
             for number, facts in sorted(needed.items()):
-                self._agree(number, facts)
-            if 0 in needed:
+                if facts:
+                    self._agree(number, facts)
+            if needed.get(0):
                 runtime.note_run()
             return run()
 
@@ -281,22 +305,14 @@ class Interception:
                 raise_if_lost(runtime.peers, error)
                 raise
 
-    def _joins_of(self, session: tf.Session, elements: Sequence[tf.Operation | tf.Tensor]) -> list[tf.Tensor]:
-        """Return the joins that a run fetches."""
-        if session not in self._sessions:
-            return []
-        joins = collective_names.of(session.graph).joins
-        ancestors = [tensor.op.name for each in elements if isinstance(each, tf.Tensor) for tensor in each.op.inputs]
-        return [joins[name] for name in ancestors if name in joins] if joins else []
-
     def _join(self, original: Callable[..., Any], session: tf.Session) -> int:
         """Reduce zeros until all workers have joined; return the last one's rank."""
         runtime = self._runtime
         before: set[int] = set()
         with self._waiting(session, "hvd.join()", runtime.ranks_of(0)):
             while True:
-                facts = [lines_of(text) for text in runtime.exchange_of(0).gather(as_text([_JOINED]))]
-                joined = {rank for rank, lines in enumerate(facts) if lines == [_JOINED]}
+                facts = [lines_of(text) for text in runtime.exchange_of(0).gather(as_text([JOINED]))]
+                joined = {rank for rank, lines in enumerate(facts) if lines == [JOINED]}
                 if len(joined) == len(facts):
                     return max(joined - before)
                 before = joined
@@ -329,7 +345,7 @@ class Interception:
             return
         told = [lines_of(text) for text in self._runtime.exchange_of(number).gather(as_text(facts))]
         here = [(rank, lines) for rank, lines in zip(self._runtime.ranks_of(number), told, strict=True)]
-        trains = [(rank, lines) for rank, lines in here if lines != [_JOINED]]
+        trains = [(rank, lines) for rank, lines in here if lines != [JOINED]]
         compare_collectives([rank for rank, _ in trains], [lines for _, lines in trains])
         self._agreed.add((number, facts))
 
