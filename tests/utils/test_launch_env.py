@@ -393,6 +393,9 @@ def test_a_script_that_exchanges_gradients_itself_may_train(launched, monkeypatc
     monkeypatch.setattr(launch_env, "_exchanging", set())
     launch_env.note_own_exchange()
     assert check_only_process("It") is None
+    launch_env.note_own_exchange(False)
+    with pytest.raises(ConfigError, match="It trains on the devices of"):
+        check_only_process("It")
 
 
 @pytest.mark.parametrize("variables", ALONE_PROCESSES, ids=str)

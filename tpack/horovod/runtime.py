@@ -197,6 +197,7 @@ class Runtime:
             self.peers.report_failure(described(failure))
         for process_set in self._sets.values():
             process_set.register(None, None, None)
+        note_own_exchange(False)
         try:
             if not self.is_alone:
                 self._sessions.uninstall()
@@ -244,9 +245,10 @@ def init(
         expected = f"None or the ranks of all {member.num_workers} workers"
         raise ConfigError(mismatch("init", "comm", comm, expected, "process_sets=[ProcessSet(ranks)] for a subset"))
     _started.append(Runtime(member, waits or WaitLimits()))
-    note_own_exchange()
-    # Estimators would begin a cluster of their own by it.
-    os.environ.pop("TF_CONFIG", None)
+    if not current().is_alone:
+        note_own_exchange()
+        # Estimators would begin a cluster of their own by it.
+        os.environ.pop("TF_CONFIG", None)
     _close_at_exit()
     for process_set in process_sets or ():
         current().add_process_set(process_set)

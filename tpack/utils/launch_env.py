@@ -183,9 +183,11 @@ def log_suffix(environment: Mapping[str, str]) -> str:
 _exchanging: set[int] = set()
 
 
-def note_own_exchange() -> None:
-    """Note that the script of this process exchanges gradients itself, as with `tpack.horovod`."""
-    _exchanging.add(os.getpid())
+def note_own_exchange(is_there: bool = True) -> None:
+    """Note whether the script of this process exchanges gradients itself, as with `tpack.horovod`."""
+    _exchanging.discard(os.getpid())
+    if is_there:
+        _exchanging.add(os.getpid())
 
 
 def check_only_process(owner: str) -> None:
