@@ -205,7 +205,7 @@ def _broadcast_of(name: str) -> Any:
 
 def crossed() -> str:
     """Run, with what is known already, another operation than the other worker."""
-    os.environ["HOROVOD_STALL_CHECK_TIME_SECONDS"] = "1"
+    os.environ["HOROVOD_STALL_CHECK_TIME_SECONDS"] = "3"
     hvd.init()
     with tf.Graph().as_default():
         pair = [hvd.allreduce(tf.constant(1.0), name=name) for name in ("a", "b")]
@@ -217,7 +217,7 @@ def crossed() -> str:
 
 def missing() -> str:
     """Run an operation to which the other worker never comes, while it lives."""
-    os.environ |= {"HOROVOD_STALL_CHECK_TIME_SECONDS": "1", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "3"}
+    os.environ |= {"HOROVOD_STALL_CHECK_TIME_SECONDS": "2", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "10"}
     hvd.init()
     with tf.Graph().as_default(), tf.Session() as session:
         total = hvd.allreduce(tf.constant(1.0), name="lonely")

@@ -132,6 +132,7 @@ class StallWatch:
         self._lock = threading.Lock()
         self._is_over = threading.Event()
         self._seen: list[str] = []
+        self._shown: _Run | None = None
         self._build()
         self._thread = threading.Thread(target=self._serve, name="watch over collective operations", daemon=True)
 
@@ -182,6 +183,9 @@ class StallWatch:
         finally:
             with self._lock:
                 del self._runs[id(run)]
+                # Before the next run: the others must not see this one beside theirs.
+                if self._shown is run:
+                    self._show(None)
 
     def close(self, text: str) -> None:
         """End the thread, and tell the others what this process waits for from now on."""
@@ -197,18 +201,21 @@ class StallWatch:
     def _publish(self, text: str) -> None:
         self._session.run(self._say, {self._text: text})
 
+    def _show(self, run: _Run | None) -> None:
+        """Tell the others which run waits for long; the lock is held."""
+        self._shown = run
+        self._publish("" if run is None else f"{run.began} {run.text}")
+
     def _serve(self) -> None:
-        published = ""
         try:
             while not self._is_over.wait(self._warn_secs / 4):
                 with self._lock:
                     run = min(self._runs.values(), key=lambda each: each.began, default=None)
-                is_late = run is not None and time.monotonic() > run.began + self._warn_secs
-                text = f"{run.began} {run.text}" if run is not None and is_late else ""
-                if text != published:
-                    self._publish(text)
-                    published = text
-                if run is not None and is_late and run.error is None:
+                    if run is not None and time.monotonic() <= run.began + self._warn_secs:
+                        run = None
+                    if run is not self._shown:
+                        self._show(run)
+                if run is not None and run.error is None:
                     self._look(run)
         except tf.errors.OpError as error:
             # The loss of a worker is found by its heartbeats.
