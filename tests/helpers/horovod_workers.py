@@ -476,6 +476,22 @@ def joined() -> dict[str, Any]:
     return found
 
 
+def joined_in_passes() -> str:
+    """Join while the other worker sums the gradients of several steps; return the error of either."""
+    hvd.init()
+    with tf.Graph().as_default():
+        weight = tf.get_variable("w", [], initializer=tf.zeros_initializer())
+        optimizer = hvd.DistributedOptimizer(tf.train.GradientDescentOptimizer(1.0), backward_passes_per_step=2)
+        train, last = optimizer.minimize(weight * 2), hvd.join()
+        with tf.Session() as session:
+            session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+            if hvd.rank() == 0:
+                session.run(last)
+            else:
+                session.run(train)
+    return "no error"
+
+
 def warned() -> list[str]:
     """Apply gradients that are not those of the optimizer; return the warnings."""
     hvd.init()

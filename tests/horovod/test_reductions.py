@@ -69,6 +69,12 @@ def test_workers_that_have_joined_reduce_zeros(tmp_path_factory: Any) -> None:
     assert [each["after"] for each in found] == [[3.0, 3.0]] * 3
 
 
+def test_a_worker_cannot_join_others_that_sum_several_steps(tmp_path: Any) -> None:
+    first, second = run_workers(RUN, 2, tmp_path, arguments={"what": "joined_in_passes"})
+    assert "expected reductions that this worker's graph has too, and no backward_passes_per_step" in first.value
+    assert "worker 0 failed: CollectiveError: hvd.join() got gradients" in second.value
+
+
 @pytest.fixture
 def alone() -> Any:
     hvd.init()

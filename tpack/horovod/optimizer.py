@@ -109,7 +109,6 @@ class DistributedOptimizer(ProxyOptimizer):
         if isinstance(self._groups, int):
             check_count(self, "groups", self._groups)
         self._gate: Gate | None = None
-        self._has_warned = False
         self.has_reduced = False
 
     @property
@@ -184,7 +183,8 @@ class DistributedOptimizer(ProxyOptimizer):
             factor = self._predivide / call.group.size if self._predivide != 1.0 else 1.0
             reduced |= {n: self._scaled(result, factor) for n, result in zip(members, results, strict=True)}
         whole = [self._decompressed(reduced[n], context) for n, context in enumerate(contexts)]
-        flat = call.done(_flat(whole), _flat(sent))
+        # Of several passes only this worker knows when they are over, so a worker that has joined cannot take part.
+        flat = call.done(_flat(whole), _flat(sent) if self._passes == 1 else ())
         return [
             tf.IndexedSlices(flat.pop(0), flat.pop(0), each.dense_shape) if is_sparse(each) else flat.pop(0)
             for each in whole

@@ -256,7 +256,8 @@ class Interception:
         self._sessions.discard(session)
         placement = _placements.of(session.graph)
         placement.sessions.discard(session)
-        if not len(placement.sessions) and not self._is_over:
+        # After a loss a session would wait for a server that is gone, and the process ends.
+        if not len(placement.sessions) and not self._is_over and self._runtime.peers.error is None:
             placement.forget_values(session.graph, self._runtime.server)
 
     # Runs with collective operations.
@@ -327,7 +328,7 @@ class Interception:
         if lacking:
             raise CollectiveError(
                 f"hvd.join() got {described(lacking)} from the others: expected reductions that this worker's graph "
-                "has too"
+                "has too, and no backward_passes_per_step"
             )
         made = [each for line in lines for each in known[0, line]]
         feeds = {tensor.ref(): _zeros(tensor) for _, sent in made for tensor in sent}
