@@ -9,7 +9,7 @@ from tests.helpers.fake_trainer import FakeTrainer
 from tpack.callbacks import progress
 from tpack.callbacks.base import Callback
 from tpack.callbacks.progress import ProgressBar
-from tpack.utils.progress import LINE_VARIABLE, open_launcher_line
+from tpack.utils.progress import LINE_VARIABLE, line_of, open_launcher_line
 
 
 class FakeTime:
@@ -105,8 +105,8 @@ def test_a_launcher_is_told_of_steps_and_cost_and_gets_the_bar(graph, clock, mon
     class Costly(FakeTrainer):
         costs = (tf.constant(0.125), tf.constant(9.0))
 
-    read_end, write_end, line = open_launcher_line()
-    monkeypatch.setenv(LINE_VARIABLE, line)
+    read_end, write_end = open_launcher_line()
+    monkeypatch.setenv(LINE_VARIABLE, line_of(write_end, shows_bar=True)[LINE_VARIABLE])
     bar = ProgressBar()
     Costly().train([Tick(clock), bar], steps_per_epoch=3, epochs=(1, 2))
     told = [json.loads(text) for text in os.read(read_end, 1 << 16).splitlines()]
@@ -168,8 +168,8 @@ def test_steps_that_have_no_values_are_shown_all_the_same(graph, bars, clock):
 
 
 def test_names_are_told_in_place_of_the_cost(graph, clock, monkeypatch):
-    read_end, write_end, line = open_launcher_line()
-    monkeypatch.setenv(LINE_VARIABLE, line)
+    read_end, write_end = open_launcher_line()
+    monkeypatch.setenv(LINE_VARIABLE, line_of(write_end, shows_bar=True)[LINE_VARIABLE])
     tf.constant(0.5, name="accuracy")
     FakeTrainer().train([Tick(clock), ProgressBar(["accuracy"])], steps_per_epoch=2, epochs=(1, 1))
     told = [json.loads(text) for text in os.read(read_end, 1 << 16).splitlines()]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 
 import pytest
@@ -110,7 +111,8 @@ open("there" + os.environ["RANK"], "w").close()
         "host": "127.0.0.1",
         "code": 1,
     }
-    assert result == {"exit_code": 11, "attempts": [{**attempt, "lost": []}]}
+    nothing = {"lost": [], "last step": None, "recovery": None}
+    assert result == {"exit_code": 11, "attempts": [{**attempt, **nothing}]}
 
 
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -208,13 +210,16 @@ def jobs(monkeypatch):
     class NoAttempt:
         """An attempt that ends well at once."""
 
-        failure, signum, lost = None, None, frozenset()
+        failure, signum, lost, step, is_making_room = None, None, frozenset(), None, False
 
-        def __init__(self, job, plan, console):
+        def __init__(self, job, plan, console, before, is_to_make_room):
             jobs.append((job, len(plan)))
 
         def run(self):
             """Do nothing."""
+
+        def recovery(self):
+            """Return that it made no step."""
 
     monkeypatch.setattr(attempts, "JobRun", NoAttempt)
     monkeypatch.setattr(launch, "adopt_orphans", lambda: True)
@@ -366,3 +371,87 @@ def test_numbers_that_are_none_are_refused(capsys, option, value, message):
         main(["launch", f"{option}={value}" if option.startswith("--") else f"{option}{value}", "s.py"])
     assert exit_info.value.code == 2
     assert message in capsys.readouterr().err
+
+
+RECOVERING = """
+import os, signal, sys, time
+from tpack.utils.progress import any_launcher_line, report_phase
+attempt, rank = int(os.environ["TPACK_RESTART_COUNT"]), int(os.environ["RANK"])
+print("pid", os.getpid(), "of", os.getppid(), "this" in sys.modules)
+report_phase("importing")
+if attempt == 0:
+    open(f"begun{rank}", "w").close()
+    while not all(os.path.exists(f"begun{each}") for each in range(2)): time.sleep(0.01)
+    if rank == 1: os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(1000)
+report_phase("graph")
+report_phase("first step")
+"""
+
+
+def test_a_restart_is_forked_and_says_how_long_it_took(tmp_path):
+    with Launched(tmp_path, RECOVERING, "-n", "2", "--restarts", "1", "--preload", "this") as launched:
+        assert launched.end() == 0
+    found = [line.split() for line in launched.lines]
+    assert len({parent for _, _, _, _, parent, _ in found}) == 1
+    assert {is_loaded for *_, is_loaded in found} == {"True"}
+    assert_gone([int(found[0][4]), *(int(pid) for _, _, pid, *_ in found)])
+    number = r"\d+\.\d\d"
+    phases = ", ".join(f"{name} {number}" for name in ("ending", "starting", "importing", "graph", "first step"))
+    said = launched.said()
+    assert re.search(f"first step {number} s after the failure was found: {phases}\n", said), said
+    first, second = launched.result()["attempts"]
+    assert first["recovery"] is None
+    assert re.fullmatch(f"first step {number} s after the failure was found: {phases}", second["recovery"])
+
+
+JOINING = """
+import os, signal, sys, time
+from tpack.utils.progress import any_launcher_line
+attempt, rank, size = (int(os.environ[name]) for name in ("TPACK_RESTART_COUNT", "RANK", "WORLD_SIZE"))
+print("run", attempt, "size", size)
+if attempt == 0:
+    open(f"begun{rank}", "w").close()
+    while not all(os.path.exists(f"begun{each}") for each in range(2)): time.sleep(0.01)
+    if rank == 1: os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(1000)
+step = 0
+while attempt == 1:
+    # In steps of ten, of which twenty are an epoch.
+    any_launcher_line().report_position(1 + step // 20, step)
+    step += 10
+    time.sleep(0.02)
+"""
+
+
+@pytest.mark.parametrize(("options", "step"), [((), 20), (("--join-every", "50"), 50)])
+def test_a_lost_worker_joins_again(tmp_path, options, step):
+    joining = ("--restarts", "1", "--min-workers", "1", "--rejoin-after", "0", *options)
+    with Launched(tmp_path, JOINING, "-n", "2", *joining) as launched:
+        assert launched.end() == 0
+    assert sorted(launched.lines) == [
+        "[0] run 0 size 2",
+        "[0] run 1 size 1",
+        "[0] run 2 size 2",
+        "[1] run 0 size 2",
+        "[1] run 2 size 2",
+    ]
+    assert f"1 workers join after step {step}: 2 go on" in launched.said()
+    assert [attempt["last step"] for attempt in launched.result()["attempts"]] == [None, step, None]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--rejoin-after", "3"), "--rejoin-after got a number without --min-workers: expected both"),
+        (("--hosts", "a:2", "--spares", "2"), "--spares got 2: expected fewer than the 2 workers of --hosts"),
+        (("--hosts", "a:2", "-n", "2", "--spares", "1"), "-n got 3: expected at most 2, the workers of --hosts"),
+        (("--hosts", "@none"), "--hosts got @none: No such file or directory"),
+        (("--on", "ray", "--spares", "1"), "--spares got a value with --on ray: expected one of the two"),
+    ],
+)
+def test_what_cannot_work_with_spare_places_is_refused(tmp_path, monkeypatch, capsys, arguments, text):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "script.py").touch()
+    assert main(["launch", *arguments, "script.py"]) == 2
+    assert text in capsys.readouterr().err

@@ -10,7 +10,15 @@ import pytest
 
 from tpack.errors import ConfigError
 from tpack.utils import progress
-from tpack.utils.progress import LINE_VARIABLE, get_tqdm, get_tqdm_kwargs, job_bar, launcher_line, open_launcher_line
+from tpack.utils.progress import (
+    LINE_VARIABLE,
+    get_tqdm,
+    get_tqdm_kwargs,
+    job_bar,
+    launcher_line,
+    line_of,
+    open_launcher_line,
+)
 
 
 class Terminal(io.StringIO):
@@ -88,8 +96,8 @@ def test_bar_counts_and_writes_to_its_file():
 @pytest.fixture
 def line(monkeypatch):
     """The end of a launcher's line that is read; this process has the other one."""
-    read_end, write_end, told = open_launcher_line()
-    monkeypatch.setenv(LINE_VARIABLE, told)
+    read_end, write_end = open_launcher_line()
+    monkeypatch.setenv(LINE_VARIABLE, line_of(write_end, shows_bar=True)[LINE_VARIABLE])
     yield read_end
     os.close(read_end)
     os.close(write_end)
@@ -121,8 +129,8 @@ def test_what_a_launcher_does_not_read_is_dropped(line):
 
 
 def test_a_launcher_that_is_gone_is_told_nothing(monkeypatch):
-    read_end, write_end, told = open_launcher_line()
-    monkeypatch.setenv(LINE_VARIABLE, told)
+    read_end, write_end = open_launcher_line()
+    monkeypatch.setenv(LINE_VARIABLE, line_of(write_end, shows_bar=True)[LINE_VARIABLE])
     line = launcher_line()
     os.close(read_end)
     assert line.tell({"step": 1}) is None

@@ -22,11 +22,12 @@ from typing import NoReturn
 
 from tpack.cli.launcher.agent_client import SSH, Machines, ReachedMachines
 from tpack.cli.launcher.console import Console
+from tpack.cli.launcher.fork_server import DEFAULT_MODULES
 from tpack.cli.launcher.job_run import SIGNALS, Job
 from tpack.cli.launcher.plan import Host, parse_hosts, place_workers
 from tpack.cli.launcher.process_tree import adopt_orphans, descendants, end_all
 from tpack.cli.launcher.ray_machines import RayMachines, check_resources, parse_resources, ray_connected
-from tpack.cli.launcher.restarts import Restarts, Team
+from tpack.cli.launcher.restarts import HostFile, Restarts, Team
 from tpack.errors import ConfigError
 from tpack.multi_worker.cluster.rendezvous import SECRET_VARIABLE
 from tpack.utils.lazy import import_optional
@@ -44,11 +45,11 @@ tpack launch --as horovodrun -np 4 -H a:2,b:2 python train.py"""
 _HANDED_ON = ("TPACK_", "PYTHONPATH")
 _LAUNCH_VARIABLE = "TPACK_LAUNCH_ID"
 _RESOURCES = "CPU=1"
-_SWEEP_SECS = 2.0
+_SWEEP_SECS, _CLOSE_SECS = 2.0, 15.0
 _IGNORED_BY_HOROVODRUN = ("--gloo", "--mpi", "--verbose", "--disable-cache", "--tcp")
 _PYTHON = re.compile(r"python[\d.]*")
 # Options that describe the processes; others, such as --env, are often a script's own.
-_OF_THE_JOB = ("-n", "--workers", "--ps", "--evaluator", "--hosts", "--on", "--restarts", "--min-workers")
+_OF_THE_JOB = ("-n", "--workers", "--ps", "--evaluator", "--hosts", "--on", "--restarts", "--min-workers", "--spares")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +59,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-n", "--workers", type=_count, help="how many workers (default: 1, or all of --hosts)")
     parser.add_argument("--ps", type=_number, default=0, help="how many parameter servers (default: %(default)s)")
     parser.add_argument("--evaluator", action="store_true", help="run an evaluator too")
-    parser.add_argument("--hosts", help="machines and how many workers each takes, such as a:4,b:4; reached by ssh")
+    parser.add_argument(
+        "--hosts",
+        help="machines and how many workers each takes, such as a:4,b:4, or @FILE with them, in which others may "
+        "appear later; reached by ssh",
+    )
     parser.add_argument("--ssh", default=SSH, help="the command that reaches them (default: %(default)s)")
     parser.add_argument(
         "--on", choices=["ray"], help="run the workers on a Ray cluster: $RAY_ADDRESS, or this machine's"
@@ -74,6 +79,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--restarts", type=_number, default=0, help="how often to start anew after a failure")
     parser.add_argument(
         "--min-workers", type=_count, help="start anew without workers that were lost, but not with fewer than these"
+    )
+    parser.add_argument(
+        "--rejoin-after",
+        type=_secs,
+        metavar="SECS",
+        help="with --min-workers: take lost workers in again after so many seconds, twice as many each time",
+    )
+    parser.add_argument(
+        "--join-every",
+        type=_count,
+        metavar="STEPS",
+        help="steps of training until workers that wait may join (default: until the next epoch)",
+    )
+    parser.add_argument(
+        "--spares",
+        type=_number,
+        default=0,
+        help="the last so many places of --hosts wait, and take over from lost machines; processes are forked from one "
+        "that has imported TensorFlow, on each machine (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--preload",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="fork processes from one that has imported this, besides TensorFlow and tpack's trainers",
     )
     parser.add_argument("--grace", type=_secs, default=30.0, help="seconds to end when asked to (default: %(default)s)")
     parser.add_argument(
@@ -95,25 +126,52 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         ConfigError: An option cannot work, or the script does not exist.
     """
-    hosts = parse_hosts(options.hosts) if options.hosts else (Host(),)
-    workers = place_workers(hosts, options.workers if options.hosts else options.workers or 1)
+    file = HostFile(options.hosts[1:]) if options.hosts and options.hosts.startswith("@") else None
+    hosts = file.slots if file else parse_hosts(options.hosts) if options.hosts else (Host(),)
+    workers, spares = _places(hosts, options)
     _check_restarts(options, len(workers))
     _check_ray(options)
     job = _job(options)
-    team = Team(workers, options.ps, options.evaluator, options.restarts, options.min_workers)
+    team = Team(
+        workers,
+        options.ps,
+        options.evaluator,
+        options.restarts,
+        options.min_workers,
+        spares,
+        options.rejoin_after,
+        options.join_every,
+        file,
+    )
     directory = options.log_dir or os.path.join("launch_log", f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")
     os.makedirs(directory, exist_ok=True)
     console = Console(directory)
     if strayed := _strayed(options):
         console.say(f"one worker is started, and {strayed} goes to the script: options of tpack launch stand before it")
     try:
-        with _nothing_survives(job), _machines(options) as machines:
+        with _nothing_survives(job), _machines(options, job) as machines:
+            if isinstance(machines, ReachedMachines):
+                machines.prepare(spares)
             return Restarts(replace(job, machines=machines), team, console).run()
     except KeyboardInterrupt:
         # Nothing was started yet: later signals are handled by the run.
         return 128 + signal.SIGINT
     finally:
         console.close()
+
+
+def _places(hosts: Sequence[Host], options: argparse.Namespace) -> tuple[tuple[Host, ...], tuple[Host, ...]]:
+    """Return the machine of each worker, and that of each spare place."""
+    hosts = [replace(host, slots=host.slots or 1 if options.hosts else None) for host in hosts]
+    if not options.hosts:
+        places = place_workers(hosts, (options.workers or 1) + options.spares)
+        return places[: options.workers or 1], places[options.workers or 1 :]
+    places = place_workers(hosts, None if options.workers is None else options.workers + options.spares)
+    if options.spares >= len(places):
+        raise ConfigError(f"--spares got {options.spares}: expected fewer than the {len(places)} workers of --hosts")
+    places = tuple(replace(host, slots=None) for host in places)
+    split = len(places) - options.spares
+    return places[:split], places[split:]
 
 
 def _job(options: argparse.Namespace) -> Job:
@@ -147,6 +205,8 @@ def _strayed(options: argparse.Namespace) -> str | None:
 def _check_restarts(options: argparse.Namespace, num_workers: int) -> None:
     if options.min_workers is not None and not options.restarts:
         raise ConfigError("--min-workers got a number without --restarts: expected both")
+    if options.rejoin_after is not None and options.min_workers is None:
+        raise ConfigError("--rejoin-after got a number without --min-workers: expected both")
     if options.min_workers is not None and options.min_workers > num_workers:
         raise ConfigError(
             f"--min-workers got {options.min_workers}: expected at most {num_workers}, the number of workers"
@@ -158,6 +218,9 @@ def _check_ray(options: argparse.Namespace) -> None:
         if options.resources is not None:
             raise ConfigError("--resources got a value without --on ray: expected both")
         return
+    if options.spares or options.preload:
+        given = "--spares" if options.spares else "--preload"
+        raise ConfigError(f"{given} got a value with --on ray: expected one of the two, since Ray starts the processes")
     if options.hosts:
         raise ConfigError("--hosts got machines, and --on ray assigns them: expected one of the two")
     check_resources("--resources", parse_resources(options.resources or _RESOURCES))
@@ -165,9 +228,17 @@ def _check_ray(options: argparse.Namespace) -> None:
 
 
 @contextmanager
-def _machines(options: argparse.Namespace) -> Iterator[Machines]:
+def _machines(options: argparse.Namespace, job: Job) -> Iterator[Machines]:
     if options.on is None:
-        yield ReachedMachines(options.ssh)
+        preload = None
+        if options.spares or options.preload:
+            modules = [*DEFAULT_MODULES, *options.preload]
+            preload = {"executable": job.command[0], "environment": dict(job.environment), "modules": modules}
+        machines = ReachedMachines(options.ssh, preload, keeps_agents=True)
+        try:
+            yield machines
+        finally:
+            machines.close(_CLOSE_SECS)
         return
     with ray_connected() as ray:
         yield RayMachines(ray, parse_resources(options.resources or _RESOURCES), start_secs=options.start_timeout)

@@ -25,6 +25,7 @@ from tpack.reduction.sums import on_device
 from tpack.tower.devices import list_gpus
 from tpack.tower.grads import Gradient, is_sparse
 from tpack.utils import logger
+from tpack.utils.progress import FIRST_STEP, JOB_REFRESH_SECS, any_launcher_line, report_phase
 from tpack.utils.validation import check_number
 
 _POLL_SECS = 0.005
@@ -53,6 +54,12 @@ class StepHeartbeat(Callback):
         self._has_equal_steps = has_equal_steps
         is_fetched = stop_flag.total is not None and not stop_flag.is_between_steps
         self._request = tf.train.SessionRunArgs(stop_flag.total) if is_fetched else None
+        self._has_made_steps = False
+        self._line = any_launcher_line()
+        self._report_at = 0.0
+
+    def _before_epoch(self) -> None:
+        self._report_at = 0.0
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         if ctx.original_args.fetches is not self.trainer.train_op:
@@ -66,6 +73,12 @@ class StepHeartbeat(Callback):
             self._stop.total = float(values.results)
 
     def _trigger_step(self) -> None:
+        if not self._has_made_steps:
+            self._has_made_steps = True
+            report_phase(FIRST_STEP)
+        if self._line is not None and self.trainer.is_chief and time.monotonic() >= self._report_at:
+            self._report_at = time.monotonic() + JOB_REFRESH_SECS
+            self._line.report_position(self.epoch_num, self.global_step)
         if self._has_equal_steps:
             self._peers.note_step(self.global_step)
 

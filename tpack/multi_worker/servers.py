@@ -22,6 +22,7 @@ from tpack.tfutils.sesscreate import NewSessionCreator, get_default_sess_config
 from tpack.tower.devices import check_devices_present, list_gpus, provide_cpu_devices, required_cpu_devices
 from tpack.utils import logger
 from tpack.utils.addresses import parse_address
+from tpack.utils.progress import report_phase
 from tpack.utils.validation import check_arguments, check_count
 
 NUM_CHANNELS = 4
@@ -242,4 +243,6 @@ class WorkerSessionCreator(NewSessionCreator):
         check_devices_present(graph, server.devices)
         self._before_connecting()
         place_in_task(graph.get_operations(), server.device, f"graph-{uuid.uuid4().hex}")
-        return tf.Session(server.target, graph=graph, config=config)
+        session = tf.Session(server.target, graph=graph, config=config)
+        report_phase("session")
+        return session

@@ -52,6 +52,7 @@ from tpack.train.single_cost import BuilderTrainer
 from tpack.utils import logger
 from tpack.utils.launch_env import ClusterRank
 from tpack.utils.lazy import LazyModule
+from tpack.utils.progress import report_phase
 from tpack.utils.tf_config import ClusterTask
 from tpack.utils.validation import check_arguments, check_number
 
@@ -128,7 +129,9 @@ class MultiWorkerTrainer(BuilderTrainer):
         self.member = cluster if isinstance(cluster, ClusterMember) else resolve_cluster(cluster)
         if self.member.rank is None:
             raise ConfigError(f"{type(self).__name__} got {self.member}: expected a process that trains")
+        report_phase("importing")
         self.peers = self._connect(waits)
+        report_phase("rendezvous")
         self.is_chief = self.peers.rank == 0
         self.stop_flag = StopFlag()
         self.arrivals = Arrivals()
@@ -324,12 +327,14 @@ class MultiWorkerTrainer(BuilderTrainer):
         }
         check_consistency(self.peers, facts)
         creator = self._on_server(session_creator)
+        report_phase("graph")
         with self.graph.as_default(), tf.device(self.group.tasks[self.group.rank]):
             super().initialize(creator, self._first_values(session_init if self.is_chief else None))
         self._compare_values()
         if self._rank_state is not None:
             self._rank_state.load()
         self.peers.on_stall(self._awaited)
+        report_phase("restoring")
 
     def _first_values(self, session_init: SessionInit | None) -> SessionInit | None:
         """Return what to restore, for the chief."""

@@ -25,7 +25,15 @@ if TYPE_CHECKING:
 __all__ = ["get_tqdm", "get_tqdm_kwargs"]
 
 LINE_VARIABLE = "TPACK_LAUNCH_PROGRESS"
-"""The descriptor of the line to the launcher, and the number of its pipe: descriptors of that number may be others."""
+"""The descriptor of the line to the launcher, and the number of its pipe: descriptors of that number may be others.
+
+``:quiet`` after them means that the launcher shows no bar.
+"""
+
+FIRST_STEP = "first step"
+"""The last phase of the start of a process."""
+
+_QUIET = ":quiet"
 
 JOB_REFRESH_SECS = 0.5
 """How often a process tells its launcher how far it is."""
@@ -91,6 +99,14 @@ class LauncherLine:
         """
         self._send({"progress": dict(progress)})
 
+    def report_phase(self, name: str) -> None:
+        """Send the end of a phase of the start of this process, such as ``graph``."""
+        self._send({"phase": name})
+
+    def report_position(self, epoch_num: int, global_step: int) -> None:
+        """Send the epoch of this process, and its finished steps in all."""
+        self._send({"at": [epoch_num, global_step]})
+
     def write(self, text: str) -> None:
         """Send a drawing of a bar, without line ends and clearing."""
         if drawn := text.strip():
@@ -113,7 +129,19 @@ class LauncherLine:
 
 def launcher_line() -> LauncherLine | None:
     """Return the pipe to a launcher with one bar for all processes, if any."""
-    found = re.fullmatch(r"(\d+):(\d+)", os.environ.get(LINE_VARIABLE, ""), re.ASCII)
+    return None if os.environ.get(LINE_VARIABLE, "").endswith(_QUIET) else any_launcher_line()
+
+
+def report_phase(name: str) -> None:
+    """Report the end of a phase of the start of this process, such as ``graph``, to its launcher, if any."""
+    line = any_launcher_line()
+    if line is not None:
+        line.report_phase(name)
+
+
+def any_launcher_line() -> LauncherLine | None:
+    """Return the pipe to a launcher, if any, whether it shows a bar or not."""
+    found = re.fullmatch(rf"(\d+):(\d+)({_QUIET})?", os.environ.get(LINE_VARIABLE, ""), re.ASCII)
     return None if found is None else _line(int(found[1]), int(found[2]))
 
 
@@ -127,12 +155,17 @@ def _line(descriptor: int, inode: int) -> LauncherLine | None:
     return LauncherLine(descriptor) if stat.S_ISFIFO(status.st_mode) and status.st_ino == inode else None
 
 
-def open_launcher_line() -> tuple[int, int, str]:
-    """Make a pipe in the launcher: its read end, its write end for the process, and the value of `LINE_VARIABLE`."""
+def open_launcher_line() -> tuple[int, int]:
+    """Make a pipe in the launcher, that does not block: its read end, and its write end for the process."""
     read_end, write_end = os.pipe()
     os.set_blocking(read_end, False)
     os.set_blocking(write_end, False)
-    return read_end, write_end, f"{write_end}:{os.fstat(write_end).st_ino}"
+    return read_end, write_end
+
+
+def line_of(descriptor: int, *, shows_bar: bool) -> dict[str, str]:
+    """Return {`LINE_VARIABLE`: value} for a process that has the write end of a line as this descriptor."""
+    return {LINE_VARIABLE: f"{descriptor}:{os.fstat(descriptor).st_ino}{'' if shows_bar else _QUIET}"}
 
 
 def job_bar(progress: Mapping[str, Any], num_columns: int, label: str = "") -> str:

@@ -161,3 +161,110 @@ def test_a_launcher_that_does_not_read_can_still_give_orders(tmp_path):
 def test_output_is_cut_into_lines(parts, lines):
     stream = _Stream(0, 1)
     assert [line for part in parts for line in stream.lines(part)] == lines
+
+
+def until_done(agent):
+    """Return its reports until all processes of this round have ended."""
+    found = []
+    while not found or "done" not in found[-1]:
+        found.append(agent.report())
+    return found
+
+
+def test_one_that_stays_runs_processes_again(tmp_path):
+    with Agent() as agent:
+        agent.order("stay")
+        agent.order("reserve", host="127.0.0.1", count=1)
+        (first,) = agent.report()["ports"]
+        agent.start("print('one')", f"import os; {BACKGROUND.format(code='import time; time.sleep(1000)')}")
+        reports = until_done(agent)
+        assert {"rank": 0, "stream": 1, "text": "one"} in reports
+        # What a process has left behind is ended before the next round.
+        assert len(reports[-1]["left"]) == 1
+        # An order to end that comes too late is not for the next round.
+        agent.order("end", signum=15, grace_secs=0.0)
+        agent.order("reserve", host="127.0.0.1", count=2)
+        assert len(agent.report()["ports"]) == 2
+        with socket.socket() as free:
+            free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            free.bind(("", first))
+            free.listen()
+        agent.start("import time; time.sleep(0.3); print('two')")
+        assert until_done(agent)[:2] == [{"rank": 0, "stream": 1, "text": "two"}, {"rank": 0, "code": 0}]
+    assert agent.process.returncode == 0
+
+
+def script(path, text):
+    path.write_text(text, encoding="utf-8")
+    return [sys.executable, str(path)]
+
+
+def forked(agent, *commands):
+    processes = [
+        {"rank": rank, "command": command, "environment": {"PYTHONPATH": str(ROOT)}}
+        for rank, command in enumerate(commands)
+    ]
+    agent.order("start", processes=processes, directory="/")
+
+
+def preloading(agent, *modules):
+    agent.order("stay")
+    environment = {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    agent.order("preload", executable=sys.executable, environment=environment, modules=modules)
+
+
+def test_processes_are_forked_from_one_that_has_imported_modules(tmp_path):
+    says = script(tmp_path / "says.py", "import os, sys; print('this' in sys.modules, os.getppid()); sys.exit(4)")
+    with Agent() as agent:
+        preloading(agent, "this")
+        parents = set()
+        for _ in range(2):
+            forked(agent, says, says)
+            reports = until_done(agent)
+            said = [report["text"].split() for report in reports if "text" in report]
+            assert [is_loaded for is_loaded, _ in said] == ["True", "True"]
+            parents |= {int(parent) for _, parent in said}
+            assert sorted(report["rank"] for report in reports if report.get("code") == 4) == [0, 1]
+            assert reports[-1] == {"done": True, "left": []}
+        (server,) = parents
+        assert psutil.pid_exists(server)
+    assert_gone([server])
+
+
+def test_the_end_of_the_fork_server_is_told(tmp_path):
+    waits = script(tmp_path / "waits.py", "import os, time; print(os.getppid(), os.getpid()); time.sleep(1000)")
+    with Agent() as agent:
+        preloading(agent, "time")
+        forked(agent, waits)
+        server, pid = map(int, agent.report()["text"].split())
+        os.kill(server, signal.SIGKILL)
+        reports = until_done(agent)
+        assert reports[0] == {"rank": 0, "failed": "its fork server ended: it said nothing"}
+        assert_gone([pid])
+        # Another is started by the next order.
+        preloading(agent, "time")
+        forked(agent, script(tmp_path / "then.py", "print('then')"))
+        assert until_done(agent)[0]["text"] == "then"
+
+
+def test_a_module_that_is_missing_fails_all(tmp_path):
+    with Agent() as agent:
+        preloading(agent, "no_such_module")
+        forked(agent, script(tmp_path / "never.py", ""))
+        reports = until_done(agent)
+    assert reports[0]["rank"] == 0
+    assert reports[0]["failed"].endswith("ModuleNotFoundError: No module named 'no_such_module'")
+
+
+@pytest.mark.parametrize("is_ready", [False, True])
+def test_an_order_to_end_reaches_forks(tmp_path, is_ready):
+    waits = script(tmp_path / "waits.py", "import time; print('here'); time.sleep(1000)")
+    with Agent() as agent:
+        preloading(agent, "time")
+        forked(agent, waits)
+        if is_ready:
+            assert agent.report()["text"] == "here"
+        agent.order("end", signum=signal.SIGTERM, grace_secs=30.0)
+        reports = until_done(agent)
+    # The order to end may find the process there already.
+    assert {"rank": 0, "code": -15} in reports

@@ -4,7 +4,7 @@ import os
 import select
 import sys
 
-from tpack.cli.launcher.agent_client import AgentLink
+from tpack.cli.launcher.agent_client import AgentLink, ReachedMachines
 from tpack.cli.launcher.plan import Host
 
 
@@ -74,3 +74,45 @@ def test_orders_wait_until_they_are_taken(tmp_path):
     link.drain_errors()
     assert int(link.last_lines[0]) > 1 << 20
     link.close(60)
+
+
+def test_an_agent_stays_for_the_next_run_of_a_job():
+    machines = ReachedMachines(keeps_agents=True)
+    first = machines.connect(Host())
+    first.order("start", processes=[], directory="/")
+    while not first.has_ended:
+        assert select.select([first.reports], [], [], 60)[0]
+        first.is_done = any("done" in report for report in first.receive())
+    assert not first.is_gone
+    machines.release(first, 60)
+    second = machines.connect(Host())
+    assert second is first
+    assert not second.is_done
+    # One that has not ended everything is not used again.
+    machines.release(second, 60)
+    third = machines.connect(Host())
+    assert third is not first
+    assert third.close(60) == 0
+
+
+def test_a_machine_is_asked_whether_it_answers(tmp_path):
+    machines = ReachedMachines(script(tmp_path, "exit 1"), keeps_agents=True)
+    host = Host("b", None, "b")
+    assert not machines.answers(host)
+    machines._kept[host]._process.wait(60)
+    assert not machines.answers(host)
+    # It is not asked again at once.
+    assert not machines.answers(host)
+    assert not machines._kept
+
+    machines = ReachedMachines(keeps_agents=True)
+    assert not machines.answers(Host())
+    assert select.select([machines._kept[Host()].reports], [], [], 60)[0]
+    assert machines.answers(Host())
+    link = machines.connect(Host())
+    # It is in use, and answers therefore.
+    assert machines.answers(Host())
+    link.order("reserve", host="127.0.0.1", count=1)
+    assert select.select([link.reports], [], [], 60)[0]
+    assert [len(report["ports"]) for report in link.receive()] == [1]
+    machines.release(link, 60)

@@ -1,7 +1,6 @@
 """Output on the terminal and in files."""
 
 import io
-import json
 import os
 import threading
 
@@ -88,7 +87,7 @@ class Terminal(io.StringIO):
 
 def told(step, epoch=1, speed=1.0):
     progress = {"epoch": epoch, "epochs": 2, "step": step, "steps": 50, "secs": 1.0, "speed": speed, "values": {}}
-    return json.dumps({"progress": progress})
+    return {"progress": progress}
 
 
 def test_the_bar_is_that_of_the_last_worker_which_is_named_if_it_is_behind(tmp_path):
@@ -104,7 +103,7 @@ def test_the_bar_is_that_of_the_last_worker_which_is_named_if_it_is_behind(tmp_p
     console.take_progress(PLAN[1], told(50))
     console.begin(1)
     console.take_progress(PLAN[1], told(20))
-    console.take_progress(PLAN[0], json.dumps({"bar": "my own"}))
+    console.take_progress(PLAN[0], {"bar": "my own"})
     console.close()
     last = [line.rpartition("\r")[2] for line in terminal.getvalue().splitlines()]
     assert last[-1].startswith("epoch 1/2:  40%|")

@@ -2,10 +2,12 @@
 
 It reads orders from its standard input, a line of JSON each, and writes reports to its standard output:
 
-    reserve ports      -> the ports, which stay reserved while the agent lives
+    reserve ports      -> the ports, which stay reserved until the next are
     start processes    -> lines of their output, and the end of each; at last, the end of all
     send a signal to all or some, or end them all: by a signal, and after a grace period by SIGKILL
     watch for silence: from now on there is another order within a timeout
+    stay               : after the end of all, wait for the next start
+    preload            : import modules in a fork server, from which processes are forked from now on
 
 When the input ends or its timeout expires, the launcher or the connection to it is gone, and the agent ends everything.
 It has one thread; a launcher that does not read stops only the processes' output.
@@ -25,9 +27,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tpack.cli.launcher.fork_server import Forked, ForkServer
 from tpack.cli.launcher.process_tree import adopt_orphans, descendants, die_with_parent, end_all, reap_orphans
 from tpack.multi_worker.cluster.ports import PortReservation
-from tpack.utils.progress import LINE_VARIABLE, open_launcher_line
+from tpack.utils.progress import line_of, open_launcher_line
 
 ORPHAN_SECS = 5.0
 """The grace period of processes after the loss of the launcher."""
@@ -43,7 +46,7 @@ _MOST_READS = 64
 
 
 class Agent:
-    """Loop that runs processes until all of them have ended; used once."""
+    """Loop that runs processes until all of them have ended, once or, if it is to stay, again and again."""
 
     def __init__(self, orders: int, reports: int) -> None:
         self._orders = orders
@@ -51,7 +54,9 @@ class Agent:
         self._unread = b""
         self._unsent = bytearray()
         self._selector = selectors.DefaultSelector()
-        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._processes: dict[int, subprocess.Popen[bytes] | Forked] = {}
+        self._server: ForkServer | None = None
+        self._stays = False
         self._running: set[int] = set()
         self._streams: dict[int, _Stream] = {}
         self._reservations: list[PortReservation] = []
@@ -68,13 +73,19 @@ class Agent:
         self._selector.register(self._orders, selectors.EVENT_READ, self._take_orders)
         self._selector.register(woken, selectors.EVENT_READ, lambda: woken.recv(4096))
         os.set_blocking(self._reports, False)
-        while not self._is_over():
+        while True:
             self._watch_reports()
             for key, _ in self._selector.select(self._wait_secs()):
                 key.data()
             self._note_ends()
             self._look_at_the_clock()
-        self._sweep()
+            if self._is_over():
+                self._sweep()
+                if self._is_orphan or not self._stays:
+                    break
+                self._forget()
+        if self._server is not None:
+            self._server.close()
 
     def _listen_to_signals(self) -> socket.socket:
         """Let signals wake the loop. A handler, unlike ignoring, is not inherited by the processes."""
@@ -112,7 +123,29 @@ class Agent:
             order = json.loads(line)
             getattr(self, f"_do_{order.pop('do')}")(**order)
 
+    def _do_stay(self) -> None:
+        self._stays = True
+
+    def _do_preload(self, executable: str, environment: dict[str, str], modules: list[str]) -> None:
+        if self._server is None:
+            self._server = ForkServer(executable, environment, modules)
+            self._selector.register(self._server, selectors.EVENT_READ, self._hear_server)
+
+    def _hear_server(self) -> None:
+        server = self._server
+        if server is None or server.receive():
+            return
+        # Its processes end with it.
+        self._selector.unregister(server)
+        self._server = None
+        for rank in [rank for rank in self._running if isinstance(self._processes[rank], Forked)]:
+            self._running.discard(rank)
+            self._report(rank=rank, failed=f"its fork server ended: {server.last_words() or 'it said nothing'}")
+        server.close()
+
     def _do_reserve(self, host: str, count: int) -> None:
+        for reservation in self._reservations:
+            reservation.close()
         self._reservations = [PortReservation(host) for _ in range(count)]
         self._report(ports=[reservation.port for reservation in self._reservations])
 
@@ -120,8 +153,8 @@ class Agent:
         self._was_started = True
         for each in processes:
             try:
-                with self._line_of(each["rank"], shows_progress) as (descriptors, line):
-                    self._start({**each, "environment": {**each["environment"], **line}}, directory, descriptors)
+                with self._line_of(each["rank"]) as line:
+                    self._start(each, directory, line, shows_progress)
             except OSError as error:
                 self._report(rank=each["rank"], failed=f"cannot be started in {directory}: {error}")
 
@@ -131,6 +164,9 @@ class Agent:
                 self._processes[rank].send_signal(signum)
 
     def _do_end(self, signum: int, grace_secs: float) -> None:
+        if not self._was_started:
+            # All have ended meanwhile.
+            return
         self._do_signal(signum)
         self._kill_at = min(self._kill_at, time.monotonic() + grace_secs)
 
@@ -149,36 +185,48 @@ class Agent:
     # Processes.
 
     @contextlib.contextmanager
-    def _line_of(self, rank: int, shows_progress: bool) -> Iterator[tuple[tuple[int, ...], dict[str, str]]]:
-        """Open a progress line for a process: the descriptors that it inherits, and its variables."""
-        if not shows_progress:
-            yield (), {}
-            return
-        read_end, write_end, text = open_launcher_line()
-        self._listen(read_end, _Stream(rank, PROGRESS))
+    def _line_of(self, rank: int) -> Iterator[int]:
+        """Open a process's line to the launcher, for its progress and its phases; return the end that it inherits."""
+        read_end, write_end = open_launcher_line()
+        self._listen(read_end, _Stream(rank, PROGRESS, is_owned=True))
         try:
-            yield (write_end,), {LINE_VARIABLE: text}
+            yield write_end
         finally:
             os.close(write_end)
 
-    def _start(self, order: Mapping[str, Any], directory: str, descriptors: tuple[int, ...]) -> None:
+    def _start(self, order: Mapping[str, Any], directory: str, line: int, shows_bar: bool) -> None:
         rank = order["rank"]
-        process = subprocess.Popen(
-            order["command"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=directory,
-            env={**os.environ, **order["environment"]},
-            start_new_session=True,
-            pass_fds=descriptors,
-            # There is one thread only, so that nothing can be locked in the child.
-            preexec_fn=functools.partial(die_with_parent, os.getpid()),
-        )
-        self._processes[rank] = process
+        environment = {**os.environ, **order["environment"]}
+        if self._server is not None:
+            self._fork(self._server, {**order, "environment": environment}, directory, line, shows_bar)
+        else:
+            process = subprocess.Popen(
+                order["command"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=directory,
+                env={**environment, **line_of(line, shows_bar=shows_bar)},
+                start_new_session=True,
+                pass_fds=(line,),
+                # There is one thread only, so that nothing can be locked in the child.
+                preexec_fn=functools.partial(die_with_parent, os.getpid()),
+            )
+            self._processes[rank] = process
+            for number, pipe in ((1, process.stdout), (2, process.stderr)):
+                self._listen(pipe.fileno() if pipe is not None else -1, _Stream(rank, number))
         self._running.add(rank)
-        for number, pipe in ((1, process.stdout), (2, process.stderr)):
-            self._listen(pipe.fileno() if pipe is not None else -1, _Stream(rank, number))
+
+    def _fork(self, server: ForkServer, order: Mapping[str, Any], directory: str, line: int, shows_bar: bool) -> None:
+        rank, given = order["rank"], []
+        for number in (1, 2):
+            read_end, write_end = os.pipe()
+            given.append(write_end)
+            self._listen(read_end, _Stream(rank, number, is_owned=True))
+        given.append(os.dup(line))
+        self._processes[rank] = server.fork(
+            rank, order["command"], order["environment"], directory, given, shows_bar=shows_bar
+        )
 
     def _listen(self, descriptor: int, stream: "_Stream") -> None:
         os.set_blocking(descriptor, False)
@@ -197,7 +245,7 @@ class Agent:
             if descriptor in self._selector.get_map():
                 self._selector.unregister(descriptor)
             del self._streams[descriptor]
-            if stream.number == PROGRESS:
+            if stream.is_owned:
                 os.close(descriptor)
         return bool(data)
 
@@ -215,7 +263,9 @@ class Agent:
             self._read_rest(rank)
             self._running.discard(rank)
             self._report(rank=rank, code=code)
-        reap_orphans([self._processes[rank].pid for rank in self._running])
+        running = [self._processes[rank] for rank in self._running]
+        own = [process.pid for process in running if isinstance(process, subprocess.Popen)]
+        reap_orphans([*own, *([] if self._server is None else [self._server.pid])])
 
     def _look_at_the_clock(self) -> None:
         if time.monotonic() >= self._silent_at:
@@ -227,11 +277,28 @@ class Agent:
 
     def _sweep(self) -> None:
         """End descendants that are left, and send the last reports."""
-        left = end_all(descendants, _SWEEP_SECS)
+        server = None if self._server is None else self._server.pid
+        left = end_all(lambda: descendants(lambda process: process.pid != server), _SWEEP_SECS)
         self._read_rest()
         self._report(done=True, left=left)
         os.set_blocking(self._reports, True)
         self._send()
+        os.set_blocking(self._reports, False)
+
+    def _forget(self) -> None:
+        """Forget the processes, all of which have ended."""
+        for descriptor, stream in self._streams.items():
+            if descriptor in self._selector.get_map():
+                self._selector.unregister(descriptor)
+            if stream.is_owned:
+                os.close(descriptor)
+        for process in self._processes.values():
+            for pipe in (process.stdout, process.stderr) if isinstance(process, subprocess.Popen) else ():
+                if pipe is not None:
+                    pipe.close()
+        self._streams.clear()
+        self._processes.clear()
+        self._was_started, self._kill_at = False, math.inf
 
     # Reports.
 
@@ -268,11 +335,17 @@ class _Stream:
 
     Of a line that is overwritten, as progress bars do by a carriage return, each state is a line, but only the last of
     those that arrive together.
+
+    Attributes:
+        rank: the process.
+        number: 1 is its output, 2 its standard error, 3 its progress.
+        is_owned: whether the agent closes the descriptor; otherwise a `subprocess.Popen` does.
     """
 
-    def __init__(self, rank: int, number: int) -> None:
+    def __init__(self, rank: int, number: int, *, is_owned: bool = False) -> None:
         self.rank = rank
         self.number = number
+        self.is_owned = is_owned
         self._rest = b""
 
     def lines(self, data: bytes) -> list[bytes]:

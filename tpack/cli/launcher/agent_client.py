@@ -5,6 +5,7 @@ import os
 import select
 import shlex
 import subprocess
+import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,10 @@ SSH = "ssh -o BatchMode=yes -o ServerAliveInterval=10 -o ServerAliveCountMax=3"
 _ROOT = Path(__file__).resolve().parents[3]
 _SHOWN_LINES = 20
 _DRAIN_SECS = 1.0
+# The timeout of an agent between two runs of a job.
+_IDLE_SECS = 1e7
+# The time between two attempts to reach a machine that joins.
+_RETRY_SECS = 10.0
 
 
 class Link(ABC):
@@ -33,6 +38,7 @@ class Link(ABC):
         running: the ranks that run there.
         is_done: whether it has reported the end of everything.
         is_gone: whether its reports have ended.
+        stays: whether it waits for another start when all has ended.
         last_lines: the last lines of its, or the connection's, standard error.
     """
 
@@ -43,6 +49,7 @@ class Link(ABC):
         self.running: set[int] = set()
         self.is_done = False
         self.is_gone = False
+        self.stays = False
         self.last_lines: deque[str] = deque(maxlen=_SHOWN_LINES)
         self._unread = b""
 
@@ -71,6 +78,17 @@ class Link(ABC):
     @abstractmethod
     def close(self, timeout_secs: float) -> int | None:
         """Close the connection, at which an agent ends everything. Return its exit code, if it is known."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has nothing to do any more in this run of the job."""
+        return self.is_gone or (self.is_done and self.stays)
+
+    def begin(self) -> None:
+        """Forget the last run of the job."""
+        self.num_reserved, self.ports, self.is_done = 0, None, False
+        self.running.clear()
+        self.last_lines.clear()
 
     def receive(self) -> list[dict[str, Any]]:
         """Return the reports that have arrived; none and `is_gone` at their end.
@@ -149,6 +167,10 @@ class AgentLink(Link):
             self._unsent.clear()
         return True
 
+    def is_alive(self) -> bool:
+        """Tell whether the agent, or the ``ssh`` to it, still runs."""
+        return self._process.poll() is None
+
     def give_up(self) -> None:
         """Kill an agent that does not answer, or its ``ssh``."""
         self._process.kill()
@@ -173,26 +195,102 @@ class Machines(ABC):
 
     @abstractmethod
     def connect(self, host: Host) -> Link:
-        """Start an agent.
+        """Start an agent, or take the one that stayed.
 
         Raises:
             OSError: It cannot be started.
         """
 
+    def answers(self, host: Host) -> bool:
+        """Tell whether an agent answers on a machine, which is asked again and again; never by default."""
+        return False
+
+    def release(self, link: Link, timeout_secs: float) -> None:
+        """Let an agent go after a run of the job: by default it ends."""
+        link.close(timeout_secs)
+
 
 class ReachedMachines(Machines):
-    """This machine, and others by ``ssh``."""
+    """This machine, and others by ``ssh``.
 
-    def __init__(self, ssh: str = SSH) -> None:
+    Args:
+        ssh: the command that reaches the others.
+        preload: the arguments of the agents' order of that name; None forks no processes.
+        keeps_agents: whether agents stay from one run of a job to the next, until `close`.
+    """
+
+    def __init__(self, ssh: str = SSH, preload: Mapping[str, Any] | None = None, *, keeps_agents: bool = False) -> None:
         self._ssh = ssh
+        self._keeps_agents = keeps_agents
+        self._preload = preload
+        self._kept: dict[Host, AgentLink] = {}
+        self._used: set[Host] = set()
+        self._ask_at: dict[Host, float] = {}
 
     def take(self, workers: Sequence[Host]) -> AbstractContextManager[Sequence[Host]]:
         """Return the machines unchanged."""
         return nullcontext(workers)
 
+    def prepare(self, hosts: Sequence[Host]) -> None:
+        """Start the agents of spare machines, so that they have imported everything when they are needed."""
+        for host in dict.fromkeys(hosts):
+            if host not in self._kept:
+                self._kept[host] = self._start(host)
+
     def connect(self, host: Host) -> AgentLink:
-        """Start an agent, here or by ``ssh``."""
-        return AgentLink(host, self._ssh)
+        """Start an agent, here or by ``ssh``, or take the one that stayed."""
+        link = self._kept.pop(host, None)
+        if link is not None and not link.is_alive():
+            link.close(0.0)
+            link = None
+        if link is None:
+            link = self._start(host)
+        link.begin()
+        self._used.add(host)
+        return link
+
+    def answers(self, host: Host) -> bool:
+        """Tell whether an agent answers on a machine; after a failure another is started some seconds later."""
+        if host in self._used:
+            return True
+        link = self._kept.get(host)
+        if link is not None and not link.is_alive():
+            self._kept.pop(host).close(0.0)
+            self._ask_at[host] = time.monotonic() + _RETRY_SECS
+            return False
+        if link is None:
+            if time.monotonic() >= self._ask_at.get(host, 0.0):
+                link = self._kept[host] = self._start(host)
+                link.order("reserve", host="", count=0)
+            return False
+        if any("ports" in report for report in link.receive()):
+            link.ports = []
+        return link.ports is not None
+
+    def release(self, link: Link, timeout_secs: float) -> None:
+        """Keep an agent that has ended all of its processes; end another."""
+        self._used.discard(link.host)
+        if isinstance(link, AgentLink) and link.stays and link.is_done and not link.is_gone:
+            if link.host.login is not None:
+                # The end of its input, too, ends it.
+                link.order("watch", silence_secs=_IDLE_SECS)
+            self._kept[link.host] = link
+        else:
+            link.close(timeout_secs)
+
+    def close(self, timeout_secs: float) -> None:
+        """End all agents."""
+        while self._kept:
+            self._kept.popitem()[1].close(timeout_secs)
+
+    def _start(self, host: Host) -> AgentLink:
+        link = AgentLink(host, self._ssh)
+        if self._keeps_agents:
+            link.stays = True
+            link.order("stay")
+        if self._preload is not None:
+            link.order("preload", **self._preload)
+        return link
 
 
 def as_line(do: str, arguments: Mapping[str, Any]) -> bytes:

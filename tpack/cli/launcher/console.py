@@ -5,12 +5,12 @@ beyond that the launcher reads none, and the processes wait too. A terminal has 
 job, below all lines; the bars of the processes go to their files.
 """
 
-import json
 import os
 import queue
 import sys
 import threading
 from collections import defaultdict, deque
+from collections.abc import Mapping
 from typing import IO, Any, TextIO
 
 from tpack.cli.launcher.plan import Process
@@ -60,9 +60,8 @@ class Console:
         self._last[process.rank].append(shown)
         self._waiting.put((stream, f"[{process.label}] {shown}\n"))
 
-    def take_progress(self, process: Process, text: str) -> None:
+    def take_progress(self, process: Process, message: Mapping[str, Any]) -> None:
         """Show the progress of the job, and write the bar of a process to its file."""
-        message = json.loads(text)
         if "bar" in message:
             self._file_of(process).write(message["bar"].encode() + b"\n")
         elif process.is_worker:

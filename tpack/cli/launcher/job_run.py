@@ -6,6 +6,7 @@ agents start, reserve ports --> processes start --> all workers and the evaluato
              +--> an agent does not answer in time --> all are ended
 """
 
+import json
 import math
 import selectors
 import signal
@@ -13,7 +14,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,7 @@ from tpack.cli.launcher.console import Console
 from tpack.cli.launcher.plan import Host, Process, environment_of
 from tpack.multi_worker.cluster.peer_failure import EXIT_PEER_LOST, LostRanks, lost_by
 from tpack.utils.child_process import cause_of_death
+from tpack.utils.progress import FIRST_STEP
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -87,16 +89,46 @@ class JobFailure:
 class JobRun:
     """One run of the processes of a plan.
 
+    Args:
+        job: the settings.
+        plan: the processes.
+        console: their output.
+        before: the run before.
+        is_to_make_room: gets the steps of this run, and its epochs; returns whether it is to end, so that
+            others can join.
+
     Attributes:
         failure: the first failure, or None.
         lost: the ranks of workers to leave out next time: a signal ended them, or their machine is gone.
         signum: the signal that ended the attempt, or None.
+        failed_at: when the first failure was found, as `time.monotonic` counts.
+        ended_at: when all processes had ended.
+        phases: when the last worker reported the end of each phase of its start.
+        gone: the machines that do not answer any more, or never did.
+        step: the last global step that a worker reported; None without one.
+        is_making_room: whether the run was ended for workers that join.
     """
 
-    def __init__(self, job: Job, plan: Sequence[Process], console: Console) -> None:
+    def __init__(
+        self,
+        job: Job,
+        plan: Sequence[Process],
+        console: Console,
+        before: "JobRun | None" = None,
+        is_to_make_room: Callable[[int, int], bool] = lambda *progress: False,
+    ) -> None:
         self.failure: JobFailure | None = None
         self.lost: set[int] = set()
         self.signum: int | None = None
+        self.failed_at = self.ended_at = math.inf
+        self.phases: dict[str, float] = {}
+        self._num_reports: Counter[str] = Counter()
+        self.gone: set[Host] = set()
+        self.step: int | None = None
+        self.is_making_room = False
+        self._before = before
+        self._is_to_make_room = is_to_make_room
+        self._began_at: tuple[int, int] | None = None
         self._job = job
         self._plan = plan
         self._console = console
@@ -110,7 +142,7 @@ class JobRun:
         self._give_up_at = math.inf
         self._survivors: set[int] = set()
         self._accused: dict[int, LostRanks] = {}
-        self._blame_at = math.inf
+        self._blame_at = self._started_at = math.inf
         self._speak_at = time.monotonic() if any(each.host.login for each in plan) else math.inf
 
     def run(self) -> None:
@@ -118,14 +150,26 @@ class JobRun:
         with self._heard_signals():
             try:
                 self._open()
-                while any(not link.is_gone for link in self._links):
+                while any(not link.has_ended for link in self._links):
                     for key, _ in self._selector.select(self._wait_secs()):
                         key.data()
                     self._look()
             finally:
                 for link in self._links:
-                    link.close(_CLOSE_SECS)
+                    self._job.machines.release(link, _CLOSE_SECS)
                 self._selector.close()
+                self.ended_at = time.monotonic()
+
+    def recovery(self) -> str | None:
+        """Return the time from the failure of the run before to the first step of this one, by phases; None without."""
+        before, first = self._before, self.phases.get(FIRST_STEP)
+        if before is None or first is None or before.failed_at == math.inf:
+            return None
+        ends = {"ending": before.ended_at, "starting": self._started_at, **self.phases}
+        times = [before.failed_at, *ends.values()]
+        parts = [f"{name} {end - begin:.2f}" for name, begin, end in zip(ends, times, times[1:], strict=False)]
+        what = "the end of the run before" if before.is_making_room else "the failure was found"
+        return f"first step {first - before.failed_at:.2f} s after {what}: {', '.join(parts)}"
 
     # Agents.
 
@@ -134,6 +178,7 @@ class JobRun:
             try:
                 link = self._job.machines.connect(host)
             except OSError as error:
+                self.gone.add(host)
                 self._fail(JobFailure(f"{host.name}: {error}", host=host))
                 return
             self._links.append(link)
@@ -180,11 +225,12 @@ class JobRun:
         if not silent:
             self._start()
         elif time.monotonic() >= self._start_by:
+            self.gone |= {link.host for link in silent}
             names = ", ".join(link.host.name for link in silent)
             self._fail(JobFailure(f"no answer within {self._job.start_secs:g} s from {names}", host=silent[0].host))
 
     def _give_up_if_late(self, link: Link) -> None:
-        if link.is_gone or time.monotonic() < self._give_up_at:
+        if link.has_ended or time.monotonic() < self._give_up_at:
             return
         if link.reports in self._selector.get_map():
             self._selector.unregister(link.reports)
@@ -209,7 +255,7 @@ class JobRun:
     # Reports.
 
     def _start(self) -> None:
-        self._was_started = True
+        self._was_started, self._started_at = True, time.monotonic()
         job, ports = self._job, dict[int, int]()
         for link in self._links:
             ports |= zip([process.rank for process in self._of(link.host)], link.ports or (), strict=False)
@@ -229,22 +275,52 @@ class JobRun:
 
     def _receive(self, link: Link) -> None:
         for report in link.receive():
-            if "ports" in report:
+            # An agent that has waited may also have answered for none.
+            if report.get("ports"):
                 link.ports = report["ports"]
-            elif report.get("stream") == PROGRESS:
-                self._console.take_progress(self._plan[report["rank"]], report["text"])
             elif "text" in report:
-                self._console.put(self._plan[report["rank"]], report["stream"], report["text"])
-                lost = lost_by(report["text"])
-                if lost.ranks:
-                    self._accused[report["rank"]] = lost
+                self._take_line(self._plan[report["rank"]], report["stream"], report["text"])
             elif "done" in report:
                 link.is_done = True
-            else:
+            elif "rank" in report:
                 self._note_end(link, report)
         if link.is_gone:
             self._selector.unregister(link.reports)
             self._note_gone(link)
+
+    def _take_line(self, process: Process, stream: int, text: str) -> None:
+        if stream == PROGRESS:
+            self._take_progress(process, text)
+            return
+        self._console.put(process, stream, text)
+        lost = lost_by(text)
+        if lost.ranks:
+            self._accused[process.rank] = lost
+
+    def _take_progress(self, process: Process, text: str) -> None:
+        message = json.loads(text)
+        if "at" in message:
+            self._note_position(*message["at"])
+            return
+        if "phase" not in message:
+            self._console.take_progress(process, message)
+            return
+        name = message["phase"]
+        self._num_reports[name] += 1
+        self.phases[name] = time.monotonic()
+        if name == FIRST_STEP and self._num_reports[name] == sum(each.is_worker for each in self._plan):
+            recovery = self.recovery()
+            if recovery is not None:
+                self._console.say(recovery)
+
+    def _note_position(self, epoch_num: int, step: int) -> None:
+        self.step = step
+        if self._began_at is None:
+            self._began_at = epoch_num, step
+        begun = self._began_at
+        if not self._is_ending and self._is_to_make_room(step - begun[1], epoch_num - begun[0]):
+            self.is_making_room, self.failed_at = True, time.monotonic()
+            self._end(signal.SIGTERM, self._job.grace_secs)
 
     def _complain(self, link: Link) -> None:
         if not link.read_errors():
@@ -293,6 +369,7 @@ class JobRun:
         """Report the end of an agent, if it was not an orderly one."""
         if link.is_done:
             return
+        self.gone.add(link.host)
         link.drain_errors()
         ranks, link.running = sorted(link.running), set()
         self.lost |= {process.rank for process in self._of(link.host) if process.is_worker}
@@ -304,7 +381,7 @@ class JobRun:
         self._fail(JobFailure(f"{link.host.name} {what}{said}", process, host=link.host))
 
     def _fail(self, failure: JobFailure) -> None:
-        self.failure = failure
+        self.failure, self.failed_at = failure, time.monotonic()
         self._end(signal.SIGTERM, self._job.grace_secs)
 
     def _end(self, signum: int, grace_secs: float) -> None:
@@ -312,6 +389,8 @@ class JobRun:
         self._blame_at = math.inf
         self._give_up_at = time.monotonic() + (grace_secs + _AGENT_SECS if self._was_started else _UNSTARTED_SECS)
         for link in self._links:
+            if link.has_ended:
+                continue
             if self._was_started:
                 link.order("end", signum=signum, grace_secs=grace_secs)
             else:
