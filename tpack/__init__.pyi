@@ -240,6 +240,7 @@ from tpack.multi_worker import ErrorFeedback as ErrorFeedback
 from tpack.multi_worker import Exchange as Exchange
 from tpack.multi_worker import Int8 as Int8
 from tpack.multi_worker import Memory as Memory
+from tpack.multi_worker import MemorySaver as MemorySaver
 from tpack.multi_worker import MomentumCorrection as MomentumCorrection
 from tpack.multi_worker import MomentumFeedback as MomentumFeedback
 from tpack.multi_worker import OneBit as OneBit
@@ -532,6 +533,7 @@ __all__ = [
     "MaxTime",
     "Maxout",
     "Memory",
+    "MemorySaver",
     "MergeAllSummaries",
     "MergeScalars",
     "MinSaver",

@@ -95,7 +95,8 @@ GROUPS: dict[str, dict[str, str]] = {
         )
     },
     "Callbacks: saving and stopping": {
-        "callbacks": "EarlyStopping MaxSaver MaxTime MinSaver ModelSaver SessionRunTimeout Watchdog"
+        "callbacks": "EarlyStopping MaxSaver MaxTime MinSaver ModelSaver SessionRunTimeout Watchdog",
+        "multi_worker": "MemorySaver",
     },
     "Callbacks: validation": {
         "callbacks": (

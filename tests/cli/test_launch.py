@@ -389,6 +389,17 @@ report_phase("first step")
 """
 
 
+def test_a_job_has_a_directory_in_memory(tmp_path):
+    script = "import os; path = os.environ['TPACK_MEMORY_DIR']; print(path, oct(os.stat(path).st_mode)[-3:])"
+    with Launched(tmp_path, script, "-n", "2") as launched:
+        assert launched.end() == 0
+    first, second = (line.partition(" ")[2] for line in launched.lines)
+    assert first == second
+    path, mode = first.split()
+    assert mode == "700"
+    assert not os.path.exists(path)
+
+
 def test_a_restart_is_forked_and_says_how_long_it_took(tmp_path):
     with Launched(tmp_path, RECOVERING, "-n", "2", "--restarts", "1", "--preload", "this") as launched:
         assert launched.end() == 0

@@ -1,6 +1,7 @@
 """A real training of several workers, for trials in which they meet with faults: started by ``tpack launch``.
 
-    tpack launch -n 2 [--ps 1] -m tests.helpers.killable_worker LOG_DIR [--max-epoch N] [--heartbeat SECS]
+    tpack launch -n 2 [--ps 1] -m tests.helpers.killable_worker LOG_DIR [--max-epoch N] [--heartbeat SECS] \
+        [--memory-every STEPS] [--total-batch N] [--end-at STEP]
 
 Its input and its sums are the same in every run, so that one that was killed and started anew again and again ends with
 the weights of one that was not. Each process prints its number, and each worker the number of every tenth step. Where
@@ -9,6 +10,7 @@ there are parameter servers, the variables lie on them.
 
 import argparse
 import os
+import signal
 import sys
 from typing import Any
 
@@ -21,8 +23,10 @@ from tpack.callbacks.trigger import PeriodicTrigger
 from tpack.dataflow.batch import BatchData
 from tpack.dataflow.shard import ShardData
 from tpack.dataflow.sources import DataFromList
+from tpack.errors import StopTraining
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.multi_worker.cluster.resolver import resolve_cluster
+from tpack.multi_worker.memory_saver import MemorySaver
 from tpack.multi_worker.ps_trainer import DistributedTrainerParameterServer
 from tpack.multi_worker.replicated_trainer import MultiWorkerTrainerReplicated
 from tpack.multi_worker.trainer import WaitLimits
@@ -54,13 +58,26 @@ class Regression(ModelDesc):
 
 
 class Report(Callback):
-    """Prints the step that was made."""
+    """Prints the step that was made, and fails, or ends the run after a step, as is wanted."""
 
     _chief_only = False
 
+    def __init__(self, end_at: int) -> None:
+        self._end_at = end_at
+        self._is_to_fail = False
+
+    def _before_train(self) -> None:
+        signal.signal(signal.SIGUSR1, lambda *_: self._note())
+
+    def _note(self) -> None:
+        self._is_to_fail = True
+
     def _trigger_step(self) -> None:
-        if self.global_step % 10 == 0:
-            print("step", self.global_step, flush=True)
+        print("step", self.global_step, flush=True)
+        if self._is_to_fail:
+            raise RuntimeError("the trial wants it")
+        if self.global_step == self._end_at:
+            raise StopTraining("the trial wants it", to_be_continued=True)
 
 
 def points(num_workers: int) -> list[list[Any]]:
@@ -75,18 +92,28 @@ def main() -> None:
     parser.add_argument("log_dir")
     parser.add_argument("--max-epoch", type=int, default=10)
     parser.add_argument("--heartbeat", type=float, default=3.0)
+    parser.add_argument("--memory-every", type=int, default=0)
+    parser.add_argument("--total-batch", type=int, default=0)
+    parser.add_argument("--end-at", type=int, default=-1)
     options = parser.parse_args()
     member = resolve_cluster()
     print("pid", os.getpid(), flush=True)
     name = "chief" if member.is_chief else f"{member.job}{member.index}"
     logger.set_logger_dir(os.path.join(options.log_dir, name), action="k")
+    savers: list[Callback] = [PeriodicTrigger(ModelSaver(max_to_keep=3), every_k_steps=SAVE_EVERY, every_k_epochs=1)]
+    if options.memory_every:
+        savers.append(PeriodicTrigger(MemorySaver(), every_k_steps=options.memory_every))
+    # With a number of workers that may change, the points are those of two, and an epoch is a pass over them.
+    changes, steps = bool(options.total_batch), {} if options.total_batch else {"steps_per_epoch": STEPS_PER_EPOCH}
+    num_shares = 2 if changes else member.num_workers
+    batch = options.total_batch // member.num_workers if changes else BATCH
     config = AutoResumeTrainConfig(
         model=Regression(),
-        dataflow=BatchData(ShardData(DataFromList(points(member.num_workers), shuffle=True)), BATCH),
-        callbacks=[PeriodicTrigger(ModelSaver(max_to_keep=3), every_k_steps=SAVE_EVERY, every_k_epochs=1), Report()],
+        dataflow=BatchData(ShardData(DataFromList(points(num_shares), shuffle=True)), batch),
+        callbacks=[*savers, Report(options.end_at)],
         extra_callbacks=[],
-        steps_per_epoch=STEPS_PER_EPOCH,
         max_epoch=options.max_epoch,
+        **steps,
     )
     trainer: Any
     waits = WaitLimits(heartbeat_secs=options.heartbeat, timeout_secs=120.0)

@@ -33,6 +33,7 @@ from tpack.input_source.base import InputSource
 from tpack.input_source.feed import FeedInput
 from tpack.input_source.queue_input import QueueInput
 from tpack.input_source.tensors import TensorInput
+from tpack.multi_worker.memory_saver import MemorySaver
 from tpack.multi_worker.replicated_trainer import MultiWorkerTrainerReplicated
 from tpack.multi_worker.strategy_trainer import MultiWorkerStrategyTrainer
 from tpack.multi_worker.trainer import WaitLimits
@@ -43,6 +44,7 @@ from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config
 from tpack.train.resume import AutoResumeTrainConfig
 from tpack.utils import logger
+from tpack.utils.launch_env import MEMORY_VARIABLE
 
 KEYS = ("x", "p", "ids", "y")
 
@@ -186,6 +188,15 @@ class Ordered(Slope):
         is_first = os.environ.get("RANK", os.environ.get("TEST_RANK")) == "0"
         made = {name: tf.get_variable(name, [2]) for name in (["u", "v"] if is_first else ["v", "u"])}
         return tf.reduce_mean(tf.square(tf.reduce_sum(made["u"]) * x + tf.reduce_sum(made["v"]) - y), name="cost")
+
+
+class Line(Slope):
+    """Has two trained variables, which always begin with the same values."""
+
+    def build_graph(self, x: Any, y: Any) -> Any:
+        with tf.variable_scope(tf.get_variable_scope(), initializer=tf.constant_initializer(0.5)):
+            w, bias = tf.get_variable("w", [3]), tf.get_variable("bias", [])
+        return tf.reduce_mean(tf.square(tf.reduce_sum(w) * x + bias - y), name="cost")
 
 
 class MadeHere(Callback):
@@ -581,6 +592,29 @@ def hang(place: str) -> int:
     waits = WaitLimits(heartbeat_secs=3.0, straggler_secs=3.0, step_timeout_secs=8.0)
     with tf.Graph().as_default():
         return train_slope(Hanging(place), trainer(waits=waits)).steps
+
+
+def resume_from_memory(machines: list[str], at: Any = None, how: str = "", **options: Any) -> dict[str, Any]:
+    """Train as `resume`, with checkpoints after every second step in the memory of some machines.
+
+    Args:
+        machines: of each worker, the directory that is its machine's memory.
+        at: the rank and the step at which a worker ends.
+        how: how it ends.
+        options: further arguments of the trainer.
+    """
+    rank = int(os.environ["RANK"])
+    os.environ[MEMORY_VARIABLE] = machines[rank]
+    os.environ["LOCAL_RANK"] = str(machines[:rank].count(machines[rank]))
+    os.environ["LOCAL_WORLD_SIZE"] = str(machines.count(machines[rank]))
+    logger.set_logger_dir("log", action="k")
+    callbacks: list[Callback] = [PeriodicTrigger(MemorySaver(), every_k_steps=2)]
+    if how:
+        callbacks.append(FailAt(*at, how))
+    kept = train_slope(
+        Line(), trainer(waits=WaitLimits(heartbeat_secs=3.0), **options), AutoResumeTrainConfig, callbacks=callbacks
+    )
+    return {"start": kept.start, "values": kept.values}
 
 
 def resume(max_epoch: int, towers: int = 1, at: Any = None, how: str = "") -> dict[str, Any]:

@@ -57,6 +57,7 @@ LEVELS = {
     "tpack.multi_worker.cross_worker": 9,
     "tpack.multi_worker.ps_trainer": 9,
     "tpack.multi_worker.replicated_trainer": 9,
+    "tpack.multi_worker.memory_saver": 9,
     "tpack.multi_worker.trainer": 9,
     "tpack.keras": 9,
     "tpack.tuning": 9,

@@ -109,8 +109,12 @@ class ModelSaver(Callback):
         self._first_step: int | None = None
         self._saved_step: int | None = None
 
+    def _is_writer(self) -> bool:
+        """Return whether this process writes checkpoints."""
+        return self.trainer.is_chief
+
     def _setup_graph(self) -> None:
-        if not self.trainer.is_chief:
+        if not self._is_writer():
             return
         self._claim = claim_checkpoint_dir(self, self._given_dir)
         # The name scope that TensorFlow's own tools expect.
@@ -120,7 +124,7 @@ class ModelSaver(Callback):
 
     def _before_train(self) -> None:
         self._first_step = self.global_step
-        if not self.trainer.is_chief:
+        if not self._is_writer():
             return
         keep_apart(self, self._given_dir, self._claim.directory)
         self._series = CheckpointSeries(self._saver, self._claim.directory, "model")
@@ -128,6 +132,9 @@ class ModelSaver(Callback):
             # After the training's session: the first one of a process sets the number of threads of an operation, on
             # which the last bits of products and sums depend.
             self._copy = SavedCopy(self._saver, self.graph)
+        self._write_graph()
+
+    def _write_graph(self) -> None:
         path = os.path.join(self._claim.directory, f"graph-{time.strftime('%m%d-%H%M%S')}.meta")
         keys = (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.TRAINABLE_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES)
         try:
@@ -139,8 +146,9 @@ class ModelSaver(Callback):
     def _trigger(self) -> None:
         step = self.global_step
         self.trainer.agree_to_save()
-        if self.trainer.is_chief:
-            self._write(step)
+        remembered = self._remembered()
+        if self._is_writer():
+            self._write(step, remembered)
         else:
             self._data_states()
         self._saved_step = step
@@ -153,7 +161,7 @@ class ModelSaver(Callback):
 
         # Each part runs, whatever error the ones before end with.
         with contextlib.ExitStack() as stack:
-            if self.trainer.is_chief:
+            if self._is_writer():
                 stack.callback(self._claim.release)
                 if self._copy is not None:
                     stack.callback(self._copy.close)
@@ -161,8 +169,11 @@ class ModelSaver(Callback):
             stack.callback(save_last)
             self._background.wait()
 
-    def _write(self, step: int) -> None:
-        remembered = self.trainer.prepare_save()
+    def _remembered(self) -> dict[str, Any]:
+        """Return the states of the callbacks, for those that write."""
+        return self.trainer.prepare_save() if self.trainer.is_chief else {}
+
+    def _write(self, step: int, remembered: dict[str, Any]) -> None:
         data_states = self._data_states()
         try:
             state = TrainState(*self._position(), step, remembered, self.trainer.steps_per_epoch)
@@ -189,6 +200,9 @@ class ModelSaver(Callback):
             prune_train_states(self._claim.directory)
         except OSError as error:
             raise self._unwritten(step, why_not_written(prefix, error)) from error
+        self._report(prefix)
+
+    def _report(self, prefix: str) -> None:
         logger.info(f"Model saved to {prefix}.")
 
     def _unwritten(self, step: int, why: object) -> CheckpointError:

@@ -10,8 +10,10 @@ import os
 import re
 import secrets
 import shlex
+import shutil
 import signal
 import sys
+import tempfile
 import threading
 import time
 import uuid
@@ -30,6 +32,7 @@ from tpack.cli.launcher.ray_machines import RayMachines, check_resources, parse_
 from tpack.cli.launcher.restarts import HostFile, Restarts, Team
 from tpack.errors import ConfigError
 from tpack.multi_worker.cluster.rendezvous import SECRET_VARIABLE
+from tpack.utils.launch_env import MEMORY_VARIABLE
 from tpack.utils.lazy import import_optional
 
 _DESCRIPTION = """Run a script in several processes that train together.
@@ -188,10 +191,16 @@ def _job(options: argparse.Namespace) -> Job:
     # The secret by which workers on several machines trust each other.
     environment.setdefault(SECRET_VARIABLE, secrets.token_hex(32))
     # Output appears at once, and is not lost if the process is killed.
-    environment |= {"PYTHONUNBUFFERED": "1", _LAUNCH_VARIABLE: uuid.uuid4().hex}
+    own = uuid.uuid4().hex
+    environment |= {"PYTHONUNBUFFERED": "1", _LAUNCH_VARIABLE: own, MEMORY_VARIABLE: _memory_path(own)}
     what = ["-m", options.script] if options.module else [options.script]
     command = [sys.executable, *what, *options.arguments]
     return Job(command, os.getcwd(), environment, start_secs=options.start_timeout, grace_secs=options.grace)
+
+
+def _memory_path(name: str) -> str:
+    """Return the directory in memory for a job, the same on all machines."""
+    return os.path.join("/dev/shm" if os.path.isdir("/dev/shm") else tempfile.gettempdir(), f"tpack-memory-{name}")
 
 
 def _strayed(options: argparse.Namespace) -> str | None:
@@ -234,7 +243,7 @@ def _machines(options: argparse.Namespace, job: Job) -> Iterator[Machines]:
         if options.spares or options.preload:
             modules = [*DEFAULT_MODULES, *options.preload]
             preload = {"executable": job.command[0], "environment": dict(job.environment), "modules": modules}
-        machines = ReachedMachines(options.ssh, preload, keeps_agents=True)
+        machines = ReachedMachines(options.ssh, preload, keeps_agents=True, memory=job.environment[MEMORY_VARIABLE])
         try:
             yield machines
         finally:
@@ -257,6 +266,9 @@ def _nothing_survives(job: Job) -> Iterator[None]:
         try:
             own = job.environment[_LAUNCH_VARIABLE]
             end_all(lambda: descendants(lambda process: process.environ().get(_LAUNCH_VARIABLE) == own), _SWEEP_SECS)
+            # An agent that was killed has left it.
+            if MEMORY_VARIABLE in job.environment:
+                shutil.rmtree(job.environment[MEMORY_VARIABLE], ignore_errors=True)
         finally:
             for signum, handler in previous.items():
                 signal.signal(signum, handler)

@@ -12,6 +12,7 @@ __getattr__, __dir__, __all__ = attach(
         "codecs.power_sgd": ("PowerSGD",),
         "codecs.quantization": ("Int8", "OneBit"),
         "codecs.sparsification": ("TopK",),
+        "memory_saver": ("MemorySaver",),
         "tables.embedding": ("sharded_embedding",),
         "uneven": ("UnevenData",),
         "worker_group": ("WorkerGroup",),

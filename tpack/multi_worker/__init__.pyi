@@ -14,6 +14,7 @@ from tpack.multi_worker.codecs.power_sgd import PowerSGD as PowerSGD
 from tpack.multi_worker.codecs.quantization import Int8 as Int8
 from tpack.multi_worker.codecs.quantization import OneBit as OneBit
 from tpack.multi_worker.codecs.sparsification import TopK as TopK
+from tpack.multi_worker.memory_saver import MemorySaver as MemorySaver
 from tpack.multi_worker.servers import WorkerServer as WorkerServer
 from tpack.multi_worker.servers import WorkerSessionCreator as WorkerSessionCreator
 from tpack.multi_worker.servers import start_server as start_server

@@ -23,7 +23,7 @@ from tpack.train.config import TrainConfig
 from tpack.types import Peers
 from tpack.utils import logger
 from tpack.utils.dir_lock import DirectoryClaim
-from tpack.utils.launch_env import worker_place
+from tpack.utils.launch_env import memory_directory, worker_place
 from tpack.utils.validation import check_arguments
 
 
@@ -41,6 +41,8 @@ class AutoResumeTrainConfig(TrainConfig):
     The data resume with the next data point, so that an interrupted run sees the sequence of an uninterrupted one.
     Where a flow has no position, they start from the beginning, and the log says so. Another dataflow than the earlier
     run's raises an `InputError` before the first step.
+
+    A checkpoint of `MemorySaver` of a later step, in the memory of this machine, comes before those on disk.
 
     A checkpoint has the positions of all workers. The same number of workers resume each from its own; for another
     number, `ShardData` deals out the rest of the epoch, and its finished steps are converted unless ``steps_per_epoch``
@@ -90,7 +92,7 @@ class AutoResumeTrainConfig(TrainConfig):
         if worker_place(os.environ)[0] > 0:
             # The chief's directory has the checkpoints; it broadcasts the position.
             return
-        prefix = _latest_checkpoint(directory, restart_if_unreadable=restart_if_unreadable)
+        prefix = _later_in_memory(directory, _latest_checkpoint(directory, restart_if_unreadable=restart_if_unreadable))
         if prefix is None:
             logger.info(f"There is no checkpoint in {directory}: training starts from the beginning.")
             return
@@ -239,6 +241,26 @@ class KeepClaim(Callback):
 
     def _after_train(self) -> None:
         self._claim.release()
+
+
+def _later_in_memory(directory: str, prefix: str | None) -> str | None:
+    """Return the newest checkpoint of `MemorySaver` if it is of a later step than another one; that one otherwise."""
+    in_memory = memory_directory(directory)
+    if in_memory is None or not os.path.isdir(in_memory):
+        return prefix
+    try:
+        found = latest_checkpoint(in_memory)
+    except CheckpointError as error:
+        logger.warning(f"The checkpoints in memory are left aside: {error}.")
+        return prefix
+    if found is None or (prefix is not None and _step_of(found) <= _step_of(prefix)):
+        return prefix
+    return found
+
+
+def _step_of(prefix: str) -> int:
+    state = read_train_state(prefix)
+    return int(CheckpointReader(prefix).read(GLOBAL_STEP_NAME)) if state is None else state.global_step
 
 
 def _latest_checkpoint(directory: str, *, restart_if_unreadable: bool) -> str | None:

@@ -5,6 +5,7 @@ horovodrun; the first that is set counts. Later ones may describe an outer launc
 ``tpack launch`` was started; but two that describe the same processes must agree. No MPI library is needed.
 """
 
+import hashlib
 import importlib
 import itertools
 import os
@@ -19,10 +20,20 @@ from tpack.utils.validation import check_arguments, check_count
 
 OWN_GPUS_VARIABLE = "TPACK_OWN_GPUS"
 """Set to 1 by tpack's launchers where each process sees only GPUs of its own; Slurm has variables for that."""
+MEMORY_VARIABLE = "TPACK_MEMORY_DIR"
+"""A directory in the memory of this machine, which lives as long as the job: set by ``tpack launch``."""
 # The processes of MPICH, Intel MPI and Open MPI that start the others of a machine.
 _MPI_LAUNCHER = re.compile(r"hydra|pmi_proxy|mpirun|mpiexec|orted|prte")
 # Ways to bind GPUs (--gpu-bind) after which each task sees only its own.
 _BINDS_OWN_GPUS = ("single:", "per_task:", "map:", "mask:", "map_gpu:", "mask_gpu:", "verbose,single:")
+
+
+def memory_directory(log_dir: str) -> str | None:
+    """Return where checkpoints of the training in a log directory are kept in memory; None without a launcher."""
+    directory = os.environ.get(MEMORY_VARIABLE)
+    if not directory:
+        return None
+    return os.path.join(directory, hashlib.sha256(os.path.abspath(log_dir).encode()).hexdigest()[:16])
 
 
 @check_arguments

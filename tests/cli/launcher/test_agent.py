@@ -268,3 +268,26 @@ def test_an_order_to_end_reaches_forks(tmp_path, is_ready):
         reports = until_done(agent)
     # The order to end may find the process there already.
     assert {"rank": 0, "code": -15} in reports
+
+
+def test_a_directory_in_memory_ends_with_the_agent(tmp_path):
+    with Agent() as first:
+        first.order("keep_memory", directory=str(tmp_path / "tpack-memory-first"))
+        first.order("reserve", host="", count=0)
+        assert first.report() == {"ports": []}
+        os.kill(first.process.pid, signal.SIGKILL)
+        first.process.wait(60)
+    (tmp_path / "tpack-memory-first" / "checkpoint").touch()
+    (tmp_path / "others-memory").mkdir()
+    with Agent() as second:
+        second.order("keep_memory", directory=str(tmp_path / "tpack-memory-second"))
+        second.order("reserve", host="", count=0)
+        second.report()
+        # What an agent that was killed has left is gone.
+        assert sorted(os.listdir(tmp_path)) == ["others-memory", "tpack-memory-second"]
+        with Agent() as third:
+            third.order("keep_memory", directory=str(tmp_path / "tpack-memory-third"))
+            third.order("reserve", host="", count=0)
+            third.report()
+            assert sorted(os.listdir(tmp_path)) == ["others-memory", "tpack-memory-second", "tpack-memory-third"]
+    assert os.listdir(tmp_path) == ["others-memory"]

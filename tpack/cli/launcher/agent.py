@@ -7,6 +7,7 @@ It reads orders from its standard input, a line of JSON each, and writes reports
     send a signal to all or some, or end them all: by a signal, and after a grace period by SIGKILL
     watch for silence: from now on there is another order within a timeout
     stay               : after the end of all, wait for the next start
+    keep_memory        : make a directory in memory, which is removed when the agent ends
     preload            : import modules in a fork server, from which processes are forked from now on
 
 When the input ends or its timeout expires, the launcher or the connection to it is gone, and the agent ends everything.
@@ -14,11 +15,13 @@ It has one thread; a launcher that does not read stops only the processes' outpu
 """
 
 import contextlib
+import fcntl
 import functools
 import json
 import math
 import os
 import selectors
+import shutil
 import signal
 import socket
 import subprocess
@@ -57,6 +60,7 @@ class Agent:
         self._processes: dict[int, subprocess.Popen[bytes] | Forked] = {}
         self._server: ForkServer | None = None
         self._stays = False
+        self._memory: MemoryDirectory | None = None
         self._running: set[int] = set()
         self._streams: dict[int, _Stream] = {}
         self._reservations: list[PortReservation] = []
@@ -86,6 +90,8 @@ class Agent:
                 self._forget()
         if self._server is not None:
             self._server.close()
+        if self._memory is not None:
+            self._memory.remove()
 
     def _listen_to_signals(self) -> socket.socket:
         """Let signals wake the loop. A handler, unlike ignoring, is not inherited by the processes."""
@@ -125,6 +131,10 @@ class Agent:
 
     def _do_stay(self) -> None:
         self._stays = True
+
+    def _do_keep_memory(self, directory: str) -> None:
+        if self._memory is None:
+            self._memory = MemoryDirectory(directory)
 
     def _do_preload(self, executable: str, environment: dict[str, str], modules: list[str]) -> None:
         if self._server is None:
@@ -355,6 +365,41 @@ class _Stream:
         if not data or len(rest) >= _LONGEST_LINE or rest.endswith(b"\r"):
             whole, self._rest = [*whole, rest] if rest else whole, b""
         return [line.rstrip(b"\r").rpartition(b"\r")[2] for line in whole]
+
+
+class MemoryDirectory:
+    """A directory in memory that an agent owns and has locked; those of agents that were killed are removed.
+
+    Args:
+        path: of the directory; others have a name that begins like its own.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        parent, prefix = os.path.dirname(path), os.path.basename(path).rpartition("-")[0] + "-"
+        for name in os.listdir(parent):
+            if name.startswith(prefix) and name != os.path.basename(path) and self._lock(os.path.join(parent, name)) is not None:
+                shutil.rmtree(os.path.join(parent, name), ignore_errors=True)
+        os.makedirs(path, mode=0o700, exist_ok=True)
+        self._descriptor = self._lock(path)
+
+    def remove(self) -> None:
+        """Remove the directory, with all that is in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    @staticmethod
+    def _lock(path: str) -> int | None:
+        """Lock a directory until this process ends; return None if another process has locked it."""
+        descriptor = None
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            # It is locked, somebody else's, or was removed just now.
+            if descriptor is not None:
+                os.close(descriptor)
+            return None
+        return descriptor
 
 
 def main() -> None:

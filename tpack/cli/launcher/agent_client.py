@@ -217,10 +217,19 @@ class ReachedMachines(Machines):
         ssh: the command that reaches the others.
         preload: the arguments of the agents' order of that name; None forks no processes.
         keeps_agents: whether agents stay from one run of a job to the next, until `close`.
+        memory: a directory in memory that each agent makes, and removes at its end.
     """
 
-    def __init__(self, ssh: str = SSH, preload: Mapping[str, Any] | None = None, *, keeps_agents: bool = False) -> None:
+    def __init__(
+        self,
+        ssh: str = SSH,
+        preload: Mapping[str, Any] | None = None,
+        *,
+        keeps_agents: bool = False,
+        memory: str | None = None,
+    ) -> None:
         self._ssh = ssh
+        self._memory = memory
         self._keeps_agents = keeps_agents
         self._preload = preload
         self._kept: dict[Host, AgentLink] = {}
@@ -288,6 +297,8 @@ class ReachedMachines(Machines):
         if self._keeps_agents:
             link.stays = True
             link.order("stay")
+        if self._memory is not None:
+            link.order("keep_memory", directory=self._memory)
         if self._preload is not None:
             link.order("preload", **self._preload)
         return link
