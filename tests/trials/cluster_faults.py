@@ -291,9 +291,9 @@ def members(options: argparse.Namespace, directory: Path) -> None:
     begins = resumed_steps(job.directory / "logs" / "rank0.log")
     assert len(begins) == len(attempts), (begins, attempts)
     for number, attempt in enumerate(attempts):
-        # A worker that is asked to end makes one more step.
-        end = ["--end-at", str(begins[number + 1] - 1)] if number + 1 < len(begins) else []
         size = attempt["workers"]
+        # Several workers make one more step when they are asked to end.
+        end = ["--end-at", str(begins[number + 1] - (size > 1))] if number + 1 < len(begins) else []
         by_hand = start(directory / "hand", options.max_epoch, options, of_script=[*batch, *end], num_workers=size)
         assert by_hand.wait() == 0, said_by(by_hand)
     compare(found, weights(by_hand, None), f"after {options.faults} losses")

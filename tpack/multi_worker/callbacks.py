@@ -25,7 +25,7 @@ from tpack.reduction.sums import on_device
 from tpack.tower.devices import list_gpus
 from tpack.tower.grads import Gradient, is_sparse
 from tpack.utils import logger
-from tpack.utils.progress import FIRST_STEP, JOB_REFRESH_SECS, any_launcher_line, report_phase
+from tpack.utils.progress import FIRST_STEP, JOB_REFRESH_SECS, LauncherLine
 from tpack.utils.validation import check_number
 
 _POLL_SECS = 0.005
@@ -54,12 +54,6 @@ class StepHeartbeat(Callback):
         self._has_equal_steps = has_equal_steps
         is_fetched = stop_flag.total is not None and not stop_flag.is_between_steps
         self._request = tf.train.SessionRunArgs(stop_flag.total) if is_fetched else None
-        self._has_made_steps = False
-        self._line = any_launcher_line()
-        self._report_at = 0.0
-
-    def _before_epoch(self) -> None:
-        self._report_at = 0.0
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         if ctx.original_args.fetches is not self.trainer.train_op:
@@ -73,12 +67,6 @@ class StepHeartbeat(Callback):
             self._stop.total = float(values.results)
 
     def _trigger_step(self) -> None:
-        if not self._has_made_steps:
-            self._has_made_steps = True
-            report_phase(FIRST_STEP)
-        if self._line is not None and self.trainer.is_chief and time.monotonic() >= self._report_at:
-            self._report_at = time.monotonic() + JOB_REFRESH_SECS
-            self._line.report_position(self.epoch_num, self.global_step)
         if self._has_equal_steps:
             self._peers.note_step(self.global_step)
 
@@ -94,6 +82,35 @@ class StepHeartbeat(Callback):
         self._peers.note_step(self.global_step)
         if not self._stop_flag.is_between_steps:
             self._stop.read_stored(self.trainer.sess)
+
+
+class LauncherReport(Callback):
+    """Report the first step to the launcher, and from the chief the epoch and the step, twice a second.
+
+    Args:
+        line: the pipe to the launcher.
+    """
+
+    _chief_only = False
+
+    def __init__(self, line: LauncherLine) -> None:
+        self._line = line
+        self._has_made_steps = False
+        self._report_at = 0.0
+
+    def _before_epoch(self) -> None:
+        self._report_at = 0.0
+
+    def _trigger_step(self) -> None:
+        if not self._has_made_steps:
+            self._has_made_steps = True
+            self._line.report_phase(FIRST_STEP)
+        if self.trainer.is_chief and time.monotonic() >= self._report_at:
+            self._report_at = time.monotonic() + JOB_REFRESH_SECS
+            self._line.report_position(self.epoch_num, self.global_step)
+
+    def _with_several_steps(self) -> WithSteps:
+        return WithSteps()
 
 
 class BroadcastFromChief(Callback):

@@ -22,6 +22,7 @@ from tpack.input_source.base import InputSource
 from tpack.multi_worker.all_reduce import Arrivals, copy_from_worker
 from tpack.multi_worker.callbacks import (
     BroadcastFromChief,
+    LauncherReport,
     NonFiniteOrigin,
     PassCheck,
     ReplicaCheck,
@@ -52,7 +53,7 @@ from tpack.train.single_cost import BuilderTrainer
 from tpack.utils import logger
 from tpack.utils.launch_env import ClusterRank
 from tpack.utils.lazy import LazyModule
-from tpack.utils.progress import report_phase
+from tpack.utils.progress import any_launcher_line, report_phase
 from tpack.utils.tf_config import ClusterTask
 from tpack.utils.validation import check_arguments, check_number
 
@@ -229,13 +230,15 @@ class MultiWorkerTrainer(BuilderTrainer):
             self._optimizer_settings = self._optimizer_settings or fingerprint_of_optimizer(optimizer)
             return optimizer
 
+        line = any_launcher_line()
+        reports = [] if line is None else [LauncherReport(line)]
         if self.is_alone:
-            return super()._setup_graph(grad_fn, noted_optimizer)
+            return [*reports, *super()._setup_graph(grad_fn, noted_optimizer)]
         with across_workers(None):
             # Unless the builder has an exchange in each step.
             callbacks = super()._setup_graph(grad_fn, noted_optimizer)
         self._origin = NonFiniteOrigin(self.group, self._own_gradients)
-        return [self._origin, *self._callbacks_of_several(), *callbacks]
+        return [self._origin, *self._callbacks_of_several(), *reports, *callbacks]
 
     def _own_gradients(self) -> Sequence[Gradient]:
         """Return the gradients of this worker before they are exchanged, as far as the builder has them."""

@@ -378,7 +378,11 @@ class MemoryDirectory:
         self.path = path
         parent, prefix = os.path.dirname(path), os.path.basename(path).rpartition("-")[0] + "-"
         for name in os.listdir(parent):
-            if name.startswith(prefix) and name != os.path.basename(path) and self._lock(os.path.join(parent, name)) is not None:
+            if (
+                name.startswith(prefix)
+                and name != os.path.basename(path)
+                and self._lock(os.path.join(parent, name)) is not None
+            ):
                 shutil.rmtree(os.path.join(parent, name), ignore_errors=True)
         os.makedirs(path, mode=0o700, exist_ok=True)
         self._descriptor = self._lock(path)
