@@ -4,7 +4,8 @@
 
 ``tpack launch -n 4`` is compared with one process that trains alone, and with four of those that are started side by
 side and know nothing of each other: that is what the machine needs for four interpreters that import TensorFlow, and
-what comes on top is the price of being one job. The last first step counts.
+what comes on top is the price of being one job. Forked processes are from one that has imported TensorFlow
+(``--spares 1``). The last first step counts.
 """
 
 import os
@@ -18,7 +19,7 @@ from timing import Samples, argument_parser, print_table, write_json
 
 SCRIPT = str(Path(__file__).with_name("cluster_start_script.py"))
 LIMIT_SECS = 200
-ONE, SIDE_BY_SIDE, JOB = "one process", "processes side by side", "tpack launch"
+ONE, SIDE_BY_SIDE, JOB, FORKED = "one process", "processes side by side", "tpack launch", "tpack launch, forked"
 LAUNCH_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG")
 
 
@@ -26,8 +27,10 @@ def commands(way, workers, folder):
     """Return the command lines of a way."""
     alone = [sys.executable, SCRIPT, folder, "alone"]
     logs = os.path.join(folder, "logs")
-    launch = [sys.executable, "-m", "tpack", "launch", "-n", str(workers), "--log-dir", logs, SCRIPT, folder, "job"]
-    return {ONE: [alone], SIDE_BY_SIDE: [alone] * workers, JOB: [launch]}[way]
+    launch = [sys.executable, "-m", "tpack", "launch", "-n", str(workers), "--log-dir", logs]
+    job = [SCRIPT, folder, "job"]
+    forked = [*launch, "--spares", "1", *job]
+    return {ONE: [alone], SIDE_BY_SIDE: [alone] * workers, JOB: [[*launch, *job]], FORKED: [forked]}[way]
 
 
 def measure_start(way, workers):
@@ -61,7 +64,7 @@ def main():
     options = parser.parse_args()
     samples = Samples()
     for _ in range(options.rounds):
-        for way in (ONE, SIDE_BY_SIDE, JOB):
+        for way in (ONE, SIDE_BY_SIDE, JOB, FORKED):
             samples.add(way, measure_start(way, options.workers))
     ratios = {way: samples.ratio(way, ONE) for way in samples.seconds}
     over = samples.ratio(JOB, SIDE_BY_SIDE)

@@ -41,6 +41,7 @@ def test_start_counts_until_the_last_process_of_a_job_has_made_its_step(benchmar
 
     assert figures["ratios"]["one process"] == 1
     assert figures["tpack launch"]["median_secs"] > 1000 > figures["processes side by side"]["median_secs"] > 0
+    assert figures["tpack launch, forked"]["median_secs"] > 1000
     assert figures["over_side_by_side"] > 1
     assert "tpack launch over processes side by side" in capsys.readouterr().out
 

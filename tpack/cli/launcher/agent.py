@@ -59,6 +59,7 @@ class Agent:
         self._selector = selectors.DefaultSelector()
         self._processes: dict[int, subprocess.Popen[bytes] | Forked] = {}
         self._server: ForkServer | None = None
+        self._preload: dict[str, Any] | None = None
         self._stays = False
         self._memory: MemoryDirectory | None = None
         self._running: set[int] = set()
@@ -137,6 +138,7 @@ class Agent:
             self._memory = MemoryDirectory(directory)
 
     def _do_preload(self, executable: str, environment: dict[str, str], modules: list[str]) -> None:
+        self._preload = {"executable": executable, "environment": environment, "modules": modules}
         if self._server is None:
             self._server = ForkServer(executable, environment, modules)
             self._selector.register(self._server, selectors.EVENT_READ, self._hear_server)
@@ -161,6 +163,9 @@ class Agent:
 
     def _do_start(self, processes: list[dict[str, Any]], directory: str, shows_progress: bool = False) -> None:
         self._was_started = True
+        if self._preload is not None:
+            # It may have ended in the last round.
+            self._do_preload(**self._preload)
         for each in processes:
             try:
                 with self._line_of(each["rank"]) as line:

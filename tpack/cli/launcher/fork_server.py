@@ -20,10 +20,11 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 from tpack.cli.launcher.process_tree import die_with_parent
 from tpack.utils.progress import line_of
@@ -70,18 +71,18 @@ class ForkServer:
         self._unread = b""
         self._socket, theirs = socket.socketpair()
         boot = _BOOT.format(root=_ROOT, descriptor=theirs.fileno(), modules=list(modules))
+        # Nobody reads it until the server has ended.
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         with theirs:
             self._process = subprocess.Popen(
                 [executable, "-c", boot],
                 env={**os.environ, **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
+                stderr=self._errors,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
-        self._errors = cast(IO[bytes], self._process.stderr)
-        os.set_blocking(self._errors.fileno(), False)
 
     @property
     def pid(self) -> int:
@@ -140,7 +141,11 @@ class ForkServer:
 
     def receive(self) -> bool:
         """Take what has arrived; return False if the server has ended."""
-        data = self._socket.recv(1 << 16)
+        try:
+            data = self._socket.recv(1 << 16)
+        except ConnectionResetError:
+            # It ended before it had read all orders.
+            data = b""
         self._unread += data
         while len(self._unread) >= _HEADER.size:
             (length,) = _HEADER.unpack_from(self._unread)
@@ -158,10 +163,8 @@ class ForkServer:
 
     def last_words(self) -> str:
         """Return what a server that has ended has written, its last lines."""
-        try:
-            text = os.read(self._errors.fileno(), 1 << 16).decode("utf-8", "replace")
-        except BlockingIOError:
-            text = ""
+        self._errors.seek(0)
+        text = self._errors.read().decode("utf-8", "replace")
         return "; ".join(text.strip().splitlines()[-3:])
 
     def close(self) -> None:
