@@ -6,6 +6,7 @@ its last lines are shown; no process survives the command, however it ends.
 """
 
 import argparse
+import glob
 import os
 import re
 import secrets
@@ -22,6 +23,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import NoReturn
 
+from tpack.cli.launcher.agent import MEMORY_PREFIX
 from tpack.cli.launcher.agent_client import SSH, Machines, ReachedMachines
 from tpack.cli.launcher.console import Console
 from tpack.cli.launcher.fork_server import DEFAULT_MODULES
@@ -32,7 +34,6 @@ from tpack.cli.launcher.ray_machines import RayMachines, check_resources, parse_
 from tpack.cli.launcher.restarts import HostFile, Restarts, Team
 from tpack.errors import ConfigError
 from tpack.multi_worker.cluster.rendezvous import SECRET_VARIABLE
-from tpack.utils.launch_env import MEMORY_VARIABLE
 from tpack.utils.lazy import import_optional
 
 _DESCRIPTION = """Run a script in several processes that train together.
@@ -191,16 +192,15 @@ def _job(options: argparse.Namespace) -> Job:
     # The secret by which workers on several machines trust each other.
     environment.setdefault(SECRET_VARIABLE, secrets.token_hex(32))
     # Output appears at once, and is not lost if the process is killed.
-    own = uuid.uuid4().hex
-    environment |= {"PYTHONUNBUFFERED": "1", _LAUNCH_VARIABLE: own, MEMORY_VARIABLE: _memory_path(own)}
+    environment |= {"PYTHONUNBUFFERED": "1", _LAUNCH_VARIABLE: uuid.uuid4().hex}
     what = ["-m", options.script] if options.module else [options.script]
     command = [sys.executable, *what, *options.arguments]
     return Job(command, os.getcwd(), environment, start_secs=options.start_timeout, grace_secs=options.grace)
 
 
 def _memory_path(name: str) -> str:
-    """Return the directory in memory for a job, the same on all machines."""
-    return os.path.join("/dev/shm" if os.path.isdir("/dev/shm") else tempfile.gettempdir(), f"tpack-memory-{name}")
+    """Return the directory in memory for a job, but for the name of the machine."""
+    return os.path.join("/dev/shm" if os.path.isdir("/dev/shm") else tempfile.gettempdir(), MEMORY_PREFIX + name)
 
 
 def _strayed(options: argparse.Namespace) -> str | None:
@@ -243,7 +243,9 @@ def _machines(options: argparse.Namespace, job: Job) -> Iterator[Machines]:
         if options.spares or options.preload:
             modules = [*DEFAULT_MODULES, *options.preload]
             preload = {"executable": job.command[0], "environment": dict(job.environment), "modules": modules}
-        machines = ReachedMachines(options.ssh, preload, keeps_agents=True, memory=job.environment[MEMORY_VARIABLE])
+        machines = ReachedMachines(
+            options.ssh, preload, keeps_agents=True, memory=_memory_path(job.environment[_LAUNCH_VARIABLE])
+        )
         try:
             yield machines
         finally:
@@ -267,8 +269,8 @@ def _nothing_survives(job: Job) -> Iterator[None]:
             own = job.environment[_LAUNCH_VARIABLE]
             end_all(lambda: descendants(lambda process: process.environ().get(_LAUNCH_VARIABLE) == own), _SWEEP_SECS)
             # An agent that was killed has left it.
-            if MEMORY_VARIABLE in job.environment:
-                shutil.rmtree(job.environment[MEMORY_VARIABLE], ignore_errors=True)
+            for path in glob.glob(f"{_memory_path(own)}.*"):
+                shutil.rmtree(path, ignore_errors=True)
         finally:
             for signum, handler in previous.items():
                 signal.signal(signum, handler)

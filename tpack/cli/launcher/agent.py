@@ -33,6 +33,7 @@ from typing import Any
 from tpack.cli.launcher.fork_server import Forked, ForkServer
 from tpack.cli.launcher.process_tree import adopt_orphans, descendants, die_with_parent, end_all, reap_orphans
 from tpack.multi_worker.cluster.ports import PortReservation
+from tpack.utils.launch_env import MEMORY_VARIABLE
 from tpack.utils.progress import line_of, open_launcher_line
 
 ORPHAN_SECS = 5.0
@@ -40,6 +41,9 @@ ORPHAN_SECS = 5.0
 
 PROGRESS = 3
 """The number of the progress stream, beside standard output and error."""
+
+MEMORY_PREFIX = "tpack-memory-"
+"""The beginning of the name of a directory in memory."""
 
 _SWEEP_SECS = 2.0
 _LONGEST_LINE = 1 << 16
@@ -212,6 +216,8 @@ class Agent:
     def _start(self, order: Mapping[str, Any], directory: str, line: int, shows_bar: bool) -> None:
         rank = order["rank"]
         environment = {**os.environ, **order["environment"]}
+        if self._memory is not None:
+            environment[MEMORY_VARIABLE] = self._memory.path
         if self._server is not None:
             self._fork(self._server, {**order, "environment": environment}, directory, line, shows_bar)
         else:
@@ -376,7 +382,7 @@ class MemoryDirectory:
     """A directory in memory that an agent owns and has locked; those of agents that were killed are removed.
 
     Args:
-        path: of the directory; others have a name that begins like its own.
+        path: of the directory; the names of all begin with `MEMORY_PREFIX`.
     """
 
     def __init__(self, path: str) -> None:

@@ -217,7 +217,7 @@ class ReachedMachines(Machines):
         ssh: the command that reaches the others.
         preload: the arguments of the agents' order of that name; None forks no processes.
         keeps_agents: whether agents stay from one run of a job to the next, until `close`.
-        memory: a directory in memory that each agent makes, and removes at its end.
+        memory: a directory in memory, which each agent makes with its machine's name at the end, and removes.
     """
 
     def __init__(
@@ -298,7 +298,8 @@ class ReachedMachines(Machines):
             link.stays = True
             link.order("stay")
         if self._memory is not None:
-            link.order("keep_memory", directory=self._memory)
+            # Several of the machines may be one.
+            link.order("keep_memory", directory=f"{self._memory}.{host.name}")
         if self._preload is not None:
             link.order("preload", **self._preload)
         return link
