@@ -238,7 +238,7 @@ HELLO = {"tpack rendezvous": handshake._PROTOCOL, "number": "n", "has_secret": T
     [
         ([b"SSH-2.0-OpenSSH_9.2\r\n"], "is not worker 0 of a tpack cluster: another program has the port"),
         ([{"hello": 1}], "is not worker 0 of a tpack cluster"),
-        ([{**HELLO, "tpack rendezvous": 9}], "worker 0 has version 9 of the protocol, worker 1 4"),
+        ([{**HELLO, "tpack rendezvous": 9}], "worker 0 has version 9 of the protocol, worker 1 5"),
         ([HELLO], "worker 1 has lost worker 0 at .* before all 2 had met"),
         ([HELLO, {"addresses": ["evil:1", "b:1"], "proof": "00"}], "of the server at .* is not that of worker 1"),
         ([HELLO, {"surprise": 1}], "worker 1 has lost worker 0 .*'addresses'"),

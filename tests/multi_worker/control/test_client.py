@@ -38,8 +38,8 @@ def test_words_and_results_wake_who_waits_for_them(client):
     say(server, {"do": "complete"})
     assert client.wait_for("complete", LONG)
     assert client.wait_for_result(1, 0.01) is None
-    say(server, {"do": "result", "number": 1, "sizes": [2, 0, 1]}, data=b"abc")
-    assert client.wait_for_result(1, LONG) == [b"ab", b"", b"c"]
+    say(server, {"do": "result", "number": 1, "sizes": [2, 1], "runs": [[0, 1], [1, 2]]}, data=b"abc")
+    assert client.wait_for_result(1, LONG) == [b"ab", b"c", b"c"]
     assert not client.wait_for_error(0.01)
 
 

@@ -6,7 +6,18 @@ import socket
 
 import pytest
 
-from tpack.multi_worker.control.messages import Channel, ControlMessage, Waker, receive_now, send_now
+from tpack.errors import ClusterError
+from tpack.multi_worker.control import messages
+from tpack.multi_worker.control.messages import (
+    Channel,
+    ControlMessage,
+    Waker,
+    allow_descriptors,
+    receive_now,
+    result_of,
+    send_now,
+    values_of,
+)
 
 LARGEST = 1 << 24
 
@@ -147,3 +158,45 @@ def test_a_waker_wakes_and_goes_back_to_sleep():
         assert selector.select(0) == []
     waker.close()
     waker.wake()
+
+
+@pytest.mark.parametrize("values", [[b""] * 3, [b"a", b"b", b"a", b"a"], [b"", b"long" * 1000, b""], [b"one"]])
+def test_the_values_of_an_exchange_come_in_the_order_of_the_ranks(ends, values):
+    one, other = ends
+    one.put(result_of(7, values))
+    one.flush()
+    (message,) = other.receive()
+    assert (message.header["do"], message.header["number"]) == ("result", 7)
+    assert values_of(message) == values
+
+
+def test_a_value_that_all_have_travels_once():
+    def size_of(values):
+        return sum(map(len, result_of(1, values)))
+
+    same = [size_of([bytes(1000)] * workers) for workers in (2, 1024)]
+    assert same[1] - same[0] == len("1024") - len("2")
+    # As a broadcast: one has a value, and the others have none.
+    assert size_of([bytes(1000)] + [b""] * 1023) < 1200
+    assert size_of([bytes(1000), bytes([1]) * 1000] * 512) < 2000 + 9 * 1024
+
+
+@pytest.mark.parametrize(
+    ("limits", "count", "raised"),
+    [((1024, 4096), 100, None), ((1024, 4096), 2000, 2512), ((1024, 2100), 2000, 2100), ((100, -1), 5000, 5512)],
+)
+def test_the_limit_of_descriptors_is_raised_where_it_is_too_low(monkeypatch, limits, count, raised):
+    told = []
+    monkeypatch.setattr(messages.resource, "getrlimit", lambda kind: limits)
+    monkeypatch.setattr(messages.resource, "setrlimit", lambda kind, wanted: told.append(wanted))
+    allow_descriptors(count, "a job")
+    assert told == ([] if raised is None else [(raised, limits[1])])
+
+
+def test_a_hard_limit_of_descriptors_is_an_error_in_words(monkeypatch):
+    monkeypatch.setattr(messages.resource, "getrlimit", lambda kind: (1024, 4096))
+    text = (
+        r"worker 0 of 4096 needs 8192 descriptors, and this process may open 4096 \(RLIMIT_NOFILE\): .* at least 8704"
+    )
+    with pytest.raises(ClusterError, match=text):
+        allow_descriptors(8192, "worker 0 of 4096")

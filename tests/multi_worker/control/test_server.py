@@ -3,18 +3,22 @@
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 
+from tests.helpers.light_peers import LightPeers
 from tests.helpers.peer_groups import LONG, SECRET, joined, member_of, outcome, together
 from tpack.errors import ClusterError, PeerLostError
 from tpack.multi_worker.cluster.peers import Peers, connect_peers
 from tpack.multi_worker.cluster.ports import PortReservation
 from tpack.multi_worker.cluster.rendezvous import meet
-from tpack.multi_worker.control import client, handshake
+from tpack.multi_worker.control import client, handshake, messages
+from tpack.multi_worker.control import server as control_server
 from tpack.multi_worker.control.handshake import Admission, RendezvousOptions, first_ranks
 from tpack.multi_worker.control.messages import Timeouts
 from tpack.multi_worker.control.server import ControlServer, workers
+from tpack.utils import serialize
 
 STRANGERS = [
     ({}, 1, "worker 1 is connected already: this is a duplicate, or another job has the port"),
@@ -312,3 +316,62 @@ def test_a_worker_that_has_left_its_channel_may_try_again_and_a_second_one_may_n
         assert "worker 1 is connected already" in ask(point, 1, left=left)[0]["refused"]
     for left in (None, ""):
         assert "worker 0 is connected already" in ask(point, 0, left=left)[0]["refused"]
+
+
+@contextmanager
+def worker_0_of(size):
+    """Worker 0 in threads, and the others as sockets."""
+    with PortReservation() as reservation, ThreadPoolExecutor(1) as pool:
+        point = RendezvousOptions(f"127.0.0.1:{reservation.port}", size, "job", SECRET, LONG)
+        limits = {"heartbeat_secs": LONG, "timeout_secs": LONG, "straggler_secs": LONG}
+        coming = pool.submit(connect_peers, member_of(point, 0), **limits)
+        others = LightPeers(point, "worker", Timeouts(LONG, LONG, LONG, 1 << 20))
+        others.serve_until(lambda: others.all_have("complete"), LONG)
+        worker_0 = coming.result(LONG)
+        try:
+            yield worker_0, others, pool
+        finally:
+            others.send({"do": "bye", "step": 0})
+            others.serve_until(lambda: others.all_have("over"), LONG)
+            others.close()
+            worker_0.close()
+
+
+def calls_of(monkeypatch, owner, name):
+    """Count the calls of a method."""
+    calls, method = [], getattr(owner, name)
+
+    def called(self, *arguments):
+        calls.append(self)
+        return method(self, *arguments)
+
+    monkeypatch.setattr(owner, name, called)
+    return calls
+
+
+def test_a_message_costs_worker_0_the_same_whatever_the_number_of_workers(monkeypatch):
+    """Each beat of one worker once made worker 0 look at all, so that a thousand took more than a core."""
+    monkeypatch.setattr(control_server, "LOOK_SECS", LONG)
+    with worker_0_of(50) as (_, others, _):
+        looks = calls_of(monkeypatch, ControlServer, "_check_deadlines")
+        flushes = calls_of(monkeypatch, messages.Channel, "flush")
+        messages_of_worker_0 = calls_of(monkeypatch, ControlServer, "_do")
+        own = len(others.peers)
+        others.send({"do": "beat", "step": 0})
+        others.serve_until(lambda: len(messages_of_worker_0) >= own, LONG)
+        assert not looks
+        # Those of this test, and none of the server.
+        assert len(flushes) == own
+        monkeypatch.setattr(control_server, "LOOK_SECS", 0.0)
+
+
+def test_what_many_exchange_is_sent_as_often_as_there_are_workers(monkeypatch):
+    sent = {}
+    for size in (20, 80):
+        with worker_0_of(size) as (worker_0, others, pool):
+            coming = pool.submit(worker_0.gather, "a value", "the same" * 1000)
+            others.gather("a value", serialize.dumps("the same" * 1000))
+            assert coming.result(LONG) == ["the same" * 1000] * size
+            sent[size] = {peer.num_bytes for peer in others.peers}
+    assert len(sent[20]) == 1
+    assert sent[20] == sent[80]

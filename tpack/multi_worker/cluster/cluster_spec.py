@@ -49,7 +49,7 @@ class ClusterMember:
     @property
     def num_workers(self) -> int:
         """The number of workers."""
-        return max(1, len(self.workers))
+        return max(1, sum(len(self.cluster.get(job, ())) for job in WORKING_JOBS))
 
     @property
     def rank(self) -> int | None:

@@ -136,8 +136,8 @@ class _Host:
         """Send all peers the addresses, or the missing ranks."""
         addresses = [address for _, (address, _) in sorted(self._joined.items())]
         open_channels: set[Channel] = set()
+        text, ranks = self._missing()
         for _, newcomer in self._joined.values():
-            text, ranks = self._missing()
             answer: dict[str, object] = {"missing": text, "ranks": ranks}
             if len(addresses) == self._options.size:
                 sealed = proof(self._options.secret, "roster", *newcomer.numbers, addresses)

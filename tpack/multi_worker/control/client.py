@@ -12,7 +12,15 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tpack.errors import ClusterError, PeerLostError
-from tpack.multi_worker.control.messages import Channel, ControlMessage, Timeouts, Waker, lost_connection, silent_peer
+from tpack.multi_worker.control.messages import (
+    Channel,
+    ControlMessage,
+    Timeouts,
+    Waker,
+    lost_connection,
+    silent_peer,
+    values_of,
+)
 from tpack.utils import logger
 
 
@@ -169,12 +177,8 @@ class ControlClient:
     def _do(self, message: ControlMessage) -> None:
         header = message.header
         if header["do"] == "result":
-            values, start = [], 0
-            for size in header["sizes"]:
-                values.append(message.data[start : start + size])
-                start += size
             with self._changed:
-                self._results[header["number"]] = values
+                self._results[header["number"]] = values_of(message)
                 self._changed.notify_all()
         elif header["do"] == "lost":
             ranks = tuple(header["ranks"])

@@ -31,7 +31,14 @@ from functools import partial
 from typing import Any
 
 from tpack.errors import ClusterError, ConfigError, PeerLostError
-from tpack.multi_worker.control.messages import LONGEST_HELLO, Channel, close_in_children, receive_now, send_now
+from tpack.multi_worker.control.messages import (
+    LONGEST_HELLO,
+    Channel,
+    allow_descriptors,
+    close_in_children,
+    receive_now,
+    send_now,
+)
 from tpack.utils.addresses import is_loopback, parse_address
 
 SECRET_VARIABLE = "TPACK_CLUSTER_SECRET"
@@ -40,7 +47,7 @@ SHORTEST_SECRET = 16
 HELLO_SECS = 10.0
 """The timeout of the whole handshake, on each side."""
 
-_PROTOCOL = 4
+_PROTOCOL = 5
 _RETRY_SECS = (0.02, 0.5)
 _LONGEST_TOKEN = 300
 # The number of peers that have not proven the secret yet, in addition to two for each worker, and their share of the
@@ -175,6 +182,8 @@ class Admission:
         self._admit = admit
         self._newcomers: dict[Channel, Newcomer] = {}
         self._resumes_at: float | None = None
+        # One for each worker, and as many for those that have not proven the secret.
+        allow_descriptors(2 * options.size, f"worker 0 of {options.size}")
         share = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // _SHARE_OF_DESCRIPTORS
         self._most_strangers = (min(_MOST_STRANGERS, share) if share > 0 else _MOST_STRANGERS) + 2 * options.size
         self._listener = _listen(options, deadline)
@@ -191,8 +200,9 @@ class Admission:
 
     def check_deadlines(self, now: float) -> None:
         """Drop peers whose time is over, and accept again after a lack of descriptors."""
-        for newcomer in [each for each in self._newcomers.values() if now > each.until]:
-            self._drop(newcomer)
+        # In the order of their deadlines.
+        while self._newcomers and now > (first := next(iter(self._newcomers.values()))).until:
+            self._drop(first)
         if self._resumes_at is not None and now > self._resumes_at:
             self._resumes_at = None
             self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
@@ -301,7 +311,7 @@ def _listen(options: RendezvousOptions, deadline: float) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(address)
-        listener.listen(1024)
+        listener.listen(max(1024, 2 * options.size))
     except OSError as error:
         listener.close()
         raise ClusterError(

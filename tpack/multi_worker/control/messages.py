@@ -7,9 +7,11 @@ messages without data on a blocking socket, for the client side of the handshake
 
 import contextlib
 import functools
+import itertools
 import json
 import math
 import os
+import resource
 import selectors
 import socket
 import struct
@@ -17,8 +19,11 @@ import threading
 import time
 import weakref
 from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from tpack.errors import ClusterError
 
 _SIZES = struct.Struct(">IQ")
 _LONGEST_HEADER = 1 << 20
@@ -27,6 +32,8 @@ _MOST_READ = 1 << 22
 _READ_SIZE = 1 << 18
 # Of a peer that has not proven the secret.
 LONGEST_HELLO = 1 << 12
+# Of files, libraries and connections of TensorFlow.
+_OTHER_DESCRIPTORS = 512
 _OPEN: "weakref.WeakSet[socket.socket]" = weakref.WeakSet()
 
 
@@ -105,9 +112,12 @@ class Channel:
 
     def send(self, header: dict[str, Any], data: bytes = b"") -> None:
         """Queue a message for the next `flush`; may be called from any thread."""
-        parts = [_framed(header, len(data)), *([data] if data else [])]
+        self.put(framed(header, data))
+
+    def put(self, parts: Sequence[bytes]) -> None:
+        """Queue a message of `framed`, which several channels may share; may be called from any thread."""
         with self._lock:
-            self._unsent.extend(memoryview(part) for part in parts)
+            self._unsent.extend(map(memoryview, parts))
 
     def flush(self) -> None:
         """Write as much as the socket takes.
@@ -177,7 +187,7 @@ class Channel:
 
 def send_now(connection: socket.socket, header: dict[str, Any]) -> None:
     """Send a message without data on a blocking socket."""
-    connection.sendall(_framed(header, 0))
+    connection.sendall(b"".join(framed(header)))
 
 
 def receive_now(
@@ -205,9 +215,10 @@ def receive_now(
     return _header_of(read(header_size))
 
 
-def _framed(header: dict[str, Any], data_size: int) -> bytes:
+def framed(header: Mapping[str, Any], data: bytes = b"") -> list[bytes]:
+    """Return a message as the parts of its frame."""
     text = json.dumps(header).encode()
-    return _SIZES.pack(len(text), data_size) + text
+    return [_SIZES.pack(len(text), len(data)) + text, *([data] if data else [])]
 
 
 def _checked_sizes(frame: bytes | bytearray, longest_header: int, largest: int) -> tuple[int, int]:
@@ -225,6 +236,53 @@ def _header_of(text: bytes | bytearray) -> dict[str, Any]:
     if not isinstance(header, dict):
         raise ValueError("a message whose header is not an object")
     return header
+
+
+def allow_descriptors(count: int, what: str) -> None:
+    """Let this process open some descriptors beside its others, as far as its limits are its own to raise.
+
+    Args:
+        count: the number.
+        what: what needs them, in words.
+
+    Raises:
+        ClusterError: The hard limit of the system is lower.
+    """
+    wanted = count + _OTHER_DESCRIPTORS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    if hard != resource.RLIM_INFINITY and hard < count:
+        raise ClusterError(
+            f"{what} needs {count} descriptors, and this process may open {hard} (RLIMIT_NOFILE): expected at least "
+            f"{wanted}; raise the hard limit, such as by LimitNOFILE= of systemd or nofile in limits.conf"
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
+
+
+def result_of(number: int, values: Sequence[bytes]) -> list[bytes]:
+    """Return the message with the values of an exchange, in the order of the ranks.
+
+    A value that several workers have travels once, and of neighbours with the same one the number: most exchanges, such
+    as barriers and comparisons, are as short for a thousand workers as for two.
+    """
+    places: dict[bytes, int] = {}
+    runs: list[list[int]] = []
+    for value in values:
+        place = places.setdefault(value, len(places))
+        if runs and runs[-1][0] == place:
+            runs[-1][1] += 1
+        else:
+            runs.append([place, 1])
+    header = {"do": "result", "number": number, "sizes": [len(value) for value in places], "runs": runs}
+    return framed(header, b"".join(places))
+
+
+def values_of(message: ControlMessage) -> list[bytes]:
+    """Return the values in a message of `result_of`."""
+    ends = list(itertools.accumulate(message.header["sizes"], initial=0))
+    distinct = [message.data[begin:end] for begin, end in itertools.pairwise(ends)]
+    return [distinct[place] for place, count in message.header["runs"] for _ in range(count)]
 
 
 class Waker:

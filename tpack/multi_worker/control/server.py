@@ -25,7 +25,16 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from tpack.multi_worker.control.handshake import Admission, Newcomer, Rejected, RendezvousOptions, first_ranks, proof
-from tpack.multi_worker.control.messages import Channel, ControlMessage, Timeouts, Waker, lost_connection, silent_peer
+from tpack.multi_worker.control.messages import (
+    Channel,
+    ControlMessage,
+    Timeouts,
+    Waker,
+    framed,
+    lost_connection,
+    result_of,
+    silent_peer,
+)
 from tpack.utils import logger
 
 FAREWELL_SECS = 2.0
@@ -33,6 +42,9 @@ FAREWELL_SECS = 2.0
 
 VERDICT_SECS = 3.0
 """How long a worker that has found NaN is not yet the one that failed, since others may have been the origin."""
+
+LOOK_SECS = 250e-6
+"""The time between two looks at the deadlines of all workers, for each of them: a look takes about 2 us for each."""
 
 
 @dataclass
@@ -90,6 +102,10 @@ class ControlServer:
         self._not_finite: dict[int, tuple[float, str]] = {}
         self._verdict_at = math.inf
         self._awaited_since: dict[int, float] = {}
+        self._num_training = 0
+        self._with_unsent: set[int] = set()
+        self._look_at = 0.0
+        self._has_news = False
         self._selector = selectors.DefaultSelector()
         try:
             self._admission = Admission(options, self._deadline, self._selector, self._admit)
@@ -146,7 +162,11 @@ class ControlServer:
             for key, _ in ready:
                 key.data()
             looked_at = time.monotonic()
-            self._check_deadlines()
+            self._has_news |= bool(ready)
+            if looked_at >= self._look_at:
+                self._has_news = False
+                self._check_deadlines()
+                self._look_at = time.monotonic() + LOOK_SECS * len(self._workers)
             self._flush()
 
     @property
@@ -160,9 +180,12 @@ class ControlServer:
     def _is_over(self) -> bool:
         if self._close_by is None:
             return False
-        channels = [worker.channel for worker in self._training.values() if worker.channel.fileno() >= 0]
         # After an error, only messages that are not sent yet are waited for.
-        is_open = any(channel.has_unsent or not self._has_failed for channel in channels)
+        is_open = any(
+            worker.channel.fileno() >= 0 and (worker.channel.has_unsent or not self._has_failed)
+            for rank, worker in self._workers.items()
+            if rank < self._options.size
+        )
         return not is_open or time.monotonic() > self._close_by
 
     def _wait_secs(self) -> float:
@@ -170,6 +193,7 @@ class ControlServer:
         if not self._has_failed:
             due += [] if self._is_complete else [self._deadline]
             due += [self._verdict_at] if self._exchange is None else [self._verdict_at, self._exchange.deadline]
+        due += [self._look_at] if self._has_news else []
         return max(min(self._timeouts.beat_secs / 2, min(due, default=math.inf) - time.monotonic()), 0.0)
 
     def _note_pause(self, secs: float) -> None:
@@ -209,9 +233,10 @@ class ControlServer:
     def _add(self, rank: int, worker: _Worker) -> None:
         self._workers[rank] = worker
         self._selector.register(worker.channel, worker.events, partial(self._receive, rank))
+        self._num_training += rank < self._options.size
         if self._is_complete:
-            worker.channel.send({"do": "complete"})
-        elif len(self._training) == self._options.size:
+            self._send(rank, {"do": "complete"})
+        elif self._num_training == self._options.size:
             self._is_complete = True
             self._send_all({"do": "complete"})
 
@@ -252,7 +277,7 @@ class ControlServer:
             worker.waits_for = list(header["ranks"])
         elif header["do"] == "bye":
             worker.ended_at_step = worker.step
-            worker.channel.send({"do": "over"})
+            self._send(rank, {"do": "over"})
 
     def _lose(self, ranks: Sequence[int], text: str, *, has_reported: bool = False) -> None:
         for rank in ranks:
@@ -260,7 +285,7 @@ class ControlServer:
         self._fail(text, ranks, but=ranks if has_reported else ())
         for rank in ranks if has_reported else ():
             if self._workers[rank].channel.fileno() >= 0:
-                self._workers[rank].channel.send({"do": "heard"})
+                self._send(rank, {"do": "heard"})
 
     def _find_origin(self, now: float) -> None:
         """Name the worker whose part was the first that was not finite, once all have reported, or time is over."""
@@ -282,21 +307,33 @@ class ControlServer:
                 logger.error(f"Cluster: after worker 0 had ended, {text}")
             self._send_all({"do": "lost", "text": text, "ranks": sorted(ranks)}, but=but)
 
-    def _send_all(self, header: dict[str, object], data: bytes = b"", *, but: Sequence[int] = ()) -> None:
+    def _send(self, rank: int, header: dict[str, object]) -> None:
+        self._workers[rank].channel.send(header)
+        self._with_unsent.add(rank)
+
+    def _send_all(self, header: dict[str, object], *, but: Sequence[int] = ()) -> None:
+        self._put_all(framed(header), but)
+
+    def _put_all(self, parts: Sequence[bytes], but: Sequence[int] = ()) -> None:
         for rank, worker in self._workers.items():
             if worker.channel.fileno() >= 0 and rank not in but:
-                worker.channel.send(header, data)
+                worker.channel.put(parts)
+                self._with_unsent.add(rank)
 
     def _flush(self) -> None:
         # Worker 0 itself is last: it may end this process as soon as it has the message.
-        for rank, worker in sorted(self._workers.items(), key=lambda entry: entry[0], reverse=True):
+        for rank in sorted(self._with_unsent, reverse=True):
+            worker = self._workers[rank]
             if worker.channel.fileno() < 0:
+                self._with_unsent.discard(rank)
                 continue
             try:
                 worker.channel.flush()
             except OSError as error:
                 self._disconnect(rank, error)
             else:
+                if not worker.channel.has_unsent:
+                    self._with_unsent.discard(rank)
                 if worker.channel.events != worker.events:
                     worker.events = worker.channel.events
                     self._selector.modify(worker.channel, worker.events, partial(self._receive, rank))
@@ -312,25 +349,24 @@ class ControlServer:
             self._exchange = exchange
         exchange.values[rank] = message.data
         exchange.topics[rank] = header["topic"]
-        if len(set(exchange.topics.values())) > 1 or header["number"] != exchange.number:
+        if header["topic"] != exchange.topic or header["number"] != exchange.number:
             where = ", ".join(f"worker {each} is in {topic!r}" for each, topic in sorted(exchange.topics.items()))
             self._fail(
                 f"the workers do not exchange the same: {where}. Expected the same calls in the same order in all"
             )
         elif len(exchange.values) == self._options.size:
             values = [exchange.values[each] for each in range(self._options.size)]
-            result = {"do": "result", "number": exchange.number, "sizes": [len(value) for value in values]}
             self._exchange = None
-            self._send_all(result, b"".join(values))
+            self._put_all(result_of(exchange.number, values))
 
     # Deadlines.
 
     def _check_deadlines(self) -> None:
         now, silence_secs = time.monotonic(), self._timeouts.heartbeat_secs
-        for worker in self._workers.values():
+        for rank, worker in self._workers.items():
             if worker.channel.fileno() >= 0 and not worker.channel.has_unsent and now >= worker.beat_at:
                 worker.beat_at = now + self._timeouts.beat_secs
-                worker.channel.send({"do": "beat"})
+                self._send(rank, {"do": "beat"})
         self._admission.check_deadlines(now)
         if self._has_failed:
             return
