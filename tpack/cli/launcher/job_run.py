@@ -13,7 +13,7 @@ import signal
 import socket
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,8 +22,10 @@ from typing import Any
 from tpack.cli.launcher.agent import PROGRESS
 from tpack.cli.launcher.agent_client import Link, Machines, ReachedMachines
 from tpack.cli.launcher.console import Console
-from tpack.cli.launcher.plan import Host, Process, environment_of
+from tpack.cli.launcher.plan import Host, Process, environments_of
+from tpack.errors import ConfigError
 from tpack.multi_worker.cluster.peer_failure import EXIT_PEER_LOST, LostRanks, lost_by
+from tpack.multi_worker.control.messages import allow_descriptors
 from tpack.utils.child_process import cause_of_death
 from tpack.utils.progress import FIRST_STEP
 
@@ -131,6 +133,9 @@ class JobRun:
         self._began_at: tuple[int, int] | None = None
         self._job = job
         self._plan = plan
+        self._on_machine: defaultdict[Host, list[Process]] = defaultdict(list)
+        for process in plan:
+            self._on_machine[process.host].append(process)
         self._console = console
         self._selector = selectors.DefaultSelector()
         self._links: list[Link] = []
@@ -174,7 +179,9 @@ class JobRun:
     # Agents.
 
     def _open(self) -> None:
-        for host in dict.fromkeys(process.host for process in self._plan):
+        # For a machine three pipes to its agent, and for a process the file of its output.
+        allow_descriptors(3 * len(self._on_machine) + len(self._plan), f"a job of {len(self._plan)} processes")
+        for host in self._on_machine:
             try:
                 link = self._job.machines.connect(host)
             except OSError as error:
@@ -191,8 +198,8 @@ class JobRun:
                 link.order("watch", silence_secs=SILENCE_SECS)
             link.order("reserve", host=interface, count=link.num_reserved)
 
-    def _of(self, host: Host) -> list[Process]:
-        return [process for process in self._plan if process.host == host]
+    def _of(self, host: Host) -> Sequence[Process]:
+        return self._on_machine[host]
 
     def _wait_secs(self) -> float | None:
         if not all(link.flush() for link in self._links) or self._console.is_full:
@@ -208,7 +215,7 @@ class JobRun:
             self._start_if_all_are_there()
         elif self._survivors and not self._is_ending:
             self._blame()
-        elif not self._is_ending and not self._unfinished():
+        elif not self._is_ending and not self._is_any_unfinished():
             # Parameter servers serve until they are ended.
             self._end(signal.SIGTERM, self._job.grace_secs)
         is_to_speak = time.monotonic() >= self._speak_at
@@ -248,24 +255,28 @@ class JobRun:
         elif not is_full and not is_read:
             self._selector.register(link.reports, selectors.EVENT_READ, lambda: self._receive(link))
 
-    def _unfinished(self) -> set[int]:
-        running = {rank for link in self._links for rank in link.running}
-        return {rank for rank in running if self._plan[rank].job != "ps"}
+    def _is_any_unfinished(self) -> bool:
+        return any(self._plan[rank].job != "ps" for link in self._links for rank in link.running)
 
     # Reports.
 
     def _start(self) -> None:
-        self._was_started, self._started_at = True, time.monotonic()
         job, ports = self._job, dict[int, int]()
         for link in self._links:
             ports |= zip([process.rank for process in self._of(link.host)], link.ports or (), strict=False)
         master_port = (self._links[0].ports or [0])[-1]
+        try:
+            places = environments_of(self._plan, ports, master_port)
+        except ConfigError as error:
+            self._fail(JobFailure(str(error)))
+            return
+        self._was_started, self._started_at = True, time.monotonic()
         for link in self._links:
             processes = [
                 {
                     "rank": process.rank,
                     "command": list(job.command),
-                    "environment": {**job.environment, **environment_of(process, self._plan, ports, master_port)},
+                    "environment": {**job.environment, **places[process.rank]},
                 }
                 for process in self._of(link.host)
             ]

@@ -1,12 +1,16 @@
 """Processes of a job, their machines, and the environment variables of each."""
 
+import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tpack.errors import ConfigError
-from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.utils.addresses import LOOPBACK, is_loopback, join_address
+
+LONGEST_CLUSTER = 130_000
+"""The limit of the addresses of all processes in TF_CONFIG, in characters: Linux has 128 KiB for one variable."""
 
 _HOST = re.compile(r"(?:(?P<user>[\w.][\w.-]*)@)?(?P<name>[A-Za-z0-9][\w.-]*)(?::(?P<slots>\d{1,5}))?", re.ASCII)
 
@@ -75,7 +79,7 @@ def parse_hosts(text: str) -> tuple[Host, ...]:
         user = f"{found['user']}@" if found["user"] else ""
         hosts.append(Host(found["name"], int(found["slots"] or 1), user + found["name"]))
     names = [host.name for host in hosts]
-    twice = {name for name in names if names.count(name) > 1}
+    twice = {name for name, count in Counter(names).items() if count > 1}
     if twice:
         raise ConfigError(
             f"--hosts got {min(twice)} more than once: expected each machine once, with all of its workers"
@@ -113,29 +117,51 @@ def make_plan(workers: Sequence[Host], num_ps: int, has_evaluator: bool) -> tupl
     if has_evaluator:
         named.append(("evaluator", 0))
         placed.append(hosts[0])
-    return tuple(
-        Process(rank, job, index, host, [each.name for each in placed[:rank]].count(host.name))
-        for rank, ((job, index), host) in enumerate(zip(named, placed, strict=True))
-    )
+    processes, on_machine = [], Counter[str]()
+    for rank, ((job, index), host) in enumerate(zip(named, placed, strict=True)):
+        processes.append(Process(rank, job, index, host, on_machine[host.name]))
+        on_machine[host.name] += 1
+    return tuple(processes)
 
 
-def environment_of(
-    process: Process, plan: Sequence[Process], ports: Mapping[int, int], master_port: int
-) -> dict[str, str]:
-    """Return the variables with the place of a process."""
-    cluster: dict[str, tuple[str, ...]] = {}
+def environments_of(plan: Sequence[Process], ports: Mapping[int, int], master_port: int) -> list[dict[str, str]]:
+    """Return the variables with the place of each process.
+
+    ``TF_CONFIG`` has the addresses of all, so it is left out of a job of workers alone where no variable can hold it:
+    they have their ranks, and meet at the address of the first.
+
+    Raises:
+        ConfigError: It is too long, and there are processes that have no other way to find each other.
+    """
+    cluster: dict[str, list[str]] = {}
     for each in plan:
         if each.job != "evaluator":
-            cluster[each.job] = (*cluster.get(each.job, ()), join_address(each.host.name, ports[each.rank]))
-    return {
-        "RANK": str(process.rank),
-        "WORLD_SIZE": str(len(plan)),
-        "LOCAL_RANK": str(process.local_rank),
-        "LOCAL_WORLD_SIZE": str(sum(each.host.name == process.host.name for each in plan)),
-        "MASTER_ADDR": plan[0].host.name,
-        "MASTER_PORT": str(master_port),
-        "TF_CONFIG": ClusterMember(cluster, process.job, process.index).tf_config(),
-    }
+            cluster.setdefault(each.job, []).append(join_address(each.host.name, ports[each.rank]))
+    on_machine = Counter(each.host.name for each in plan)
+    # Encoded once: each process has the same.
+    text = json.dumps(cluster)
+    is_listed = len(text) <= LONGEST_CLUSTER
+    if not is_listed and cluster.keys() != {"worker"}:
+        raise ConfigError(
+            f"a job of {len(plan)} processes with --ps or --evaluator got a TF_CONFIG of {len(text)} characters: "
+            f"expected at most {LONGEST_CLUSTER}, since an environment variable holds no more; use shorter names of "
+            "machines, or workers alone"
+        )
+    environments = []
+    for each in plan:
+        environment = {
+            "RANK": str(each.rank),
+            "WORLD_SIZE": str(len(plan)),
+            "LOCAL_RANK": str(each.local_rank),
+            "LOCAL_WORLD_SIZE": str(on_machine[each.host.name]),
+            "MASTER_ADDR": plan[0].host.name,
+            "MASTER_PORT": str(master_port),
+        }
+        if is_listed:
+            task = json.dumps({"type": each.job, "index": each.index})
+            environment["TF_CONFIG"] = f'{{"cluster": {text}, "task": {task}}}'
+        environments.append(environment)
+    return environments
 
 
 def _is_private(name: str) -> bool:
