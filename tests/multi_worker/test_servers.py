@@ -60,3 +60,14 @@ def test_tasks_are_named_by_rank():
 def test_a_server_is_for_those_that_others_reach(member):
     with pytest.raises(ConfigError, match="expected a worker or a parameter server with an address"):
         start_server(member)
+
+
+def test_a_session_connects_to_the_workers_alone_that_its_graph_meets(tmp_path):
+    """It would wait for a server of each of them, with four connections to each."""
+    job = {"arguments": {"size": 1024}, "limit_secs": 100.0}
+    for worker in values_of(run_workers("tests.helpers.exchange_scenarios.few_of_many", 2, tmp_path, **job)):
+        assert np.array_equal(worker["total"], [[3.0]])
+        assert {name.partition("/device")[0] for name in worker["devices"]} == {
+            "/job:worker/replica:0/task:0",
+            "/job:worker/replica:0/task:1",
+        }

@@ -197,6 +197,13 @@ def _why_not(port: int) -> str:
     return ""
 
 
+def _tasks_of(graph: tf.Graph) -> list[str]:
+    """Return the tasks, or whole jobs, in which a graph has operations, as parts of a device's name."""
+    specs = (tf.DeviceSpec.from_string(device) for device in {operation.device for operation in graph.get_operations()})
+    tasks = {f"/job:{spec.job}" + (f"/task:{spec.task}" if spec.task is not None else "") for spec in specs if spec.job}
+    return sorted(tasks)
+
+
 def _connect_at_once() -> None:
     """Do nothing before a session is made."""
 
@@ -243,6 +250,9 @@ class WorkerSessionCreator(NewSessionCreator):
         check_devices_present(graph, server.devices)
         self._before_connecting()
         place_in_task(graph.get_operations(), server.device, f"graph-{uuid.uuid4().hex}")
+        if not config.device_filters:
+            # Without them a session connects to all servers, by four connections each.
+            config.device_filters.extend(_tasks_of(graph))
         session = tf.Session(server.target, graph=graph, config=config)
         report_phase("session")
         return session
