@@ -147,12 +147,32 @@ def levels() -> dict[str, Any]:
         queues = [op for op in graph.get_operations() if op.type == "FIFOQueueV2"]
         found["queues"] = sum(b"/two/" in op.get_attr("shared_name") for op in queues)
         how = Exchange(op="adasum")
+        with tf.variable_scope("copied"):
+            of_rank = tf.get_variable("rank", [], initializer=tf.constant_initializer(rank), use_resource=True)
+            copy = copy_from_worker(group, [of_rank], root=1)
         fetches["adasum"] = all_reduce_between_workers(group, own[:1], name="adasum", exchange=how)[0]
         creator = WorkerSessionCreator(member, before_connecting=functools.partial(peers.barrier, "servers"))
         with creator.create_session() as session:
-            session.run(tf.local_variables_initializer())
+            session.run([tf.local_variables_initializer(), of_rank.initializer])
             for _ in range(STEPS):
                 found |= session.run(fetches)
+            session.run(copy)
+            found["copied"] = session.run(of_rank)
             found["missing"] = [arrivals.missing(session) for _ in range(2)][1]
+            peers.barrier("the end")
+    return found
+
+
+def few_of_many(size: int) -> dict[str, Any]:
+    """Exchange between two workers of many, of which no others run, by a graph that has operations in these two."""
+    met = resolve_cluster()
+    others = tuple(f"127.0.0.1:{port}" for port in range(1, size - 1))
+    member = ClusterMember({"worker": (*met.workers, *others)}, "worker", met.rank or 0)
+    with connect_peers(met) as peers, tf.Graph().as_default():
+        group = WorkerGroup([task_device(member, rank) for rank in range(2)], met.rank or 0, "few")
+        total = all_reduce_between_workers(group, [tf.constant([1.0 + group.rank])], ReduceOp.SUM)
+        creator = WorkerSessionCreator(member, before_connecting=functools.partial(peers.barrier, "servers"))
+        with creator.create_session() as session:
+            found = {"total": session.run(total), "devices": [each.name for each in session.list_devices()]}
             peers.barrier("the end")
     return found

@@ -6,7 +6,7 @@ from tests.helpers.exchange_scenarios import STEPS, gradients_of, rows_of
 from tests.helpers.worker_job import run_workers, values_of
 from tpack.errors import ConfigError, ReductionError
 from tpack.multi_worker import gradient_buckets
-from tpack.multi_worker.all_reduce import Exchange, all_reduce_between_workers, copy_from_worker
+from tpack.multi_worker.all_reduce import Arrivals, Exchange, all_reduce_between_workers, copy_from_worker
 from tpack.multi_worker.gradient_buckets import exchanged_here
 from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.tower.grads import ReduceOp
@@ -146,3 +146,33 @@ def test_what_cannot_be_exchanged_is_an_error(graph, make, options, words):
 def test_wrong_settings_are_refused(make, words):
     with pytest.raises(ConfigError, match=words):
         make()
+
+
+@pytest.mark.parametrize(("workers", "root"), [(2, 0), (8, 3), (13, 5), (16, 0)])
+def test_copies_travel_along_a_tree(workers, root):
+    """Worker 0 once sent all values to each of a thousand."""
+    receivers = {}
+    for rank in range(workers):
+        with tf.Graph().as_default() as graph:
+            group = WorkerGroup([f"/job:worker/task:{n}" for n in range(workers)], rank, "run")
+            copy_from_worker(group, [tf.get_variable("w", [2])], root=root)
+            queues = [op.get_attr("shared_name").decode() for op in graph.get_operations() if op.type == "FIFOQueueV2"]
+            ways = [tuple(map(int, name.rpartition("/")[2].split("_to_"))) for name in queues]
+            receivers[rank] = [receiver for sender, receiver in ways if sender == rank]
+            senders = [sender for sender, receiver in ways if receiver == rank]
+            assert len(senders) == (rank != root)
+    reached, hops = [root], 0
+    while len(reached) < workers:
+        reached += [each for rank in reached for each in receivers[rank] if each not in reached]
+        hops += 1
+    assert sorted(each for those in receivers.values() for each in those) == sorted({*range(workers)} - {root})
+    assert max(map(len, receivers.values())) <= (workers - 1).bit_length()
+    assert hops <= (workers - 1).bit_length()
+
+
+def test_arrivals_of_many_workers_are_counted_by_their_groups(graph):
+    arrivals = Arrivals()
+    group = WorkerGroup([f"/job:worker/task:{n}" for n in range(256)], 17, "run")
+    all_reduce_between_workers(group, [tf.zeros([1 << 20])], exchange=Exchange(levels=2, arrivals=arrivals))
+    # One for each of the own group, and one for each other group.
+    assert len(tf.local_variables()) == 16 + 15

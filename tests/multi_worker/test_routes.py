@@ -6,7 +6,7 @@ from tests.helpers.log_lines import captured_log
 from tests.helpers.simulated_workers import exchanged, first_of_equal, sent_by_one
 from tests.helpers.worker_job import run_workers, values_of
 from tpack.multi_worker import gradient_buckets
-from tpack.multi_worker.all_reduce import Exchange, all_reduce_between_workers
+from tpack.multi_worker.all_reduce import Arrivals, Exchange, all_reduce_between_workers
 from tpack.multi_worker.codecs.power_sgd import PowerSGD
 from tpack.multi_worker.gradient_buckets import exchanged_here
 from tpack.multi_worker.routes import groups_of, note_nothing, takes_two_levels
@@ -35,8 +35,15 @@ def test_a_group_has_about_the_square_root_of_all_workers(workers, size):
     assert groups_of(group_of(workers), 1) == (tuple(range(workers)),)
 
 
-@pytest.mark.parametrize("workers", [2, 3, 5, 7, 13])
-def test_a_prime_number_of_workers_has_one_level(workers):
+@pytest.mark.parametrize(("workers", "size"), [(11, 3), (13, 3), (26, 5), (1018, 31), (1021, 31)])
+def test_groups_differ_by_one_where_no_divisor_is_near_the_square_root(workers, size):
+    groups = groups_of(group_of(workers), 2)
+    assert {len(ranks) for ranks in groups} == {size, size + 1}
+    assert sum(groups, ()) == tuple(range(workers))
+
+
+@pytest.mark.parametrize("workers", [2, 3, 5, 7])
+def test_few_workers_of_a_prime_number_have_one_level(workers):
     for levels in (1, 2, None, "machines"):
         assert groups_of(group_of(workers), levels) == (tuple(range(workers)),)
 
@@ -57,7 +64,7 @@ def test_two_levels_are_taken_where_messages_cost_more():
     def takes(workers, size_bytes, levels=None):
         return takes_two_levels(size_bytes, groups_of(group_of(workers), levels), levels)
 
-    assert [workers for workers in range(2, 17) if takes(workers, MB)] == [9, 10, 12, 14, 15, 16]
+    assert [workers for workers in range(2, 17) if takes(workers, MB)] == [*range(9, 17)]
     # Two hops more cost more than the messages of few workers, and three more than those of small buckets.
     assert [takes(workers, 1000) for workers in (9, 16, 28, 30)] == [False, False, False, True]
     # By hand: wherever there would be two hops, or more messages in one.
@@ -67,7 +74,7 @@ def test_two_levels_are_taken_where_messages_cost_more():
 
 
 @pytest.mark.parametrize("op", list(ReduceOp))
-@pytest.mark.parametrize("workers", [4, 9])
+@pytest.mark.parametrize("workers", [4, 9, 11])
 def test_two_levels_give_all_workers_the_bits_of_one_level(session8, rng, monkeypatch, workers, op):
     monkeypatch.setattr(gradient_buckets, "DIRECT_BYTES", 0)
     grads = dyadic(rng, workers)
@@ -111,16 +118,45 @@ def test_messages_and_bytes_are_those_of_the_formula(workers, size):
         assert two == (2 * (size - 1 + groups - 1), one[1])
 
 
+def test_a_worker_without_a_part_sends_its_group_alone(workers=13):
+    # Groups of 4, 3, 3, 3: worker 3 owns nothing.
+    count = 3 * 13 * 16 * 1000
+    sent = [sent_by_one(workers, [[count]], Exchange(levels=2), rank) for rank in range(workers)]
+    assert sent[3] == (3, 4 * count)
+    assert [messages for messages, _ in sent] == [3 + 2 * 3 + 2 - 0] * 3 + [3] + [2 * (2 + 3)] * 9
+
+
+def test_the_graph_of_a_worker_grows_as_the_square_root_of_all():
+    def size_of(workers):
+        with tf.Graph().as_default() as graph:
+            how = Exchange(arrivals=Arrivals())
+            all_reduce_between_workers(group_of(workers, rank=1), [tf.zeros([1 << 20])], exchange=how)
+            tasks = {op.device.partition("/device")[0] for op in graph.get_operations() if "/job" in op.device}
+            return len(graph.get_operations()), len(tasks) - 1
+
+    sizes = {workers: size_of(workers) for workers in (64, 256, 1021, 1024)}
+    assert sizes[256][0] < 2.2 * sizes[64][0]
+    assert sizes[1024][0] < 2.2 * sizes[256][0]
+    assert [tasks for _, tasks in sizes.values()] == [14, 30, 62, 62]
+    # A prime number costs little more than its neighbour.
+    assert sizes[1021][0] < 1.1 * sizes[1024][0]
+
+
 def test_machines_exchange_with_the_owners_of_others_alone():
     count = 16 * 8 * 3000
     found = sent_by_one(8, [[count]], Exchange(levels="machines"), 5, [0] * 4 + [1] * 4)
     assert found == (2 * (3 + 1), 2 * 7 * 4 * count // 8)
 
 
-def test_the_groups_are_in_what_workers_compare(graph):
-    large = [tf.zeros([MB])]
-    all_reduce_between_workers(group_of(4), large, exchange=Exchange(levels=2))
-    assert exchanged_here() == ["float32 (1048576,) gradients/0 in groups ((0, 1), (2, 3))"]
+def test_the_groups_are_in_what_workers_compare():
+    noted = []
+    for machines in ((), [0, 0, 1, 1], [0, 1, 0, 1]):
+        with tf.Graph().as_default():
+            how = Exchange(levels="machines" if machines else 2)
+            all_reduce_between_workers(group_of(4, machines), [tf.zeros([MB])], exchange=how)
+            noted += exchanged_here()
+    assert noted[0].startswith("float32 (1048576,) gradients/0 in 2 groups, ")
+    assert noted[0] == noted[1] != noted[2]
 
 
 def test_plain_tensors_of_a_codec_take_two_levels(session8, rng, monkeypatch):
@@ -144,6 +180,7 @@ def test_processes_get_the_sums_of_one_level(tmp_path):
         assert all(np.array_equal(*pair) for pair in zip(worker["two"], worker["one"], strict=True))
         assert all(np.array_equal(*pair) for pair in zip(worker["two"], found[0]["two"], strict=True))
         assert worker["missing"] == []
+        assert worker["copied"] == 1.0
         assert worker["queues"] == 2 * 2 * (1 + 1)
         assert np.array_equal(worker["adasum"], found[0]["adasum"])
         np.testing.assert_allclose(worker["adasum"], found[0]["wanted"], rtol=1e-5, atol=1e-4)

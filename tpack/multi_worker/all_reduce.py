@@ -17,6 +17,7 @@ the queues of named gradients contain their names, so that other ones never meet
 
 import functools
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -57,20 +58,25 @@ class Arrivals:
 
     def __init__(self) -> None:
         self._counts: list[tf.Variable] = []
+        self._ranks: list[list[int]] = []
         self._seen: list[int] = []
+        self._rank = 0
 
-    def build(self, group: WorkerGroup) -> None:
-        """Create the counters, in the current graph, once.
+    def note(self, group: WorkerGroup, arrived: Sequence[tf.Tensor]) -> list[tf.Operation]:
+        """Return operations that count when the tensor of each rank is there: one for the ranks of one tensor.
 
         Creates:
-            A local variable for each worker.
+            A local variable for each tensor, in the current graph.
         """
-        if self._counts:
-            return
-        with on_device(group.device()):
-            self._counts = [
-                tf.get_variable(
-                    f"arrivals/worker{rank}",
+        self._rank = group.rank
+        ranks_of: dict[tf.Operation, list[int]] = {}
+        for rank, tensor in enumerate(arrived):
+            ranks_of.setdefault(tensor.op, []).append(rank)
+        counts = []
+        for operation, ranks in ranks_of.items():
+            with on_device(group.device()), tf.control_dependencies(None):
+                count = tf.get_variable(
+                    f"arrivals/{len(self._counts)}",
                     [],
                     tf.int64,
                     tf.zeros_initializer(),
@@ -78,21 +84,10 @@ class Arrivals:
                     collections=[tf.GraphKeys.LOCAL_VARIABLES],
                     use_resource=True,
                 )
-                for rank in range(group.size)
-            ]
-        self._rank = group.rank
-
-    def count(self, rank: int) -> tf.Operation:
-        """Return an operation that counts a worker's part, to run when it has arrived."""
-        return self._counts[rank].assign_add(1, read_value=False)
-
-    def note(self, group: WorkerGroup, arrived: Sequence[tf.Tensor]) -> list[tf.Operation]:
-        """Return an operation for each worker, which counts when the tensor of its rank is there."""
-        self.build(group)
-        counts = []
-        for rank, tensor in enumerate(arrived):
-            with tf.control_dependencies([tensor]):
-                counts.append(self.count(rank))
+            with on_device(group.device()), tf.control_dependencies([operation]):
+                counts.append(count.assign_add(1, read_value=False))
+            self._counts.append(count)
+            self._ranks.append(ranks)
         return counts
 
     def missing(self, session: tf.Session) -> list[int]:
@@ -101,7 +96,10 @@ class Arrivals:
         May be called from any thread.
         """
         before, self._seen = self._seen, session.run(self._counts)
-        return [rank for rank, count in enumerate(before) if count < before[self._rank] and before == self._seen]
+        of_rank = Counter[int]()
+        for count, ranks in zip(before, self._ranks, strict=False):
+            of_rank.update(dict.fromkeys(ranks, count))
+        return [rank for rank in sorted(of_rank) if of_rank[rank] < of_rank[self._rank] and before == self._seen]
 
 
 @check_arguments
@@ -351,7 +349,10 @@ def _noted(
 ) -> str:
     """Note what a bucket exchanges, and return the name of its queues, which contains that of named gradients."""
     named = [names[n] if names else "" for n in bucket]
-    place = f"{name} in groups {groups}" if len(groups) > 1 else name
+    place = name
+    if len(groups) > 1:
+        # Not all ranks: it is kept for each gradient.
+        place = f"{name} in {len(groups)} groups, {crc32(repr(groups).encode()):08x}"
     for n, own in zip(bucket, named, strict=True):
         note_exchanged(grads[n], own, place)
     return f"{name}-{crc32(json.dumps(named).encode())}" if any(named) else name
@@ -401,7 +402,8 @@ def copy_from_worker(
 ) -> tf.Operation:
     """Return an operation that copies the values of variables from one worker to all, by their names.
 
-    It fails in a worker that has other names than the one that sends.
+    They travel along a binomial tree: in log2(W) hops, and no worker sends them more often. It fails in a worker that
+    has other names than the one that sends.
 
     Args:
         group: the workers, all of which have to run it.
@@ -416,24 +418,38 @@ def copy_from_worker(
     if group.size == 1 or not variables:
         return tf.no_op(name=f"copy_{name}")
     names, ordered = zip(*sorted({variable.op.name: variable for variable in variables}.items()), strict=True)
+    sender, receivers = _place_in_tree(group, root)
     with tf.name_scope(f"copy_{name}"):
-        if group.rank == root:
+        if sender is None:
             values = [tf.constant(names), *(variable.read_value() for variable in ordered)]
-            return tf.group(*(group.put(name, o, values) for o in group.others))
+            return tf.group(*(group.put(name, o, values) for o in receivers))
         dtypes = [tf.string, *(variable.dtype.base_dtype for variable in ordered)]
         shapes = [tf.TensorShape([None]), *(variable.shape for variable in ordered)]
-        sent_names, *values = group.take(name, root, dtypes, shapes)
+        taken = group.take(name, sender, dtypes, shapes)
         with on_device(group.device()):
+            sent_names, *values = map(tf.identity, taken)
             is_same = tf.assert_equal(
                 sent_names, tf.constant(names), message=f"worker {root} copies variables of other names: {name}"
             )
-        assignments = []
+        done = [group.put(name, o, [sent_names, *values]) for o in receivers]
         for variable, value in zip(ordered, values, strict=True):
             # A distributed variable would take a device for that of the component to assign, and places all by itself.
             device = on_device(variable.device) if isinstance(variable, BaseVariable) else tf.device(None)
             with device, tf.control_dependencies([is_same]):
-                assignments.append(variable.assign(value, read_value=False))
-        return tf.group(*assignments)
+                done.append(variable.assign(value, read_value=False))
+        return tf.group(*done)
+
+
+def _place_in_tree(group: WorkerGroup, root: int) -> tuple[int | None, list[int]]:
+    """Return the sender to this worker in the binomial tree of a root, None in the root, and its receivers.
+
+    The receiver with the most workers below it is the first.
+    """
+    place = (group.rank - root) % group.size
+    lowest = place & -place or 1 << group.size.bit_length()
+    steps = [1 << bit for bit in reversed(range(lowest.bit_length() - 1)) if place + (1 << bit) < group.size]
+    sender = (place - lowest + root) % group.size if place else None
+    return sender, [(place + step + root) % group.size for step in steps]
 
 
 def _check_gradients(grads: Sequence[Gradient], op: ReduceOp) -> None:

@@ -3,9 +3,11 @@
 In two levels, W workers are G groups of g. Each group adds in parts, so that a worker has the sum of its group for one
 part; the owners of that part in all groups exchange it in parts too; and in the group each hands it to the others. A
 worker sends 2 ((g - 1) + (G - 1)) messages in place of 2 (W - 1), with as many bytes, in four hops in place of two.
+Where W has no divisor near its square root, some groups have one worker more, which owns no part.
 """
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -32,8 +34,8 @@ def groups_of(group: WorkerGroup, levels: LevelChoice) -> Groups:
     """Return the groups of an exchange in two levels, as ranks; all workers in one for a single level.
 
     The machines are the groups if they are asked for, or if there are several, with as many workers each, and no choice
-    was made. Otherwise a group has as many neighbours as the largest divisor of W up to its square root; with a prime W
-    there is a single level.
+    was made. Otherwise a group has as many neighbours as the largest divisor of W up to its square root; or, if that is
+    less than half of the square root, as the square root, and some have one more.
 
     Args:
         group: the workers.
@@ -54,8 +56,14 @@ def groups_of(group: WorkerGroup, levels: LevelChoice) -> Groups:
             logger.info(f"Machines have {sizes} workers, not equally many: gradients are exchanged in one level.")
     if levels == "machines":
         return whole
-    size = max(n for n in range(1, math.isqrt(group.size) + 1) if group.size % n == 0)
-    return whole if size == 1 else tuple(zip(*[iter(range(group.size))] * size, strict=True))
+    root = math.isqrt(group.size)
+    size = max(n for n in range(1, root + 1) if group.size % n == 0)
+    size = size if 2 * size >= root else root
+    if size == 1:
+        return whole
+    count = group.size // size
+    ends = [number * size + min(number, group.size % size) for number in range(count + 1)]
+    return tuple(tuple(range(begin, end)) for begin, end in itertools.pairwise(ends))
 
 
 def takes_two_levels(size_bytes: int, groups: Groups, levels: LevelChoice) -> bool:
@@ -71,8 +79,8 @@ def takes_two_levels(size_bytes: int, groups: Groups, levels: LevelChoice) -> bo
     """
     if len(groups) == 1:
         return False
-    workers, size = sum(map(len, groups)), len(groups[0])
-    messages = 2 * (size - 1 + len(groups) - 1) * num_pieces(size_bytes, size)
+    workers, size = sum(map(len, groups)), max(map(len, groups))
+    messages = 2 * (size - 1 + len(groups) - 1) * num_pieces(size_bytes, num_owners(groups))
     route = Route.of_bucket(size_bytes, workers)
     hops = 1 if route.is_direct else 2
     messages_of_one = (workers - 1) * hops * route.num_chunks
@@ -82,6 +90,11 @@ def takes_two_levels(size_bytes: int, groups: Groups, levels: LevelChoice) -> bo
     saved_bytes = (workers - 1) * size_bytes - sent if route.is_direct else 0.0
     saved_secs = (messages_of_one - messages) * MESSAGE_SECS + saved_bytes * SECS_PER_BYTE
     return saved_secs > (4 - hops) * HOP_SECS
+
+
+def num_owners(groups: Groups) -> int:
+    """Return the number of workers of each group that own a part, the first ones."""
+    return min(map(len, groups))
 
 
 def note_nothing(group: WorkerGroup, arrived: Sequence[tf.Tensor]) -> list[tf.Operation]:
@@ -123,7 +136,7 @@ class Bucket:
         route = Route.of_bucket(size_bytes, group.size)
         num_chunks, exchange = route.num_chunks, self._directly if route.is_direct else self._in_parts
         if len(self.groups) > 1:
-            num_chunks, exchange = num_pieces(size_bytes, len(self.groups[0])), self._in_two_levels
+            num_chunks, exchange = num_pieces(size_bytes, num_owners(self.groups)), self._in_two_levels
         chunks = [
             exchange(f"{self.name}/{number}", chunk, dtype)
             for number, chunk in enumerate(cut(own, num_chunks, group.device()))
@@ -145,52 +158,68 @@ class Bucket:
 
     def _in_parts(self, name: str, own: tf.Tensor, dtype: tf.DType) -> "_Chunk":
         """Send part o to worker o, add the W parts that are this worker's, and send the sum to all."""
-        group = self.group
-        ranks = range(group.size)
-        added = self._add_part(name, own, ranks, self.op.divisor(group.size))
-        sums, sends = self._hand_out(name, added.total, added.parts, ranks)
+        ranks = range(self.group.size)
+        added = self._add_part(name, own, ranks, ranks, self.op.divisor(self.group.size))
+        sums, sends = self._hand_out(name, added.total, added.parts, ranks, ranks)
         return _Chunk(sums, [*added.sends, *sends], added.summands)
 
     def _in_two_levels(self, name: str, own: tf.Tensor, dtype: tf.DType) -> "_Chunk":
         """Add a part in the group, exchange its sum with its owners in other groups, and hand it out in the group."""
         rank = self.group.rank
         inside = next(ranks for ranks in self.groups if rank in ranks)
-        across = [ranks[inside.index(rank)] for ranks in self.groups]
-        divisor = self.op.divisor(self.group.size)
+        owners = inside[: num_owners(self.groups)]
         # A sum of 16 bits between the levels could be too large for them. Others are divided once, as in one level.
-        divisor_inside = self.op.divisor(len(inside)) if own.dtype.size == 2 else 1
-        of_group = self._add_part(f"{name}/inside", own, inside, divisor_inside)
-        of_all = self._add_part(f"{name}/across", of_group.total, across, divisor // divisor_inside)
-        pieces, sends = self._hand_out(f"{name}/across", of_all.total, of_all.parts, across)
-        with on_device(self.group.device()):
-            whole = tf.concat(pieces, axis=0)
-        sums, more_sends = self._hand_out(f"{name}/inside", whole, of_group.parts, inside)
-        by_rank = dict(zip(inside, of_group.summands, strict=True))
-        for ranks, summand in zip(self.groups, of_all.summands, strict=True):
-            by_rank = dict.fromkeys(ranks, summand) | by_rank
-        arrived = [by_rank[o] for o in range(self.group.size)]
-        return _Chunk(sums, [*of_group.sends, *of_all.sends, *sends, *more_sends], arrived)
+        divisor_inside = self.op.divisor(max(map(len, self.groups))) if own.dtype.size == 2 else 1
+        divisor = self.op.divisor(self.group.size) / divisor_inside
+        of_group = self._add_part(f"{name}/inside", own, inside, owners, divisor_inside)
+        sends, whole = list(of_group.sends), None
+        if rank in owners:
+            across = [ranks[inside.index(rank)] for ranks in self.groups]
+            of_all = self._add_part(f"{name}/across", of_group.total, across, across, divisor)
+            pieces, more_sends = self._hand_out(f"{name}/across", of_all.total, of_all.parts, across, across)
+            sends += [*of_all.sends, *more_sends]
+            with on_device(self.group.device()):
+                whole = tf.concat(pieces, axis=0)
+        sums, more_sends = self._hand_out(f"{name}/inside", whole, of_group.parts, inside, owners)
+        # Without a part of its own a worker gets the sums alone, which have all parts in them.
+        of_groups = of_all.summands if rank in owners else [sums[0]] * len(self.groups)
+        arrived = [own] * self.group.size
+        for ranks, summand in zip(self.groups, of_groups, strict=True):
+            for o in ranks:
+                arrived[o] = summand
+        for o, summand in zip(inside, of_group.summands or [sums[0]] * len(inside), strict=True):
+            arrived[o] = own if o == rank else summand
+        return _Chunk(sums, [*sends, *more_sends], arrived)
 
-    def _add_part(self, name: str, own: tf.Tensor, ranks: Sequence[int], divisor: int) -> "_Part":
-        """Send a part of a vector to each of several workers, and add those that come here, in the order of ranks."""
+    def _add_part(
+        self, name: str, own: tf.Tensor, ranks: Sequence[int], owners: Sequence[int], divisor: float
+    ) -> "_Part":
+        """Send a part of a vector to each owner; as one, add those that several workers send, in the order of ranks."""
         group = self.group
-        parts = cut(own, len(ranks), group.device())
-        sends = [group.put(f"{name}/part", o, [part]) for o, part in zip(ranks, parts, strict=True) if o != group.rank]
-        mine = parts[ranks.index(group.rank)]
+        parts = cut(own, len(owners), group.device())
+        sends = [group.put(f"{name}/part", o, [part]) for o, part in zip(owners, parts, strict=True) if o != group.rank]
+        if group.rank not in owners:
+            return _Part(parts, (), own, sends)
+        mine = parts[owners.index(group.rank)]
         summands = [mine if o == group.rank else self._take(f"{name}/part", o, mine) for o in ranks]
         with on_device(group.device()):
             added = [wider(each) for each in summands] if self.has_wide_sums else summands
             return _Part(parts, summands, tf.cast(sum_tensors(added, divisor), mine.dtype), sends)
 
     def _hand_out(
-        self, name: str, total: tf.Tensor, parts: Sequence[tf.Tensor], ranks: Sequence[int]
+        self,
+        name: str,
+        total: tf.Tensor | None,
+        parts: Sequence[tf.Tensor],
+        ranks: Sequence[int],
+        owners: Sequence[int],
     ) -> tuple[list[tf.Tensor], list[tf.Operation]]:
-        """Send the sum of the own part to the others; return those of all, each like its part, and the sends."""
+        """Send an owner's sum to the others; return those of all owners, each like its part, and the sends."""
         group = self.group
-        sends = [group.put(f"{name}/sum", o, [total]) for o in ranks if o != group.rank]
+        sends = [] if total is None else [group.put(f"{name}/sum", o, [total]) for o in ranks if o != group.rank]
         sums = [
-            total if o == group.rank else self._take(f"{name}/sum", o, part)
-            for o, part in zip(ranks, parts, strict=True)
+            self._take(f"{name}/sum", o, part) if total is None or o != group.rank else total
+            for o, part in zip(owners, parts, strict=True)
         ]
         return sums, sends
 
@@ -202,7 +231,10 @@ class Bucket:
 
 @dataclass(frozen=True)
 class _Part:
-    """The own part of a vector, added over several workers, and the parts of all."""
+    """The own part of a vector, added over several workers, and the parts of all owners.
+
+    A worker that owns none has no summands, and its vector in place of the sum.
+    """
 
     parts: Sequence[tf.Tensor]
     summands: Sequence[tf.Tensor]

@@ -68,7 +68,8 @@ class WorkerGroup:
             raise ConfigError(f"WorkerGroup.of_member got a process that does not train: expected a worker ({member})")
         ranks = range(member.num_workers)
         hosts = [address.rpartition(":")[0] for address in member.workers]
-        machines = [hosts.index(host) for host in hosts]
+        first = {host: rank for rank, host in reversed(list(enumerate(hosts)))}
+        machines = [first[host] for host in hosts]
         return WorkerGroup([_servers.task_device(member, rank) for rank in ranks], member.rank, run, machines)
 
     @property

@@ -59,7 +59,7 @@ def sum_column(column: Column, op: ReduceOp) -> Gradient:
     return concat_slices(column, divisor) if is_sparse(column[0]) else sum_tensors(column, divisor)
 
 
-def sum_tensors(tensors: Sequence[tf.Tensor], divisor: int = 1) -> tf.Tensor:
+def sum_tensors(tensors: Sequence[tf.Tensor], divisor: float = 1) -> tf.Tensor:
     """Sum dense tensors on the current device, in the same order in every run, and divide by ``divisor``."""
     total = tf.add_n([widened(tensor) for tensor in tensors])
     fix_summation_order([total.op])
@@ -102,8 +102,8 @@ def dense_slices(slices: tf.IndexedSlices, shape: tf.TensorShape) -> tf.Tensor:
     return dense
 
 
-def divide(total: tf.Tensor, divisor: int) -> tf.Tensor:
-    """Divide a tensor by a whole number on the current device; by 1, return it as it is."""
+def divide(total: tf.Tensor, divisor: float) -> tf.Tensor:
+    """Divide a tensor by a number on the current device; by 1, return it as it is."""
     return total if divisor == 1 else tf.realdiv(total, tf.constant(divisor, total.dtype.base_dtype))
 
 
