@@ -375,3 +375,16 @@ def test_what_many_exchange_is_sent_as_often_as_there_are_workers(monkeypatch):
             sent[size] = {peer.num_bytes for peer in others.peers}
     assert len(sent[20]) == 1
     assert sent[20] == sent[80]
+
+
+def test_an_error_that_is_queued_while_others_are_flushed_is_sent_at_once():
+    """It once waited for the next heartbeat, since its channels had been looked at already."""
+    with PortReservation() as reservation:
+        point = RendezvousOptions(f"127.0.0.1:{reservation.port}", 3, "job", SECRET, LONG)
+        one = ControlServer(point, Timeouts(LONG, LONG, LONG, 1 << 20))
+        one._look_at = time.monotonic() + LONG
+        assert one._wait_secs() > 0.0
+        one._fail("worker 1 was lost", [1])
+        assert one._wait_secs() == 0.0
+        one.start().close()
+        one.close(0.0)

@@ -303,6 +303,8 @@ class ControlServer:
         """Send the first error, and the ranks that caused it if they are known, to all but those that reported it."""
         if not self._has_failed:
             self._has_failed = True
+            # The messages may be queued while others are flushed: the loop comes back for them at once.
+            self._has_news, self._look_at = True, 0.0
             if self._close_by is not None:
                 logger.error(f"Cluster: after worker 0 had ended, {text}")
             self._send_all({"do": "lost", "text": text, "ranks": sorted(ranks)}, but=but)
