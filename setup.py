@@ -11,14 +11,17 @@ from setuptools import find_packages, setup
 
 ROOT = Path(__file__).resolve().parent
 
-INSTALL_REQUIRES = ["tensorflow>=2.16,<2.22", "numpy", "cloudpickle", "msgpack", "tabulate", "tqdm", "psutil"]
+TENSORFLOW = ">=2.16,<2.22"
+
+INSTALL_REQUIRES = [f"tensorflow{TENSORFLOW}", "numpy", "cloudpickle", "msgpack", "tabulate", "tqdm", "psutil"]
 
 EXTRAS_REQUIRE = {
     "vision": ["opencv-python-headless"],
     "lmdb": ["lmdb"],
     "hdf5": ["h5py"],
     "zmq": ["pyzmq"],
-    "gpu": ["nvidia-ml-py"],
+    # NVIDIA's libraries in the versions that TensorFlow was built with, and the state of GPUs.
+    "gpu": [f"tensorflow[and-cuda]{TENSORFLOW}", "nvidia-ml-py"],
     "plot": ["matplotlib"],
     # What notebooks show: bars, tables, pictures.
     "notebook": ["ipywidgets", "matplotlib", "pandas"],

@@ -42,6 +42,9 @@ def test_extras_are_those_that_errors_name(metadata):
     wanted = "vision lmdb hdf5 zmq gpu plot ray mlflow wandb comet notebook remote s3 gcs migrate examples test docs"
     assert set(extras) == set(wanted.split())
     assert extras["examples"] == ["scikit-learn"]
+    # Of the same versions as the dependency itself.
+    (tensorflow,) = (each for each in metadata["install_requires"] if each.startswith("tensorflow"))
+    assert extras["gpu"] == [tensorflow.replace("tensorflow", "tensorflow[and-cuda]"), "nvidia-ml-py"]
 
 
 def test_test_extra_brings_the_tools_that_the_script_runs(metadata):
