@@ -44,3 +44,18 @@ def test_what_one_puts_another_takes(session8):
     _, (values, count) = session8.run([sent, taken])
     assert np.array_equal(values, [1.0, 2.0])
     assert count == 3
+
+
+@pytest.mark.parametrize(
+    ("rank", "root", "place"),
+    [
+        (0, 0, (None, [4, 2, 1])),
+        (4, 0, (0, [5])),
+        (5, 0, (4, [])),
+        (2, 0, (0, [3])),
+        (1, 4, (0, [])),
+        (4, 4, (None, [2, 0, 5])),
+    ],
+)
+def test_a_tree_reaches_each_worker_once(rank, root, place):
+    assert WorkerGroup(["/job:worker/task:0"] * 6, rank, "run").place_in_tree(root) == place

@@ -418,7 +418,7 @@ def copy_from_worker(
     if group.size == 1 or not variables:
         return tf.no_op(name=f"copy_{name}")
     names, ordered = zip(*sorted({variable.op.name: variable for variable in variables}.items()), strict=True)
-    sender, receivers = _place_in_tree(group, root)
+    sender, receivers = group.place_in_tree(root)
     with tf.name_scope(f"copy_{name}"):
         if sender is None:
             values = [tf.constant(names), *(variable.read_value() for variable in ordered)]
@@ -438,18 +438,6 @@ def copy_from_worker(
             with device, tf.control_dependencies([is_same]):
                 done.append(variable.assign(value, read_value=False))
         return tf.group(*done)
-
-
-def _place_in_tree(group: WorkerGroup, root: int) -> tuple[int | None, list[int]]:
-    """Return the sender to this worker in the binomial tree of a root, None in the root, and its receivers.
-
-    The receiver with the most workers below it is the first.
-    """
-    place = (group.rank - root) % group.size
-    lowest = place & -place or 1 << group.size.bit_length()
-    steps = [1 << bit for bit in reversed(range(lowest.bit_length() - 1)) if place + (1 << bit) < group.size]
-    sender = (place - lowest + root) % group.size if place else None
-    return sender, [(place + step + root) % group.size for step in steps]
 
 
 def _check_gradients(grads: Sequence[Gradient], op: ReduceOp) -> None:

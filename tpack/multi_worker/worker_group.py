@@ -86,6 +86,17 @@ class WorkerGroup:
         """Return the CPU device of a worker, by default of this one."""
         return f"{self.tasks[self.rank if rank is None else rank]}/device:CPU:0"
 
+    def place_in_tree(self, root: int) -> tuple[int | None, list[int]]:
+        """Return the sender to this worker in the binomial tree of a root, None in the root, and its receivers.
+
+        The receiver with the most workers below it is the first.
+        """
+        place = (self.rank - root) % self.size
+        lowest = place & -place or 1 << self.size.bit_length()
+        steps = [1 << bit for bit in reversed(range(lowest.bit_length() - 1)) if place + (1 << bit) < self.size]
+        sender = (place - lowest + root) % self.size if place else None
+        return sender, [(place + step + root) % self.size for step in steps]
+
     def put(self, name: str, receiver: int, tensors: Sequence[tf.Tensor]) -> tf.Operation:
         """Return an operation that sends tensors to another worker, through a queue on this one's server.
 
