@@ -87,7 +87,7 @@ def _messages(pairs: GradsAndVars, num_workers: int) -> list[GradsAndVars]:
     """Return the pairs in groups, each of which a worker sends at once to the server of its variables."""
     if num_workers <= MOST_APART:
         return [[pair] for pair in pairs]
-    of_server: dict[str, GradsAndVars] = {}
+    of_server: dict[str, list[tuple[Gradient, tf.Variable]]] = {}
     for gradient, variable in pairs:
         of_server.setdefault(variable.device, []).append((gradient, variable))
     return list(of_server.values())
