@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tpack.cli import doctor
 from tpack.cli.main import main
+from tpack.compat import private_names
 from tpack.utils.python_child import ChildError
 from tpack.version import __version__
 
@@ -20,6 +21,7 @@ def test_an_installation_that_works_is_told(monkeypatch, capsys):
     words = " ".join(printed.split())
     for told in (f"tpack {__version__}", f"TensorFlow {tf.version.VERSION}", "Devices: CPU:0", "GiB of it available"):
         assert told in words
+    assert f"Private names of TensorFlow: all {len(private_names.FEATURES)} features have theirs" in words
     assert "TF_CPP_MIN_LOG_LEVEL 1" in words
     assert "TPACK_SECRET (not shown)" in words
     assert "hidden" not in words
@@ -27,6 +29,18 @@ def test_an_installation_that_works_is_told(monkeypatch, capsys):
     assert printed.startswith("```\n")
     assert printed.endswith("\n```\n")
     assert errors == ""
+
+
+def test_private_names_that_are_missing_are_told_with_what_happens(monkeypatch):
+    way, none = private_names.FEATURES[0], next(each for each in private_names.FEATURES if not each.way_out)
+    monkeypatch.setattr(
+        private_names, "missing_features", lambda: [(way, ("Graph._names_in_use",)), (none, ("a", "b"))]
+    )
+    assert doctor._missing_names().splitlines() == [
+        "Private names of TensorFlow that are missing (tested are 2.16 to 2.21):",
+        "copied towers, without Graph._names_in_use: towers are built, as by tower_building='build'",
+        f"{none.name}, without a, b: an error says so",
+    ]
 
 
 def broken(*_, **__):

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tpack.compat import graphs
 from tpack.compat.graphs import (
     BaseVariable,
     BuildState,
@@ -136,7 +137,9 @@ def test_current_seed_is_that_of_the_graph_or_of_eager_mode():
     tf.set_random_seed(None)
 
 
-def test_is_in_variable_store_for_what_get_variable_made(graph):
+@pytest.mark.parametrize("missing", [(), ("VariableStore._vars",)])
+def test_is_in_variable_store_for_what_get_variable_made(graph, monkeypatch, missing):
+    monkeypatch.setattr(graphs, "missing_names", lambda feature: missing)
     made = tf.get_variable("a", [], use_resource=True), tf.Variable(1.0, name="a"), tf.Variable(1.0)
     assert [is_in_variable_store(variable) for variable in made] == [True, False, False]
 

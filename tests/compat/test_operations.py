@@ -1,16 +1,22 @@
 """Operations below the public interface of TensorFlow."""
 
 import numpy as np
+import pytest
 import tensorflow.compat.v1 as tf
 
+from tpack.compat import operations
 from tpack.compat.operations import (
+    add_nodes,
     collective_all_reduce,
     compiled_kernels,
     is_marked_for_compilation,
+    loop_in_graph,
     mark_for_compilation,
     nccl_all_sum,
     run_after,
+    serialized_graph,
 )
+from tpack.errors import DependencyError
 
 
 def test_collective_all_reduce_sums_over_devices(session8, rng):
@@ -63,3 +69,39 @@ def test_xla_compiles_what_is_marked_and_tells_for_which_dtypes(graph):
     assert any(tf.float32.as_datatype_enum in each for each in dtypes)
     assert not any(tf.string.as_datatype_enum in each for each in dtypes)
     assert compiled_kernels("PyFunc", "CPU") == []
+
+
+@pytest.mark.parametrize("missing", [(), ("Graph._c_graph",)])
+def test_nodes_are_added_outside_of_all_open_blocks(graph, monkeypatch, missing):
+    monkeypatch.setattr(operations, "missing_names", lambda feature: missing)
+    first, given = tf.no_op("first"), tf.constant([1.0, 2.0], name="given")
+    nodes = tf.GraphDef()
+    node = nodes.node.add(name="scope/sum", op="AddV2", input=["given", "other:0", "^first"], device="/device:CPU:1")
+    node.attr["T"].type = tf.float32.as_datatype_enum
+    with tf.name_scope("open"), tf.device("/device:CPU:0"), tf.control_dependencies([tf.no_op("around")]):
+        (added,) = add_nodes(graph, nodes, {"given": given, "other:0": given}, {"first": first})
+    assert (added.name, added.device) == ("scope/sum", "/device:CPU:1")
+    assert list(added.inputs) == [given, given]
+    (control,) = added.control_inputs
+    assert first in (control, *control.control_inputs)
+    assert tf.GraphDef.FromString(serialized_graph(graph)).node[-1].name == "scope/sum"
+
+
+def test_nodes_beside_others_need_what_is_missing(graph, monkeypatch):
+    monkeypatch.setattr(operations, "missing_names", lambda feature: ("Graph._c_graph",))
+    tf.no_op("there")
+    nodes = tf.GraphDef()
+    nodes.node.add(name="new", op="NoOp").attr["_class"].list.s.append(b"loc:@there")
+    with pytest.raises(
+        DependencyError, match="many operations at once got TensorFlow .* without Graph._c_graph: expected"
+    ):
+        add_nodes(graph, nodes, {}, {})
+
+
+@pytest.mark.parametrize("is_missing", [False, True])
+def test_a_loop_in_the_graph_makes_its_turns(session8, monkeypatch, is_missing):
+    if is_missing:
+        monkeypatch.setattr(operations, "control_flow_ops", None)
+        monkeypatch.setattr(tf, "control_flow_v2_enabled", lambda: False)
+    turns = loop_in_graph(lambda n, total: n < 4, lambda n, total: (n + 1, total + n), (tf.constant(0), tf.constant(0)))
+    assert session8.run(turns) == (4, 6)

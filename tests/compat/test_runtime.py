@@ -7,14 +7,18 @@ import pytest
 import tensorflow
 import tensorflow.compat.v1 as tf
 
+from tpack.compat import runtime
+from tpack.compat.private_names import private_module
 from tpack.compat.runtime import (
     chrome_trace,
     get_tf_version_tuple,
+    is_mixed_precision_rewrite_enabled,
     is_onednn_enabled,
     is_tfv2,
     list_local_devices,
     make_callable,
     make_multi_device_iterator,
+    silent_deprecations,
     tfv1,
 )
 
@@ -41,6 +45,15 @@ def test_a_multi_device_iterator_deals_elements_out(session8):
     assert [session8.run(elements), session8.run(elements)] == [[0, 1], [2, 3]]
 
 
+@pytest.fixture(params=["", "public"])
+def way(request, monkeypatch):
+    """Calls by the private method of sessions, and by the public ones that take its place where it is missing."""
+    if request.param:
+        monkeypatch.delattr(tf.Session.__mro__[1], "_make_callable_from_options")
+        monkeypatch.setattr(runtime, "missing_names", lambda feature: ("Session._make_callable_from_options",))
+
+
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("in_caller_thread", [False, True])
 def test_make_callable_gives_what_session_run_gives(session8, rng, in_caller_thread):
     a, b = tf.placeholder(tf.float32, [None, 3]), tf.placeholder(tf.float32, [3])
@@ -70,6 +83,7 @@ def test_make_callable_wakes_up_when_another_thread_feeds_a_queue(session8):
     thread.join()
 
 
+@pytest.mark.usefixtures("way")
 def test_make_callable_gives_up_after_its_timeout(session8):
     queue = tf.FIFOQueue(1, [tf.int32], [[]])
     call = make_callable(session8, fetches=[queue.dequeue()], timeout_in_ms=20)
@@ -104,3 +118,12 @@ def test_onednn_is_enabled_where_pooling_works_with_the_channels_first(session8)
         assert not is_onednn_enabled()
     else:
         assert is_onednn_enabled()
+
+
+def test_settings_that_cannot_be_read_count_as_switched_off(monkeypatch):
+    for name in ("util_port", "mixed_precision_global_state", "deprecation"):
+        monkeypatch.setattr(runtime, name, private_module("tensorflow.python.no_such_module"))
+    assert not is_onednn_enabled()
+    assert not is_mixed_precision_rewrite_enabled()
+    with silent_deprecations():
+        assert tf.constant(1) is not None

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback, WithSteps
+from tpack.compat.graphs import control_flow_of
 from tpack.errors import NumericsError
 from tpack.graph_copy import op_kinds
 from tpack.tfutils.dependency import ancestors
@@ -184,7 +185,7 @@ def _checkable_outputs(graph: tf.Graph, train_op: tf.Operation | tf.Tensor) -> I
     conditional: set[tf.Operation] = set()
     for op in graph.get_operations():
         # Tensors in loops and branches, and in updates of only some steps, cannot be fetched.
-        if op._get_control_flow_context() is not None or _runs_sometimes(op, conditional):
+        if control_flow_of(op) is not None or _runs_sometimes(op, conditional):
             conditional.add(op)
         # Constants are intended.
         elif op in needed and op.type != "Const":

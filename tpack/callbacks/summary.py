@@ -15,6 +15,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback, WithSteps
 from tpack.callbacks.group import numbered
+from tpack.compat.operations import run_after
 from tpack.errors import CallbackError
 from tpack.tfutils.summary import (
     MOVING_AVERAGES_KEY,
@@ -199,7 +200,7 @@ class MovingAverageSummary(Callback):
             carrier = "with every step"
         else:
             train_op = self._find_train_op()
-            train_op._add_control_inputs(ops)
+            run_after(train_op, ops)
             carrier = f"with operation {train_op.name}"
         logger.info(f"{len(ops)} operation(s) of collection {self._collection} run {carrier}.")
 

@@ -58,7 +58,7 @@ def _ask_tensorflow(timeout_secs: float) -> tuple[str, str]:
         answer = python_child(python_command(__name__, "report_tensorflow"), timeout_secs=timeout_secs)
     except ChildError as error:
         return "", f"it cannot be loaded, {error} (--timeout {timeout_secs:g})"
-    return f"{answer['environment']}\nDevices: {', '.join(answer['devices'])}", ""
+    return f"{answer['environment']}\nDevices: {', '.join(answer['devices'])}\n{answer['names']}", ""
 
 
 def report_tensorflow() -> None:
@@ -66,7 +66,20 @@ def report_tensorflow() -> None:
     devices = importlib.import_module("tensorflow").config.list_physical_devices()
     environment = importlib.import_module("tpack.tfutils.collect_env").collect_env_info()
     names = [device.name.removeprefix("/physical_device:") for device in devices]
-    sys.stdout.write(f"\n{json.dumps({'environment': environment, 'devices': names})}\n")
+    answer = {"environment": environment, "devices": names, "names": _missing_names()}
+    sys.stdout.write(f"\n{json.dumps(answer)}\n")
+
+
+def _missing_names() -> str:
+    """Return a line for each feature of which the installed TensorFlow lacks private names, or one for none."""
+    table = importlib.import_module("tpack.compat.private_names")
+    lines = [
+        f"{feature.name}, without {', '.join(names)}: {feature.way_out or 'an error says so'}"
+        for feature, names in table.missing_features()
+    ]
+    if not lines:
+        return f"Private names of TensorFlow: all {len(table.FEATURES)} features have theirs"
+    return "\n".join([f"Private names of TensorFlow that are missing (tested are {table.TESTED}):", *lines])
 
 
 def _without_tensorflow(failure: str) -> str:

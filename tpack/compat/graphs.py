@@ -8,17 +8,26 @@ import tensorflow.compat.v1 as tfv1
 
 # The base of all variables. The Variable of compat.v1 is no base of resource variables.
 from tensorflow import Variable as BaseVariable
-from tensorflow.python.distribute import device_util, distribute_lib
-from tensorflow.python.eager import context
-from tensorflow.python.framework import random_seed
-from tensorflow.python.ops import control_flow_util
-from tensorflow.python.ops.control_flow_v2_func_graphs import CondBranchFuncGraph
-from tensorflow.python.ops.variable_scope import _get_default_variable_store, get_variable_scope_store
-from tensorflow.python.trackable.base import VARIABLE_VALUE_KEY, Trackable
-from tensorflow.python.training.saving.saveable_object import SaveableObject, SaveSpec
+
+from tpack.compat import private_names
+from tpack.compat.private_names import check_names, missing_names, private_module
+
+device_util = private_module("tensorflow.python.distribute.device_util")
+distribute_lib = private_module("tensorflow.python.distribute.distribute_lib")
+context = private_module("tensorflow.python.eager.context")
+random_seed = private_module("tensorflow.python.framework.random_seed")
+variable_scope = private_module("tensorflow.python.ops.variable_scope")
+saveable_object = private_module("tensorflow.python.training.saving.saveable_object")
+
+VARIABLE_VALUE_KEY = "VARIABLE_VALUE"
+"""The name of the value of a variable among its parts in a checkpoint of objects."""
+
+# Bases of classes, which are there in any case.
+Trackable: Any = getattr(private_module("tensorflow.python.trackable.base") or None, "Trackable", object)
+SaveableObject: Any = getattr(saveable_object or None, "SaveableObject", object)
 
 __all__ = [
-    "VARIABLE_VALUE_KEY", "BaseVariable", "BuildState", "RandomSeeds", "SaveableObject", "SaveableValue", "Trackable",
+    "VARIABLE_VALUE_KEY", "BaseVariable", "BuildState", "RandomSeeds", "SaveableValue", "Trackable",
     "continue_scope_counts", "control_flow_of", "current_control_dependencies", "current_device", "current_seed",
     "forget_names", "is_building_gradient", "is_in_loop_or_function", "is_in_variable_store", "keep_watching",
     "last_loss_reduction", "names_in_use", "only_in", "optimizer_that_applies", "shown_strategy", "swap_graph_state",
@@ -44,13 +53,17 @@ def current_device() -> str:
 
 def current_seed() -> int | None:
     """Return the last argument of ``tf.set_random_seed``: for the default graph, or in eager mode."""
-    seed = context.global_seed() if tfv1.executing_eagerly() else tfv1.get_default_graph().seed
+    seed = None
+    if not tfv1.executing_eagerly():
+        seed = tfv1.get_default_graph().seed
+    elif context:
+        seed = context.global_seed()
     return None if seed is None else int(seed)
 
 
 def last_loss_reduction() -> str | None:
     """Return how the last loss of ``tf.losses`` in the current graph was reduced over the batch, or None."""
-    return tfv1.get_default_graph()._last_loss_reduction
+    return getattr(tfv1.get_default_graph(), "_last_loss_reduction", None)
 
 
 class BuildState:
@@ -70,7 +83,7 @@ class BuildState:
         self._control_dependencies = list(graph._control_dependencies_stack)
         self._variable_creators = list(graph._variable_creator_stack)
         with graph.as_default():
-            store = get_variable_scope_store()
+            store = variable_scope.get_variable_scope_store()
             self._variable_scope = store.current_scope
             self._scope_counts = dict(store.variable_scopes_count)
 
@@ -83,7 +96,7 @@ class BuildState:
         graph._control_dependencies_stack = list(self._control_dependencies)
         graph._variable_creator_stack = list(self._variable_creators)
         with graph.as_default():
-            store = get_variable_scope_store()
+            store = variable_scope.get_variable_scope_store()
             store.current_scope = self._variable_scope
             store.variable_scopes_count = dict(self._scope_counts)
 
@@ -94,7 +107,7 @@ def swap_graph_state(graph: tfv1.Graph, state: dict[str, object] | None = None) 
     They are the blocks of ``gradient_override_map``, ``container``, attributes and kernel labels, of TensorFlow 1's
     loops and conditions, and of the operation whose gradient is being built. A state of None changes nothing.
     """
-    before = {name: _copied(getattr(graph, name)) for name in _GRAPH_STATE}
+    before = {name: _copied(getattr(graph, name)) for name in _GRAPH_STATE if hasattr(graph, name)}
     for name, value in (state or {}).items():
         setattr(graph, name, _copied(value))
     return before
@@ -106,7 +119,9 @@ def _copied(value: object) -> object:
 
 def continue_scope_counts(outer: str, inner: str) -> None:
     """Number the variable scopes inside the scope ``inner``, just opened, as in ``outer``, the one around or empty."""
-    counts = get_variable_scope_store().variable_scopes_count
+    if not variable_scope:
+        return
+    counts = variable_scope.get_variable_scope_store().variable_scopes_count
     prefix = f"{outer}/" if outer else ""
     for name, count in list(counts.items()):
         if name.startswith(prefix) and not f"{name}/".startswith(f"{inner}/"):
@@ -140,26 +155,41 @@ def is_in_variable_store(variable: tfv1.Variable) -> bool:
     """Tell whether ``get_variable`` of the current graph made a variable, and returns it where it is reused."""
     # A creator of the user's may have returned anything.
     operation = getattr(variable, "op", None)
-    return operation is not None and _get_default_variable_store()._vars.get(operation.name) is variable
+    if operation is None:
+        return False
+    if missing_names(private_names.VARIABLE_STORE):
+        return _reused(variable) is variable
+    return variable_scope._get_default_variable_store()._vars.get(operation.name) is variable
+
+
+def _reused(variable: tfv1.Variable) -> tfv1.Variable | None:
+    """Return what ``get_variable`` returns for the name of a variable where it makes none, or None."""
+    root = tfv1.VariableScope(reuse=True, name="")
+    with tfv1.variable_scope(root, auxiliary_name_scope=False):
+        try:
+            return tfv1.get_variable(variable.op.name, dtype=variable.dtype.base_dtype)
+        except ValueError:
+            return None
 
 
 def variables_by_name() -> dict[str, tfv1.Variable]:
     """Return the variables that ``get_variable`` of the current graph reuses; the dict may be added to."""
-    names: dict[str, tfv1.Variable] = _get_default_variable_store()._vars
+    names: dict[str, tfv1.Variable] = variable_scope._get_default_variable_store()._vars
     return names
 
 
 def forget_names(names: Mapping[str, tfv1.Variable]) -> None:
     """Make ``get_variable`` of the current graph forget variables of these names."""
-    store = _get_default_variable_store()._vars
+    store = variable_scope._get_default_variable_store()._vars
     for name, variable in names.items():
         if store.get(name) is variable:
             del store[name]
 
 
-def control_flow_of(graph: tfv1.Graph) -> object:
-    """Return the open loop or condition of TensorFlow 1 in a graph, or None."""
-    return graph._get_control_flow_context()
+def control_flow_of(graph: tfv1.Graph | tfv1.Operation) -> object:
+    """Return the loop or condition of TensorFlow 1 that is open in a graph, or that an operation is in, or None."""
+    get = getattr(graph, "_get_control_flow_context", None)
+    return None if get is None else get()
 
 
 @contextmanager
@@ -168,22 +198,27 @@ def only_in(control_flow: object) -> Iterator[None]:
     graph = tfv1.get_default_graph()
     # This forgets both, and brings back both in the end.
     with tfv1.control_dependencies(None):
-        graph._set_control_flow_context(control_flow)
+        if control_flow is not None:
+            graph._set_control_flow_context(control_flow)
         yield
 
 
 def is_in_loop_or_function(graph: tfv1.Graph) -> bool:
     """Tell whether operations built into ``graph`` now may run several times in one run: in a loop or function."""
     while (outer := getattr(graph, "outer_graph", None)) is not None:
-        if not isinstance(graph, CondBranchFuncGraph):
+        # Those of branches have a class of their own, which is not public.
+        if not any(each.__name__ == "CondBranchFuncGraph" for each in type(graph).__mro__):
             return True
         graph = outer
-    return control_flow_util.GetContainingWhileContext(graph._get_control_flow_context()) is not None
+    block: Any = control_flow_of(graph)
+    while block is not None and not block.IsWhileContext():
+        block = block.outer_context
+    return block is not None
 
 
 def is_building_gradient(graph: tfv1.Graph) -> bool:
     """Tell whether the gradient of an operation of ``graph`` is being built, as in recomputation."""
-    return graph._default_original_op is not None
+    return getattr(graph, "_default_original_op", None) is not None
 
 
 @contextmanager
@@ -193,6 +228,7 @@ def watch_operations(watch: Callable[[tfv1.Operation], None]) -> Iterator[None]:
     Its errors reach the code that makes the operation; it must not add operations itself. Operations in
     ``tf.init_scope`` or ``tf.control_dependencies(None)`` are not seen.
     """
+    check_names(private_names.STRATEGIES)
     with _Watcher(tfv1.get_default_graph(), watch):
         yield
 
@@ -202,6 +238,7 @@ def keep_watching(watch: Callable[[tfv1.Operation], None]) -> None:
 
     In a block of ``tf.init_scope`` or ``tf.control_dependencies(None)``, until it ends. Other such blocks are not seen.
     """
+    check_names(private_names.STRATEGIES)
     graph = tfv1.get_default_graph()
     stack = graph._control_dependencies_stack
     if not any(isinstance(block, _Watcher) and block.watch is watch for block in stack):
@@ -209,7 +246,10 @@ def keep_watching(watch: Callable[[tfv1.Operation], None]) -> None:
         stack.insert(0, _Watcher(graph, watch))
 
 
-class _Watcher(tfv1.Graph._ControlDependenciesController):
+_Controller: Any = getattr(tfv1.Graph, "_ControlDependenciesController", object)
+
+
+class _Watcher(_Controller):
     """An empty block of control dependencies, which TensorFlow calls for operations made in it."""
 
     def __init__(self, graph: tfv1.Graph, watch: Callable[[tfv1.Operation], None]) -> None:
@@ -232,6 +272,7 @@ def shown_strategy(strategy: object | None, tower: object | None = None) -> Iter
         strategy: the strategy; None for TensorFlow's default, which does nothing.
         tower: the replica context; None if the block is across towers.
     """
+    check_names(private_names.STRATEGIES)
     mode = distribute_lib._get_default_replica_mode() if strategy is None else _StrategyMode(strategy, tower)
     stack = tfv1.get_default_graph()._distribution_strategy_stack
     stack.append(mode)
@@ -250,6 +291,7 @@ class _StrategyMode:
 
 def optimizer_that_applies(merge_fn: Callable[..., Any]) -> tfv1.train.Optimizer | None:
     """Return the optimizer whose function for a merge call applies gradients as TensorFlow does, or None."""
+    check_names(private_names.STRATEGIES)
     is_it = getattr(merge_fn, "__func__", None) is tfv1.train.Optimizer._distributed_apply
     return getattr(merge_fn, "__self__", None) if is_it else None
 
@@ -273,8 +315,10 @@ class SaveableValue(SaveableObject):
         assign: Callable[[tfv1.Tensor], tfv1.Operation],
         device: str,
     ) -> None:
+        check_names(private_names.SAVED_PARTS)
         self._variable, self._assign = variable, assign
-        super().__init__(variable, [SaveSpec(read, "", name, dtype=variable.dtype, device=device)], name)
+        spec = saveable_object.SaveSpec(read, "", name, dtype=variable.dtype, device=device)
+        super().__init__(variable, [spec], name)
 
     def restore(
         self, restored_tensors: Sequence[tfv1.Tensor], restored_shapes: Sequence[tfv1.TensorShape] | None

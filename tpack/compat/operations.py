@@ -1,19 +1,25 @@
 """Operations that TensorFlow has no public function for, and changes of operations that exist."""
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tfv1
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
-from tensorflow.python.client import pywrap_tf_session
-from tensorflow.python.framework import c_api_util, kernels
-from tensorflow.python.framework import function as framework_function
-from tensorflow.python.ops import collective_ops, control_flow_ops, nccl_ops
 
+from tpack.compat import private_names
+from tpack.compat.private_names import check_names, missing_error, missing_names, private_module
 from tpack.graph_copy import op_kinds
+
+pywrap_tf_session = private_module("tensorflow.python.client.pywrap_tf_session")
+c_api_util = private_module("tensorflow.python.framework.c_api_util")
+framework_function = private_module("tensorflow.python.framework.function")
+kernels = private_module("tensorflow.python.framework.kernels")
+control_flow_ops = private_module("tensorflow.python.ops.control_flow_ops")
 
 # OpKernelContext::Params::kNeverForward in tensorflow/core/framework/op_kernel.h.
 _NEVER_FORWARD = -2
+_nccl_numbers = itertools.count()
 # Marks the additions that the arithmetic optimizer of grappler has dealt with.
 _DO_NOT_JOIN = "_grappler_ArithmeticOptimizer_AddOpsRewriteStage"
 
@@ -37,13 +43,33 @@ def collective_all_reduce(
         hint: the implementation: ``"auto"``, ``"ring"`` or ``"nccl"``.
         timeout_secs: seconds to wait for the peers before the op fails; 0 waits for ever.
     """
-    ops = {"merge_op": "Add", "final_op": "Id", "communication_hint": hint, "timeout": timeout_secs}
-    return collective_ops.all_reduce(tensor, group_size, group_key, instance_key, **ops)
+    with tfv1.device(tensor.device):
+        return tfv1.raw_ops.CollectiveReduce(
+            input=tensor,
+            group_size=group_size,
+            group_key=group_key,
+            instance_key=instance_key,
+            merge_op="Add",
+            final_op="Id",
+            subdiv_offsets=[0],
+            communication_hint=hint,
+            timeout_seconds=timeout_secs,
+        )
 
 
 def nccl_all_sum(tensors: Sequence[tfv1.Tensor]) -> list[tfv1.Tensor]:
     """Sum tensors of one shape on different GPUs with NCCL; entry k of the result is on the GPU of input k."""
-    return list(nccl_ops.all_sum(list(tensors)))
+    # Of this process: a session may run several graphs.
+    shared_name = f"tpack{next(_nccl_numbers)}"
+    sums = []
+    for tensor in tensors:
+        with tfv1.device(tensor.device):
+            sums.append(
+                tfv1.raw_ops.NcclAllReduce(
+                    input=tensor, reduction="sum", num_devices=len(tensors), shared_name=shared_name
+                )
+            )
+    return sums
 
 
 def loop_in_graph(
@@ -56,6 +82,10 @@ def loop_in_graph(
         body: takes the values and returns those of the next turn; one turn after the other.
         start: the values before the first turn.
     """
+    if not hasattr(control_flow_ops or None, "WhileContext"):
+        if tfv1.control_flow_v2_enabled():
+            check_names(private_names.LOOPS)
+        return tuple(tfv1.while_loop(condition, body, start, parallel_iterations=1, back_prop=False))
     loop = control_flow_ops.WhileContext(parallel_iterations=1, back_prop=False)
     if loop.outer_context is None:
         tfv1.add_to_collection(tfv1.GraphKeys.WHILE_CONTEXT, loop)
@@ -73,6 +103,8 @@ def fix_summation_order(operations: Iterable[tfv1.Operation]) -> None:
     Args:
         operations: only additions are changed. No session may have run them.
     """
+    if missing_names(private_names.NODE_ATTRIBUTES):
+        return
     never_overwrite = AttrValue(list=AttrValue.ListValue(i=[_NEVER_FORWARD, 0]))
     for operation in operations:
         if operation.type in op_kinds.ADDITIONS:
@@ -89,6 +121,7 @@ def place_in_task(operations: Iterable[tfv1.Operation], task: str, container: st
         task: such as ``"/job:worker/task:1"``.
         container: for variables, queues and the like, apart from those of other graphs there.
     """
+    check_names(private_names.NODE_ATTRIBUTES)
     operations = list(operations)
     specs = {device: tfv1.DeviceSpec.from_string(device) for device in {operation.device for operation in operations}}
     here = tfv1.DeviceSpec.from_string(task)
@@ -121,6 +154,7 @@ def mark_for_compilation(operation: tfv1.Operation, scope: str) -> None:
 
     Operations of one scope and device are compiled together. TensorFlow ignores the mark where it cannot compile.
     """
+    check_names(private_names.NODE_ATTRIBUTES)
     operation._set_attr("_XlaCompile", AttrValue(b=True))
     operation._set_attr("_XlaScope", AttrValue(s=scope.encode()))
 
@@ -151,6 +185,7 @@ def set_initial_value(variable: tfv1.Variable, value: tfv1.Tensor) -> None:
 
     The value is computable before everything else, and of the variable's shape and dtype.
     """
+    check_names(private_names.EDITED_GRAPHS)
     if variable.initializer.inputs[1] is not value:
         variable.initializer._update_input(1, value)
     variable._initial_value = value
@@ -158,22 +193,27 @@ def set_initial_value(variable: tfv1.Variable, value: tfv1.Tensor) -> None:
 
 def run_after(operation: tfv1.Operation, others: Iterable[tfv1.Operation]) -> None:
     """Let an operation that exists run after others, which must not depend on it."""
+    check_names(private_names.EDITED_GRAPHS)
     operation._add_control_inputs(list(others))
 
 
 def replace_input(operation: tfv1.Operation, index: int, tensor: tfv1.Tensor) -> None:
     """Let an operation that exists take another tensor, which must not depend on it."""
+    check_names(private_names.EDITED_GRAPHS)
     operation._update_input(index, tensor)
 
 
 def set_control_inputs(operation: tfv1.Operation, others: Iterable[tfv1.Operation]) -> None:
     """Let an operation that exists run after others, and no longer after those before."""
+    check_names(private_names.EDITED_GRAPHS)
     operation._remove_all_control_inputs()
     run_after(operation, others)
 
 
 def serialized_graph(graph: tfv1.Graph) -> bytes:
     """Return the ``GraphDef`` of a graph, without shapes, as it is written to files."""
+    if missing_names(private_names.ADDED_NODES):
+        return bytes(graph.as_graph_def().SerializeToString())
     with graph._lock, c_api_util.tf_buffer() as buffer, graph._c_graph.get() as c_graph:
         pywrap_tf_session.TF_GraphToGraphDef(c_graph, buffer)
         return bytes(pywrap_tf_session.TF_GetBuffer(buffer))
@@ -196,6 +236,8 @@ def add_nodes(
     Raises:
         tf.errors.InvalidArgumentError: TensorFlow refuses the nodes.
     """
+    if missing_names(private_names.ADDED_NODES):
+        return _imported(graph, nodes, tensors, operations)
     options = c_api_util.ScopedTFImportGraphDefOptions()
     for name, tensor in tensors.items():
         op_name, _, index = name.partition(":")
@@ -219,3 +261,30 @@ def add_nodes(
             function.add_to_graph(graph)
         # TensorFlow's import does more, which takes as long again and is only about open blocks.
         return [graph._create_op_from_tf_operation(op, compute_device=False) for op in graph.new_operations()]
+
+
+def _imported(
+    graph: tfv1.Graph,
+    nodes: tfv1.GraphDef,
+    tensors: Mapping[str, tfv1.Tensor],
+    operations: Mapping[str, tfv1.Operation],
+) -> list[tfv1.Operation]:
+    """Do as `add_nodes`, by TensorFlow's own import, which takes longer."""
+    # A control input is given as a tensor of its operation.
+    given = {**tensors, **{f"^{name}": _tensor_of(operation) for name, operation in operations.items()}}
+    with tfv1.control_dependencies(None), tfv1.device(None), graph.colocate_with(None, ignore_existing=True):
+        names = [node.name for node in nodes.node]
+        try:
+            return list(tfv1.import_graph_def(nodes, given, names, name=""))
+        except ValueError as error:
+            # It knows no operations outside of the nodes to colocate with.
+            missing = list(missing_names(private_names.ADDED_NODES))
+            raise missing_error(private_names.ADDED_NODES, missing) from error
+
+
+def _tensor_of(operation: tfv1.Operation) -> tfv1.Tensor:
+    """Return an output of an operation, or of one that runs after it."""
+    if operation.outputs:
+        return operation.outputs[0]
+    with tfv1.control_dependencies(None), tfv1.control_dependencies([operation]):
+        return tfv1.constant(0, name="done")

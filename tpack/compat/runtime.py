@@ -9,13 +9,19 @@ import tensorflow
 import tensorflow.compat.v1 as tfv1
 from tensorflow.core.framework.device_attributes_pb2 import DeviceAttributes
 from tensorflow.core.protobuf import config_pb2
-from tensorflow.python.client import device_lib, timeline
-from tensorflow.python.data.ops import multi_device_iterator_ops
-from tensorflow.python.eager import context
-from tensorflow.python.ops import lookup_ops
-from tensorflow.python.profiler import profiler_v2
-from tensorflow.python.training.experimental import mixed_precision_global_state
-from tensorflow.python.util import _pywrap_util_port, deprecation, nest
+
+from tpack.compat import private_names
+from tpack.compat.private_names import missing_names, private_module
+
+device_lib = private_module("tensorflow.python.client.device_lib")
+timeline = private_module("tensorflow.python.client.timeline")
+multi_device_iterator_ops = private_module("tensorflow.python.data.ops.multi_device_iterator_ops")
+context = private_module("tensorflow.python.eager.context")
+lookup_ops = private_module("tensorflow.python.ops.lookup_ops")
+mixed_precision_global_state = private_module("tensorflow.python.training.experimental.mixed_precision_global_state")
+util_port = private_module("tensorflow.python.util._pywrap_util_port")
+deprecation = private_module("tensorflow.python.util.deprecation")
+nest = private_module("tensorflow.python.util.nest") or tfv1.nest
 
 __all__ = [
     "chrome_trace", "eager_mode", "get_tf_version_tuple", "is_mixed_precision_rewrite_enabled", "is_onednn_enabled",
@@ -37,12 +43,13 @@ def get_tf_version_tuple() -> tuple[int, int]:
 
 def is_onednn_enabled() -> bool:
     """Tell whether TensorFlow computes with oneDNN on the CPU: by its build, the processor and the environment."""
-    return bool(_pywrap_util_port.IsMklEnabled())
+    return bool(util_port and util_port.IsMklEnabled())
 
 
 def is_mixed_precision_rewrite_enabled() -> bool:
     """Tell whether TensorFlow's rewriting of graphs to 16 bits was enabled."""
-    return bool(mixed_precision_global_state.is_mixed_precision_graph_rewrite_enabled())
+    state = mixed_precision_global_state
+    return bool(state and state.is_mixed_precision_graph_rewrite_enabled())
 
 
 def list_local_devices(session_config: tfv1.ConfigProto | None = None) -> list[DeviceAttributes]:
@@ -66,6 +73,9 @@ def eager_mode() -> Iterator[None]:
 @contextmanager
 def silent_deprecations() -> Iterator[None]:
     """Log no deprecations in this block, for calls of tpack's own that have no other form in a graph."""
+    if not hasattr(deprecation or None, "_PRINT_DEPRECATION_WARNINGS"):
+        yield
+        return
     logs, deprecation._PRINT_DEPRECATION_WARNINGS = deprecation._PRINT_DEPRECATION_WARNINGS, False
     try:
         yield
@@ -97,6 +107,8 @@ def make_callable(
     Returns:
         ``function(*arrays) -> list of numpy values``. It keeps the session alive and must not outlive it.
     """
+    if missing_names(private_names.CALLABLES):
+        return _public_callable(session, feeds, [*fetches, *targets], len(fetches), in_caller_thread, timeout_in_ms)
     options = config_pb2.CallableOptions()
     options.feed.extend(feed.name for feed in feeds)
     options.fetch.extend(fetch.name for fetch in fetches)
@@ -105,6 +117,27 @@ def make_callable(
         options.run_options.inter_op_thread_pool = -1
     options.run_options.timeout_in_ms = timeout_in_ms
     return session._make_callable_from_options(options)
+
+
+def _public_callable(
+    session: tfv1.Session,
+    feeds: Sequence[tfv1.Tensor],
+    wanted: Sequence[Any],
+    num_fetches: int,
+    in_caller_thread: bool,
+    timeout_in_ms: int,
+) -> Callable[..., list[Any]]:
+    """Return the function of `make_callable`, by methods of sessions that are public."""
+    if not in_caller_thread and not timeout_in_ms:
+        run = session.make_callable(list(wanted), list(feeds))
+        return lambda *arrays: list(run(*arrays)[:num_fetches])
+    options = tfv1.RunOptions(timeout_in_ms=timeout_in_ms, inter_op_thread_pool=-1 if in_caller_thread else 0)
+
+    def run_once(*arrays: Any) -> list[Any]:
+        values = session.run(list(wanted), dict(zip(feeds, arrays, strict=True)), options)
+        return list(values[:num_fetches])
+
+    return run_once
 
 
 def override_session_methods(**methods: Callable[..., Any]) -> Callable[[], None]:
@@ -132,9 +165,7 @@ def override_session_methods(**methods: Callable[..., Any]) -> Callable[[], None
     return restore
 
 
-def make_multi_device_iterator(
-    dataset: tfv1.data.Dataset, devices: Sequence[str], buffer_size: int
-) -> multi_device_iterator_ops.MultiDeviceIterator:
+def make_multi_device_iterator(dataset: tfv1.data.Dataset, devices: Sequence[str], buffer_size: int) -> Any:
     """Make an iterator over a dataset whose ``get_next()`` returns one element for each device, with a buffer."""
     return multi_device_iterator_ops.MultiDeviceIterator(
         dataset, list(devices), max_buffer_size=buffer_size, prefetch_buffer_size=buffer_size
@@ -152,9 +183,9 @@ def start_profiler(directory: str) -> None:
     Raises:
         AlreadyExistsError: There is a recording already.
     """
-    profiler_v2.start(directory)
+    tensorflow.profiler.experimental.start(directory)
 
 
 def stop_profiler() -> None:
     """End the recording of `start_profiler`, and write it; TensorFlow raises an UnavailableError if there is none."""
-    profiler_v2.stop()
+    tensorflow.profiler.experimental.stop()

@@ -14,9 +14,11 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import tensorflow.compat.v1 as tf
 
+from tpack.compat.private_names import COPIED_TOWERS, check_names, missing_names
 from tpack.tower.context import TowerContext, get_current_tower_context
 from tpack.tower.tower_threads import call_in_towers
 from tpack.utils.lazy import LazyModule
+from tpack.utils.logger import log_once
 from tpack.utils.validation import check_arguments, check_choice
 
 T = TypeVar("T")
@@ -161,7 +163,13 @@ class TowerCopies:
         self._parts: dict[tuple[int, ...], Any] = {}
         self._open: list[tuple[int, ...]] = [()] * len(contexts)
         self._num_calls: list[Counter[tuple[int, ...]]] = [Counter() for _ in contexts]
-        self._contexts = list(contexts) if building != "build" and len(contexts) > 2 else []
+        is_wanted = building != "build" and len(contexts) > 2
+        if is_wanted and building == "copy":
+            check_names(COPIED_TOWERS)
+        elif is_wanted and (missing := missing_names(COPIED_TOWERS)):
+            log_once(f"Towers are built and not copied, since TensorFlow is without {', '.join(missing)}.")
+            is_wanted = False
+        self._contexts = list(contexts) if is_wanted else []
         for context in self._contexts:
             context.copying = self
 

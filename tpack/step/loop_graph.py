@@ -268,7 +268,7 @@ class _LoopNodes(NodeCopier):
         return str(node.name)
 
     def _enter(self, tensor: tf.Tensor, *, is_constant: bool) -> str:
-        kind = "RefEnter" if tensor.dtype._is_ref_dtype else "Enter"
+        kind = "RefEnter" if tensor.dtype != tensor.dtype.base_dtype else "Enter"
         number = len(self._entered) + is_constant
         node = self._add(f"enter_{number}", kind, [tensor.name], tensor.dtype.base_dtype)
         node.device = tensor.device

@@ -75,7 +75,7 @@ def dependents(first: Iterable[tf.Operation]) -> list[tf.Operation]:
 
 def is_handle(tensor: tf.Tensor) -> bool:
     """Tell whether a tensor is a resource or a reference, whose content operations can change."""
-    return bool(tensor.dtype == tf.resource or tensor.dtype._is_ref_dtype)
+    return bool(tensor.dtype == tf.resource or tensor.dtype != tensor.dtype.base_dtype)
 
 
 def _operation(element: GraphElement) -> tf.Operation:

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import tensorflow.compat.v1 as tf
 
 from tpack.compat.graphs import BuildState, swap_graph_state
+from tpack.compat.private_names import SESSION_THREADS, check_names, missing_names
 from tpack.errors import ConfigError, TowerMismatchError
 from tpack.tower.context import TowerContext, current_frame, entered
 from tpack.tower.keras_names import keep_keras_policy
@@ -74,7 +75,7 @@ class _Rendezvous:
         self._session = tf.get_default_session()
         # What the towers are entered in, whichever thread builds them.
         self._frame = replace(current_frame(), meet=self._meet)
-        self._scopes = BuildState(self._graph)
+        self._scopes = None if missing_names(SESSION_THREADS) else BuildState(self._graph)
         self._variables = contextvars.copy_context()
         self._install_keras_policy = keep_keras_policy()
         self._state_around = swap_graph_state(self._graph)
@@ -132,6 +133,7 @@ class _Rendezvous:
         return part_of_tower(self._merged, 0)
 
     def _start(self) -> None:
+        check_names(SESSION_THREADS)
         if not self._coroutines:
             for index, context in list(enumerate(self._contexts))[1:]:
                 build, name = partial(self._build, context), f"tpack-{context.name or index}"
@@ -141,7 +143,8 @@ class _Rendezvous:
         with self._graph.as_default(), ExitStack() as scopes:
             if self._session is not None:
                 scopes.enter_context(self._session.as_default())
-            self._scopes.install()
+            if self._scopes is not None:
+                self._scopes.install()
             self._install_keras_policy()
             scopes.enter_context(entered(self._frame))
             scopes.enter_context(context)

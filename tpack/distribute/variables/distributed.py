@@ -16,14 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow.compat.v1 as tf
 
-from tpack.compat.graphs import (
-    VARIABLE_VALUE_KEY,
-    BaseVariable,
-    SaveableObject,
-    SaveableValue,
-    Trackable,
-    current_device,
-)
+from tpack.compat.graphs import VARIABLE_VALUE_KEY, BaseVariable, SaveableValue, Trackable, current_device
 from tpack.distribute.values import DistributedValues, Structure, Value, with_operators
 from tpack.errors import StrategyError
 from tpack.reduction.sums import on_device
@@ -301,7 +294,7 @@ class DistributedVariable(ChangingMethods, DistributedValues, Trackable):
         """Return the primary component as a message: an exported graph has a plain variable."""
         return self._primary.to_proto(export_scope)
 
-    def _gather_saveables_for_checkpoint(self) -> dict[str, Callable[..., SaveableObject]]:
+    def _gather_saveables_for_checkpoint(self) -> dict[str, Callable[..., Any]]:
         """Return the saveables for TensorFlow's savers, which may give it another name."""
         return {
             VARIABLE_VALUE_KEY: lambda name="": SaveableValue(

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow.compat.v1 as tf
 
-from tpack.compat.graphs import VARIABLE_VALUE_KEY, BaseVariable, SaveableObject, SaveableValue, Trackable
+from tpack.compat.graphs import VARIABLE_VALUE_KEY, BaseVariable, SaveableValue, Trackable
 from tpack.multi_worker.all_reduce import Exchange
 from tpack.multi_worker.gradient_buckets import note_exchanged
 from tpack.multi_worker.worker_group import WorkerGroup
@@ -169,7 +169,7 @@ class RowShardedVariable(Trackable):
         """Return the own part as a message."""
         return self._own.to_proto(export_scope)
 
-    def _gather_saveables_for_checkpoint(self) -> dict[str, Callable[..., SaveableObject]]:
+    def _gather_saveables_for_checkpoint(self) -> dict[str, Callable[..., Any]]:
         """Return the saveables for TensorFlow's savers, which may give it another name."""
         return {
             VARIABLE_VALUE_KEY: lambda name="": SaveableValue(
