@@ -43,6 +43,11 @@ class Schedule(ABC):
         """Return the number of epochs or steps until the value may change again."""
         return 1 if point < self.length else sys.maxsize
 
+    @property
+    def changes_in_epochs(self) -> bool:
+        """Whether it may change between two whole numbers of epochs."""
+        return self.length > 0
+
     def then(self, other: "Schedule") -> "Schedule":
         """Return this schedule followed by another one.
 
@@ -83,6 +88,11 @@ class Constant(Schedule):
 
     def _value(self, point: float) -> float:
         return self.value
+
+    @property
+    def changes_in_epochs(self) -> bool:
+        """Whether it may change between two whole numbers of epochs: never."""
+        return False
 
 
 @dataclass(frozen=True)
@@ -185,6 +195,11 @@ class Step(Schedule):
             if at <= point:
                 value = later
         return value
+
+    @property
+    def changes_in_epochs(self) -> bool:
+        """Whether a change is between two whole numbers of epochs."""
+        return any(at != int(at) for at in self.changes)
 
     def steps_left_at(self, point: int) -> int:
         """Return the number of epochs or steps until the next change."""

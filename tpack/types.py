@@ -180,6 +180,10 @@ class Trainer(Counters, Protocol):
         """Whether XLA compiles steps, so that all of them should fetch the same."""
 
     @property
+    def sanity_steps(self) -> int:
+        """The batches that each tower of an evaluation runs before the first step."""
+
+    @property
     def sess(self) -> Session:
         """The session."""
 

@@ -1,6 +1,12 @@
-import pytest
+from types import SimpleNamespace
 
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.helpers import worker_job
+from tests.helpers.fake_peers import run_workers
 from tests.helpers.fake_trainer import FakeTrainer
+from tests.helpers.worker_job import values_of
 from tpack.callbacks.base import Callback
 from tpack.callbacks.trigger import EnableCallbackIf, PeriodicCallback, PeriodicTrigger
 from tpack.errors import CallbackError, ConfigError
@@ -49,8 +55,126 @@ def test_periodic_trigger_asks_for_steps_only_when_needed():
     assert str(by_epoch) == "PeriodicTrigger-Act"
 
 
+class FakeClock:
+    """Time that passes in steps only."""
+
+    def __init__(self, monkeypatch, *secs):
+        self.now, self._secs = 1000.0, list(secs)
+        monkeypatch.setattr("tpack.callbacks.trigger.time", SimpleNamespace(monotonic=lambda: self.now))
+
+    def step(self):
+        self.now += self._secs.pop(0)
+
+
+class Passing(Callback):
+    """Lets the time of a step pass, before others are called after it."""
+
+    _chief_only = False
+
+    def __init__(self, clock):
+        self._clock = clock
+
+    def _trigger_step(self):
+        self._clock.step()
+
+
+def test_periodic_trigger_acts_after_seconds(graph, monkeypatch):
+    clock, callback = FakeClock(monkeypatch, 4, 4, 4, 30, 1, 9), Triggered()
+    trigger = PeriodicTrigger(callback, every_secs=10)
+    FakeTrainer().train([Passing(clock), trigger], steps_per_epoch=6, epochs=(1, 1))
+    assert callback.at == [(1, 3), (1, 4), (1, 6)]
+
+
+def test_the_seconds_of_a_trigger_do_not_count(graph, monkeypatch):
+    clock = FakeClock(monkeypatch, 10, 9, 1)
+
+    class Slow(Triggered):
+        def _trigger(self):
+            super()._trigger()
+            clock.now += 60
+
+    callback = Slow()
+    FakeTrainer().train([Passing(clock), PeriodicTrigger(callback, every_secs=10)], steps_per_epoch=3, epochs=(1, 1))
+    assert callback.at == [(1, 1), (1, 3)]
+
+
+def test_a_resumed_run_counts_the_seconds_on(graph, monkeypatch):
+    clock, callback = FakeClock(monkeypatch, 4, 4), Triggered()
+    trigger = PeriodicTrigger(callback, every_secs=10)
+    trainer = FakeTrainer()
+    trainer.resumed_states = {str(trigger): 6.5}
+    trainer.train([Passing(clock), trigger], steps_per_epoch=2, epochs=(1, 1))
+    assert callback.at == [(1, 1)]
+    assert trigger.state_to_save() == 4.0
+    assert PeriodicTrigger(Triggered(), every_k_steps=2).state_to_save() is None
+
+
+def test_the_chief_decides_for_all_workers_at_few_looks(monkeypatch):
+    """The others' clocks stand still; the chief's steps take 1 s, so that it looks ever more often up to the end."""
+    clock = FakeClock(monkeypatch, *[1] * 120)
+
+    def work(peers):
+        callback = Triggered()
+        callback.set_chief_only(False)
+        trigger = PeriodicTrigger(callback, every_secs=50)
+        with tf.Graph().as_default():
+            trainer = FakeTrainer()
+            trainer.peers = peers
+            passing = [Passing(clock)] if peers.rank == 0 else []
+            trainer.train([*passing, trigger], steps_per_epoch=120, epochs=(1, 1))
+        return [step for _, step in callback.at], peers.topics, trigger
+
+    outcomes = run_workers(2, work)
+    assert outcomes[0][:2] == outcomes[1][:2]
+    assert outcomes[0][0] == [50, 100]
+    assert set(outcomes[0][1]) == {"whether it is time for PeriodicTrigger-Triggered"}
+    assert len(outcomes[0][1]) < 30
+
+
+@pytest.mark.parametrize("steps_per_call", [1, 5])
+def test_processes_are_triggered_after_the_same_steps(tmp_path, steps_per_call):
+    arguments = {"steps_per_call": steps_per_call}
+    scenario = "tests.helpers.expecting_workers.by_time"
+    chief, other = values_of(worker_job.run_workers(scenario, 2, tmp_path, arguments=arguments))
+    assert chief == other
+    assert len(chief) > 1
+
+
+def test_a_callback_of_the_chief_alone_asks_nobody(monkeypatch):
+    clock = FakeClock(monkeypatch, *[1] * 4)
+    with tf.Graph().as_default():
+        trainer, callback = FakeTrainer(), Triggered()
+        trainer.peers = SimpleNamespace(size=2, rank=0)
+        trainer.train([Passing(clock), PeriodicTrigger(callback, every_secs=3)], steps_per_epoch=4, epochs=(1, 1))
+    assert callback.at == [(1, 3)]
+
+
+def test_a_call_of_several_steps_ends_where_the_clock_is_looked_at(graph, monkeypatch):
+    clock = FakeClock(monkeypatch, 2)
+
+    class Quiet(Callback):
+        def _trigger(self):
+            pass
+
+    trigger = PeriodicTrigger(Quiet(), every_secs=9, every_k_steps=20)
+    FakeTrainer().train([Passing(clock), trigger], steps_per_epoch=1, epochs=(1, 1))
+    # Half of the 7 s left, in steps of 2 s; of 20 steps one is made.
+    assert trigger.with_several_steps().steps_left() == 1
+    clock = FakeClock(monkeypatch, 0.25)
+    with tf.Graph().as_default():
+        trigger = PeriodicTrigger(Quiet(), every_secs=9, every_k_steps=20)
+        FakeTrainer().train([Passing(clock), trigger], steps_per_epoch=1, epochs=(1, 1))
+    assert trigger.with_several_steps().steps_left() == 17
+    assert trigger.implements("trigger_step")
+
+
+def test_seconds_that_are_not_positive_are_an_error():
+    with pytest.raises(ConfigError, match="every_secs=0: expected a number greater than 0"):
+        PeriodicTrigger(Triggered(), every_secs=0)
+
+
 def test_periodic_trigger_without_a_time_is_an_error():
-    with pytest.raises(ConfigError, match="expected every_k_steps, every_k_epochs or before_train"):
+    with pytest.raises(ConfigError, match="expected every_k_steps, every_k_epochs, every_secs or before_train"):
         PeriodicTrigger(Triggered())
 
 

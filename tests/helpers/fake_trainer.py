@@ -51,6 +51,7 @@ class FakeTrainer:
     gradients: Any = None
     is_compiled = False
     num_coming = 1
+    sanity_steps = 0
     input_source: Any = None
     end_reason = ""
     # None of its steps ever hangs.

@@ -189,6 +189,10 @@ class ScheduledHyperParamSetter(HyperParamSetter):
     training. Likewise a value at step 1000 is used from step 1001 on. A run that begins or resumes anywhere starts with
     the schedule's value there. Before the first point the hyper-parameter is left alone.
 
+    A `Schedule` of epochs is followed in each step of an epoch, in which it may change; where one call makes several
+    steps, after each call. A step at whose beginning it is 0, as the first one of a warm-up, has the value in its
+    middle, so that no step learns nothing.
+
     Args:
         param: a `HyperParam`, or the name of a variable in the graph.
         schedule: a `Schedule` of `tpack.schedules`, or (epoch or step, value) pairs. Numbers may be text, such as
@@ -197,6 +201,7 @@ class ScheduledHyperParamSetter(HyperParamSetter):
         step_based: the schedule counts global steps.
         set_at_beginning: set the schedule's value before training; otherwise only if that epoch or step is scheduled.
         enable: False reports the hyper-parameter without setting it.
+        smooth: False sets the values of a `Schedule` of epochs at the ends of epochs only.
 
     Raises:
         ConfigError: the schedule is empty, has a point twice, or cannot be read; or ``interp`` is given with a
@@ -204,7 +209,7 @@ class ScheduledHyperParamSetter(HyperParamSetter):
 
     Example:
         ``ScheduledHyperParamSetter("learning_rate", [(0, 0.1), (30, 0.01), (60, 0.001)])``, or
-        ``ScheduledHyperParamSetter("learning_rate", WarmUp(Cosine(0.1, 0, 85), 5, start=0.01))``
+        ``ScheduledHyperParamSetter("learning_rate", WarmUp(Cosine(0.1, 0, 85), 5))``
     """
 
     def __init__(
@@ -216,20 +221,44 @@ class ScheduledHyperParamSetter(HyperParamSetter):
         set_at_beginning: bool = True,
         *,
         enable: bool = True,
+        smooth: bool = True,
     ) -> None:
         if isinstance(schedule, Schedule) and interp is not None:
             raise ConfigError(f"{owner_name(self)} got interp={interp!r} and {schedule!r}: expected pairs with interp")
         self._schedule = schedule if isinstance(schedule, Schedule) else _Points(schedule, interp)
         super().__init__(param, enable=enable)
         self._counts_steps = step_based
+        self._is_smooth = smooth and not step_based and isinstance(schedule, Schedule) and schedule.changes_in_epochs
         self._sets_at_beginning = set_at_beginning
         self._has_begun = False
 
     def _get_value_to_set(self) -> float | None:
-        point = self.global_step if self._counts_steps else self.epoch_num
+        point, step = self._point()
         if self._sets_at_beginning and not self._has_begun:
-            return self._schedule.value_at(point)
-        return self._schedule.change_at(point)
+            return self._value_at(point, step)
+        if self._is_smooth and self._has_begun:
+            value = self._value_at(point, step)
+            return None if value == self._last_value else value
+        value = self._schedule.change_at(point)  # type: ignore[arg-type]
+        return value or self._value_at(point, step) if value is not None else None
+
+    def _point(self) -> tuple[float, float]:
+        """Return the finished steps or epochs, with fractions of these, and how far a step goes; 0 for stairs."""
+        if self._counts_steps:
+            return self.global_step, 1.0
+        if not self._is_smooth:
+            return self.epoch_num, 0.0
+        loop = self.trainer.loop
+        epochs, steps = (
+            (loop.epoch_num - 1, loop.local_step) if self._has_begun else (loop.epoch_num, loop.starting_step)
+        )
+        return epochs + steps / loop.steps_per_epoch, 1 / loop.steps_per_epoch
+
+    def _value_at(self, point: float, step: float) -> float | None:
+        value = self._schedule.value_at(point)  # type: ignore[arg-type]
+        return (
+            self._schedule.value_at(point + step / 2) if value == 0 and isinstance(self._schedule, Schedule) else value
+        )
 
     def _before_train(self) -> None:
         super()._before_train()
@@ -237,24 +266,26 @@ class ScheduledHyperParamSetter(HyperParamSetter):
         name = self.param.readable_name
         if self._last_value == 0 and not self._counts_steps and name.rpartition("/")[2] in _LEARNING_RATES:
             logger.warning(
-                f"{name} is 0 for all of the epoch that begins, which learns nothing: a schedule in epochs changes at "
-                "their ends. Start above 0, as WarmUp(..., start=1e-4) does, or use step_based=True"
+                f"{name} is 0 for all of the epoch that begins, which learns nothing: it is set at the ends of epochs. "
+                "Start above 0, or use a Schedule such as WarmUp(...), which is followed in each step"
             )
 
     def _trigger_epoch(self) -> None:
-        if not self._counts_steps:
+        if not self._counts_steps and not self._is_smooth:
             self.trigger()
 
     def _trigger_step(self) -> None:
-        if self._counts_steps:
+        if self._counts_steps or self._is_smooth:
             self.trigger()
 
     def _with_several_steps(self) -> WithSteps:
+        if self._is_smooth:
+            return WithSteps()
         return WithSteps(steps_left=lambda: self._schedule.steps_left_at(self.global_step))
 
     def implements(self, hook: str) -> bool:
-        """Tell whether ``hook`` does anything; schedules of epochs cost a step nothing."""
-        return self._counts_steps if hook == "trigger_step" else super().implements(hook)
+        """Tell whether ``hook`` does anything; schedules that change between epochs alone cost a step nothing."""
+        return self._counts_steps or self._is_smooth if hook == "trigger_step" else super().implements(hook)
 
 
 @check_arguments

@@ -67,6 +67,8 @@ class TrainConfig:
             move them aside. None means the present directory, or, where a training of this process has it, a new one
             with the time in its name.
         seed: the seed of all random numbers, from the start of training on; see `seed_everything`. None sets none.
+        sanity_steps: the batches that each tower of an `InferenceRunner` evaluates before the first step, so that an
+            error in the validation shows at once; their results are discarded. 0 for none.
 
     Raises:
         ConfigError: An argument is of the wrong type, two exclude each other, a callback is there twice,
@@ -99,6 +101,7 @@ class TrainConfig:
         batch_size: int | None = None,
         log_dir: str | os.PathLike[str] | None = None,
         seed: int | None = None,
+        sanity_steps: int = 2,
     ) -> None:
         for name, value, kind, wanted in (
             ("model", model, ModelDescBase, None),
@@ -137,6 +140,7 @@ class TrainConfig:
         self.starting_step = 0
         self.check_cost = check_cost
         self.steps_per_call = check_count(self, "steps_per_call", steps_per_call)
+        self.sanity_steps = check_count(self, "sanity_steps", sanity_steps, 0)
         self.callback_states: dict[str, Any] = {}
         # The input source and the callbacks are of one graph.
         self.was_launched = False

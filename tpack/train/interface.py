@@ -111,6 +111,7 @@ class RunPlan:
         data: the input source, staged on the devices where that pays.
         checks_cost: whether a cost or variable that is not finite ends training.
         steps_per_call: the most steps of one session run.
+        sanity_steps: the batches of each evaluation before the first step.
         description: the line for the log: data, precision, reduction and source.
         facts: the contents of ``run.json`` on the setup; None writes no such file.
     """
@@ -121,6 +122,7 @@ class RunPlan:
     data: InputSource
     checks_cost: bool
     steps_per_call: int
+    sanity_steps: int
     description: str
     facts: dict[str, Any] | None
 
@@ -135,6 +137,7 @@ class RunPlan:
         trainer.run_facts = self.facts
         trainer.checks_cost = self.checks_cost
         trainer.steps_per_call = self.steps_per_call
+        trainer.sanity_steps = self.sanity_steps
         trainer.resumed_states = self.config.callback_states
 
 
@@ -168,6 +171,7 @@ def plan_run(config: TrainConfig, model: ModelDesc, trainer: SingleCostTrainer, 
         data=_staged(config.data, devices),
         checks_cost=trainer.checks_cost and config.check_cost,
         steps_per_call=max(trainer.steps_per_call, config.steps_per_call),
+        sanity_steps=0 if options.fast_dev_run else config.sanity_steps,
         description=_describe_run(config, trainer, len(devices)),
         facts=None if options.fast_dev_run else _facts_of_run(config, trainer, devices),
     )

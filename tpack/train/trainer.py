@@ -118,6 +118,7 @@ class Trainer(metaclass=InOwnGraph):
         checks_cost: raise an error when a cost, in the last step of an epoch, or a trainable variable is not finite.
         is_compiled: whether XLA compiles steps, so that all of them should fetch the same.
         steps_per_call: the steps of one session run, without Python in between: see `tpack.train.multi_step`.
+        sanity_steps: the batches that each tower of an evaluation runs before the first step.
         keeps_weights: keep the values of `get_weights` in memory when training ends.
         run_facts: the contents of ``run.json`` on the setup of the run; None writes no such file.
 
@@ -131,6 +132,7 @@ class Trainer(metaclass=InOwnGraph):
     checks_cost = True
     is_compiled = False
     steps_per_call = 1
+    sanity_steps = 0
     keeps_weights = True
 
     def __init__(self) -> None:

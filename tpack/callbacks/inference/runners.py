@@ -20,11 +20,12 @@ from tpack.callbacks.hooks import HookToCallback
 from tpack.callbacks.inference.inferencers import Inferencer, ScalarStats
 from tpack.dataflow.base import DataFlow, length_or_none
 from tpack.dataflow.shard import ShardData, shards_in
-from tpack.errors import CallbackError, ClusterError, ConfigError, DataExhaustedError, WrongTypeError
+from tpack.errors import CallbackError, ClusterError, ConfigError, DataExhaustedError, StopTraining, WrongTypeError
 from tpack.graph_builder.predict import build_predict_tower
 from tpack.input_source.base import InputSource
 from tpack.input_source.data_adapter import GivenData
 from tpack.input_source.feed import FeedInput
+from tpack.input_source.proxy import ProxyInput
 from tpack.input_source.queue_input import QueueInput
 from tpack.step.hooked_session import HookedSession
 from tpack.tfutils.dependency import ancestors
@@ -41,11 +42,12 @@ from tpack.utils.validation import check_arguments, check_count, check_instances
 class InferenceRunnerBase(Callback):
     """The base of callbacks that run inferencers over all data when triggered; subclasses build the towers.
 
-    Each pass restarts the data. The input source's hooks (feeds, staging) run around inference runs only, and an error
-    on one of its threads ends the training. With several workers, each evaluates every W-th batch of a dataflow, or the
-    share of a `ShardData` in it. The chief evaluates everything, as the log tells, if an inferencer cannot merge (see
-    `Inferencer`) or the input is not a `DataFlow`, `FeedInput` or `QueueInput`. All workers get the statistics of one
-    process.
+    Each pass restarts the data. Before the first step each tower tries `TrainConfig(sanity_steps=2)` batches, of which
+    the inferencers' `_after_inference` is not called; data that cannot restart are not tried. The input source's hooks
+    (feeds, staging) run around inference runs only, and an error on one of its threads ends the training. With several
+    workers, each evaluates every W-th batch of a dataflow, or the share of a `ShardData` in it. The chief evaluates
+    everything, as the log tells, if an inferencer cannot merge (see `Inferencer`) or the input is not a `DataFlow`,
+    `FeedInput` or `QueueInput`. All workers get the statistics of one process.
 
     Args:
         input: an input source of known size.
@@ -56,6 +58,7 @@ class InferenceRunnerBase(Callback):
         ConfigError: the size of the input is unknown or 0, or there is no inferencer. In `setup_graph`: a `ShardData`
             would repeat or leave out points, or belongs to another worker.
         ClusterError: in `setup_graph`: another worker has other inferencers, or data of another length.
+        CallbackError: in `before_train`: a batch cannot be evaluated.
     """
 
     _chief_only = False
@@ -191,12 +194,30 @@ class InferenceRunnerBase(Callback):
         for callback in self._members:
             callback.before_train()
         self._session = HookedSession(self.trainer.sess, [*self._input_callbacks, *self._hooks])
+        num_batches = min(self._size, self.trainer.sanity_steps * len(self._fetches))
+        if num_batches and _restarts(self._input):
+            self._try(num_batches)
+
+    def _try(self, num_batches: int) -> None:
+        """Evaluate a few batches and discard the results; raise an error that names the callback."""
+        logger.debug(f"{self} tries {num_batches} batch(es) before the first step.")
+        try:
+            for inf in self._infs:
+                inf.before_inference()
+            self._run_all(num_batches, hides_progress=True)
+        except StopTraining:
+            raise
+        except Exception as error:
+            raise CallbackError(
+                f"{self} cannot evaluate the first {num_batches} batch(es), which it tries before the first step: "
+                f"{type(error).__name__}: {error}; use TrainConfig(sanity_steps=0) to train without the try"
+            ) from error
 
     def _trigger(self) -> None:
         for inf in self._infs:
             inf.before_inference()
         if self._size:
-            self._run_all()
+            self._run_all(self._size)
         if self._peers is not None and not self._is_split:
             self._report_in_all(self._peers)
             return
@@ -217,10 +238,10 @@ class InferenceRunnerBase(Callback):
             for inf, statistics in zip(self._infs, values, strict=True):
                 inf.report(statistics)
 
-    def _run_all(self) -> None:
+    def _run_all(self, num_batches: int, *, hides_progress: bool = False) -> None:
         self._input.reset_state()
-        with get_tqdm(total=self._size, desc=str(self)) as bar:
-            num_rounds, rest = divmod(self._size, len(self._fetches))
+        with get_tqdm(total=num_batches, desc=str(self), disable=hides_progress) as bar:
+            num_rounds, rest = divmod(num_batches, len(self._fetches))
             for _ in range(num_rounds):
                 self._run_round(self._fetches, bar)
             if rest:
@@ -399,6 +420,13 @@ def _split(source: InputSource, peers: Peers) -> str | None:
     if not shards:
         source.ds = ShardData(flow, peers.rank, peers.size, remainder="keep")  # type: ignore[attr-defined]
     return None
+
+
+def _restarts(source: InputSource) -> bool:
+    """Tell whether a source begins again after some batches; a pass over others would begin with a later one."""
+    while isinstance(source, ProxyInput):
+        source = source.input
+    return type(source)._reset_state is not InputSource._reset_state
 
 
 def _known_size(runner: InferenceRunnerBase, source: InputSource) -> int:
