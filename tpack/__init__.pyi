@@ -252,8 +252,11 @@ from tpack.multi_worker import sharded_embedding as sharded_embedding
 from tpack.optimizers import BIASES_AND_NORMS as BIASES_AND_NORMS
 from tpack.optimizers import LAMB as LAMB
 from tpack.optimizers import LARS as LARS
+from tpack.optimizers import Adafactor as Adafactor
 from tpack.optimizers import AdamW as AdamW
 from tpack.optimizers import Lion as Lion
+from tpack.optimizers import Lookahead as Lookahead
+from tpack.optimizers import Muon as Muon
 from tpack.optimizers import OneBitAdam as OneBitAdam
 from tpack.predict import DataParallelOfflinePredictor as DataParallelOfflinePredictor
 from tpack.predict import DatasetPredictorBase as DatasetPredictorBase
@@ -396,6 +399,7 @@ triplet_loss: Any
 
 # What a star gives.
 __all__ = [
+    "Adafactor",
     "AdamW",
     "AdaptedData",
     "AsyncMultiGPUBuilder",
@@ -525,6 +529,7 @@ __all__ = [
     "LinearWrap",
     "Lion",
     "LocallyShuffleData",
+    "Lookahead",
     "MLflowMonitor",
     "MapData",
     "MapDataComponent",
@@ -563,6 +568,7 @@ __all__ = [
     "MultiTowerOfflinePredictor",
     "MultiWorkerStrategyTrainer",
     "MultiWorkerTrainerReplicated",
+    "Muon",
     "NewSession",
     "NoOpTrainer",
     "NumpySerializer",

@@ -15,6 +15,7 @@ from tpack.distribute.trainer import StrategyBuilder
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.graph_builder.towers import SyncMultiGPUParameterServerBuilder
 from tpack.optimizers.hyper import BIASES_AND_NORMS
+from tpack.optimizers.matrices import Adafactor, Muon
 from tpack.optimizers.weight_decay import LAMB, LARS, AdamW, Lion
 from tpack.tfutils.optimizer_clone import clone_optimizer
 
@@ -34,6 +35,11 @@ MAKERS = {
     "lars": lambda rate=RATE, decay=DECAY, **more: LARS(rate, decay, trust=0.5, **more),
     "nesterov": lambda rate=RATE, decay=DECAY, **more: LARS(rate, decay, trust=0.5, use_nesterov=True, **more),
     "lion": lambda rate=RATE, decay=DECAY, **more: Lion(rate, decay, **more),
+    "muon": lambda rate=RATE, decay=DECAY, **more: Muon(rate, decay, epsilon=1e-4, **more),
+    "adafactor": lambda rate=RATE, decay=DECAY, **more: Adafactor(rate, decay, **more),
+    "free adafactor": lambda rate=RATE, decay=DECAY, **more: Adafactor(
+        rate, decay, relative_step=False, beta2_decay=-0.5, epsilon2=0.5, clip_threshold=0.7, **more
+    ),
 }
 
 
@@ -89,7 +95,41 @@ def lion(w, g, state):
     return w - RATE * (np.sign(0.9 * before + 0.1 * g) + (0 if state.left_out else DECAY) * w)
 
 
+def muon(w, g, state):
+    decay = 0 if state.left_out else DECAY
+    if w.ndim < 2 or w.shape == VALUES["embedding"].shape:
+        return adamw(w, g, state)
+    w = w - RATE * decay * w
+    state.slots["m"] = 0.95 * state.slots.get("m", 0) + g
+    x = g + 0.95 * state.slots["m"]
+    x = x.T / np.linalg.norm(x)
+    for _ in range(5):
+        square = x @ x.T
+        x = 3.4445 * x + (-4.775 * square + 2.0315 * square @ square) @ x
+    return w - RATE * 0.2 * np.sqrt(max(w.shape)) * x.T
+
+
+def adafactor(w, g, state, *, is_relative=True, power=-0.8, least=1e-3, clip=1.0):
+    def mean(name, value):
+        return state.average(name, value, 1 - state.step**power)
+
+    w = w - RATE * (0 if state.left_out else DECAY) * w
+    squares = g**2 + 1e-30
+    if w.ndim < 2:
+        moment = mean("v", squares)
+    else:
+        rows, columns = mean("r", squares.mean(-1)), mean("c", squares.mean(-2))
+        moment = rows[:, None] * columns / rows.mean()
+    step = g / np.sqrt(moment)
+    step = step / max(1, np.sqrt(np.mean(step**2)) / clip)
+    rate = min(RATE, state.step**-0.5) if is_relative else RATE
+    return w - rate * max(least, np.sqrt(np.mean(w**2))) * step
+
+
 FORMULAS = {
+    "muon": muon,
+    "adafactor": adafactor,
+    "free adafactor": lambda w, g, state: adafactor(w, g, state, is_relative=False, power=-0.5, least=0.5, clip=0.7),
     "adamw": adamw,
     "lamb": lamb,
     "lars": lars,
@@ -169,6 +209,11 @@ KERAS = {
     "adamw": (lambda: MAKERS["adamw"](), lambda: keras.optimizers.AdamW(RATE, DECAY, epsilon=1e-4)),
     "lamb": (lambda: MAKERS["lamb"](decay=0.0), lambda: keras.optimizers.Lamb(RATE, epsilon=1e-4)),
     "lion": (lambda: MAKERS["lion"](), lambda: keras.optimizers.Lion(RATE, weight_decay=DECAY)),
+    "muon": (
+        lambda: MAKERS["muon"](),
+        lambda: keras.optimizers.Muon(RATE, weight_decay=DECAY, adam_weight_decay=DECAY, epsilon=1e-4),
+    ),
+    "adafactor": (lambda: MAKERS["adafactor"](), lambda: keras.optimizers.Adafactor(RATE, weight_decay=DECAY)),
 }
 
 
@@ -176,13 +221,15 @@ KERAS = {
 def test_steps_are_those_of_keras(name):
     ours, theirs = KERAS[name]
     optimizer = theirs()
-    variables = {name: keras.Variable(value, dtype="float64") for name, value in VALUES.items()}
+    # Those of Keras whose steps are scaled in Python take no others.
+    dtype = "float32" if name in ("adafactor", "muon") else "float64"
+    variables = {key: keras.Variable(value, dtype=dtype, name=key.rpartition("/")[2]) for key, value in VALUES.items()}
     wanted = []
     for _ in range(STEPS):
-        values = {name: variable.numpy() for name, variable in variables.items()}
-        gradients = [tf.constant(gradient) for gradient in gradients_of(values).values()]
+        values = {key: variable.numpy() for key, variable in variables.items()}
+        gradients = [tf.constant(gradient, dtype) for gradient in gradients_of(values).values()]
         optimizer.apply(gradients, list(variables.values()))
-        wanted.append({name: variable.numpy() for name, variable in variables.items()})
+        wanted.append({key: variable.numpy() for key, variable in variables.items()})
     assert_same_steps(steps_of(ours), wanted)
 
 
@@ -198,10 +245,13 @@ SMALL = {name: (lambda make=make: make(0.05, 0.1, no_decay=BIASES_AND_NORMS)) fo
 @pytest.mark.parametrize(
     ("builder", "name"),
     [
-        *(("replicated", name) for name in ("adamw", "lamb", "lars", "lion")),
+        *(("replicated", name) for name in ("adamw", "lamb", "lars", "lion", "muon", "adafactor")),
         ("parameter-server", "lamb"),
+        ("parameter-server", "muon"),
+        ("parameter-server", "adafactor"),
         ("strategy", "lamb"),
         ("strategy", "lion"),
+        ("strategy", "adafactor"),
     ],
 )
 def test_three_towers_equal_one(builder, name):
@@ -219,7 +269,7 @@ def in_collection(rate):
     return variable
 
 
-@pytest.mark.parametrize("name", ["adamw", "lamb", "lars", "lion"])
+@pytest.mark.parametrize("name", ["adamw", "lamb", "lars", "lion", "muon", "adafactor"])
 def test_a_learning_rate_may_be_a_variable_or_a_function_of_tensors(name):
     make = MAKERS[name]
     rates = [0.1, 0.05, 0.0, 0.05]
@@ -232,7 +282,7 @@ def test_a_learning_rate_may_be_a_variable_or_a_function_of_tensors(name):
     assert np.array_equal(by_variable[2]["fc/W"], by_variable[1]["fc/W"]) == (name != "lars")
 
 
-@pytest.mark.parametrize("name", ["adamw", "lamb", "lars", "lion"])
+@pytest.mark.parametrize("name", ["adamw", "lamb", "lars", "lion", "muon", "adafactor"])
 def test_copies_and_restored_ones_go_on_as_the_original(name, tmp_path):
     path = str(tmp_path / "model")
     whole = steps_of(MAKERS[name], 6)

@@ -12,6 +12,7 @@ from tpack.tfutils.gradproc import GradientProcessor
 PROCESSORS = {
     "GradientProcessor": lambda: gradproc.GradientProcessor(),
     "FilterNoneGrad": lambda: gradproc.FilterNoneGrad(),
+    "AdaptiveClip": lambda: gradproc.AdaptiveClip(1e9),
     "GlobalNormClip": lambda: gradproc.GlobalNormClip(1e9),
     "MapGradient": lambda: gradproc.MapGradient(lambda grad: grad),
     "ScaleGradient": lambda: gradproc.ScaleGradient((".*", 1.0)),
@@ -30,6 +31,7 @@ def test_processor_that_has_nothing_to_change_keeps_dense_and_sparse_values(sess
     variables = [tf.get_variable(name, [3, 2], use_resource=True) for name in ("a", "b")]
     dense = tf.constant(np.arange(6.0).reshape(3, 2), tf.float32)
     sparse = tf.IndexedSlices(tf.constant([[1.0, 2], [3, 4]]), tf.constant([2, 2]), tf.constant([3, 2]))
+    session8.run(tf.global_variables_initializer())
     pairs = tuple(zip([dense, sparse], variables, strict=True))
     (new_dense, a), (new_sparse, b) = PROCESSORS[name]().process(pairs)
     assert a is variables[0]

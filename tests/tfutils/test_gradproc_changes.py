@@ -7,7 +7,14 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
-from tpack.tfutils.gradproc import FilterNoneGrad, GlobalNormClip, MapGradient, ScaleGradient, compile_pattern
+from tpack.tfutils.gradproc import (
+    AdaptiveClip,
+    FilterNoneGrad,
+    GlobalNormClip,
+    MapGradient,
+    ScaleGradient,
+    compile_pattern,
+)
 from tpack.tower.context import TrainTowerContext
 
 VALUES = {"conv0/W": [3.0, 4.0], "conv0/b": [12.0]}
@@ -134,3 +141,50 @@ def test_scale_by_zero_drops_the_gradient(session8: Any, logged: list[str]) -> N
 def test_scale_rejects_what_is_no_pair(multipliers: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         ScaleGradient(multipliers)
+
+
+def clipped_in_numpy(gradient, weights, clipping, least):
+    """Clip by unit with loops."""
+    columns = gradient.shape[-1] if gradient.ndim > 1 else 1
+    flat, w = gradient.reshape(-1, columns), weights.reshape(-1, columns)
+    out = flat.copy()
+    for unit in range(columns):
+        limit = clipping * max(np.sqrt((w[:, unit] ** 2).sum()), least)
+        norm = np.sqrt((flat[:, unit] ** 2).sum())
+        if norm > limit:
+            out[:, unit] *= limit / norm
+    return out.reshape(gradient.shape)
+
+
+@pytest.mark.parametrize("shape", [(3, 3, 4, 5), (6, 4), (7,), ()])
+def test_adaptive_clip_limits_each_unit_by_its_weights(session8, shape):
+    rng = np.random.default_rng(0)
+    weights, gradient = (np.float32(rng.normal(size=shape) * rng.uniform(0, 2, size=shape[-1:])) for _ in range(2))
+    if shape:
+        weights[..., 0] = 0
+    else:
+        gradient = np.float32(3.0)
+    v = tf.get_variable("v", initializer=weights, use_resource=True)
+    [(clipped, _)] = AdaptiveClip(0.5, 0.1).process([(tf.constant(np.float32(gradient)), v)])
+    session8.run(tf.global_variables_initializer())
+    wanted = clipped_in_numpy(np.asarray(gradient), np.asarray(weights), 0.5, 0.1)
+    assert not np.allclose(wanted, gradient)
+    np.testing.assert_allclose(session8.run(clipped), wanted, rtol=1e-5, atol=1e-7)
+
+
+def test_adaptive_clip_leaves_other_names(session8):
+    variables = [
+        tf.get_variable(name, initializer=np.ones(3, "float32"), use_resource=True) for name in ("a/W", "linear/W")
+    ]
+    pairs = AdaptiveClip(0.1, regex="(?!linear/).*").process([(tf.ones(3), v) for v in variables])
+    session8.run(tf.global_variables_initializer())
+    first, second = session8.run([gradient for gradient, _ in pairs])
+    np.testing.assert_allclose(first, 0.1, rtol=1e-6)
+    np.testing.assert_array_equal(second, 1)
+
+
+def test_adaptive_clip_wants_positive_numbers():
+    with pytest.raises(ConfigError, match="clipping=0"):
+        AdaptiveClip(0)
+    with pytest.raises(ConfigError, match="least=-1"):
+        AdaptiveClip(0.1, -1)

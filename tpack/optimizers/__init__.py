@@ -1,4 +1,4 @@
-"""Optimizers that graph-mode TensorFlow does not have: `AdamW`, `LAMB`, `LARS`, `Lion` and `OneBitAdam`.
+"""Optimizers that graph-mode TensorFlow does not have, such as `AdamW`, `Muon` and `Adafactor`.
 
 Each is a ``tf.compat.v1.train.Optimizer``: a trainer, a strategy, an Estimator and what wraps optimizers take it as one
 of TensorFlow's.
@@ -9,6 +9,8 @@ from tpack.utils.lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
+        "lookahead": ("Lookahead",),
+        "matrices": ("Adafactor", "Muon"),
         "weight_decay": ("AdamW", "LAMB", "LARS", "Lion"),
         "hyper": ("BIASES_AND_NORMS",),
         "one_bit_adam": ("OneBitAdam",),

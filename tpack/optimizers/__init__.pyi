@@ -1,6 +1,9 @@
 """Made by ``python -m tests.helpers.stubs``: where each name of this package is, for type checkers."""
 
 from tpack.optimizers.hyper import BIASES_AND_NORMS as BIASES_AND_NORMS
+from tpack.optimizers.lookahead import Lookahead as Lookahead
+from tpack.optimizers.matrices import Adafactor as Adafactor
+from tpack.optimizers.matrices import Muon as Muon
 from tpack.optimizers.one_bit_adam import OneBitAdam as OneBitAdam
 from tpack.optimizers.weight_decay import LAMB as LAMB
 from tpack.optimizers.weight_decay import LARS as LARS

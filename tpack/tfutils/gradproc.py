@@ -13,13 +13,14 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.tfutils.scope_utils import variable_name_without_tower, whole_variable, writes_summaries
-from tpack.tower.grads import Gradient, gradient_values, map_gradient_values
+from tpack.tower.grads import Gradient, gradient_values, is_sparse, map_gradient_values
 from tpack.types import GradsAndVars
 from tpack.utils import logger
 from tpack.utils.lazy import LazyModule
-from tpack.utils.validation import check_arguments, mismatch
+from tpack.utils.validation import check_arguments, check_number, mismatch
 
 __all__ = [
+    "AdaptiveClip",
     "CheckGradient",
     "FilterNoneGrad",
     "GlobalNormClip",
@@ -121,6 +122,46 @@ class MapGradient(GradientProcessor):
             if changed is not None:
                 mapped.append((changed, variable))
         return mapped
+
+
+@check_arguments
+class AdaptiveClip(GradientProcessor):
+    """Scale gradients down, by output unit, where they are larger than a share of the unit's weights.
+
+    A unit is an entry of the last dimension of a matrix or kernel, and the whole of a vector or scalar. This lets one
+    train networks without normalisation with large batches and rates. Sparse gradients stay as they are.
+
+    Args:
+        clipping: the largest norm of a gradient over that of the weights.
+        least: the least norm of weights that counts, for those that begin with zeros.
+        regex: the whole names of the variables; usually all but the last layer's.
+
+    Raises:
+        ConfigError: A number is not above zero, or the regular expression is invalid.
+
+    Example:
+        ``apply_grad_processors(opt, [AdaptiveClip(0.01, regex="(?!linear/).*")])``
+
+    Source:
+        Brock et al., High-performance large-scale image recognition without normalization, 2021, section 4.1.
+    """
+
+    def __init__(self, clipping: float = 0.01, least: float = 1e-3, regex: str = ".*") -> None:
+        self._clipping = check_number(self, "clipping", clipping, 0, is_low_allowed=False)
+        self._least = check_number(self, "least", least, 0, is_low_allowed=False)
+        self._pattern = compile_pattern(regex)
+
+    def _process(self, grads: Grads) -> Grads:
+        return [(self._clip(gradient, variable), variable) for gradient, variable in grads]
+
+    def _clip(self, gradient: Gradient | None, variable: tf.Variable) -> Gradient | None:
+        is_clipped = self._pattern.fullmatch(variable_name_without_tower(variable))
+        if gradient is None or is_sparse(gradient) or not is_clipped:
+            return gradient
+        with tf.device(gradient.device):
+            limit = self._clipping * tf.maximum(_unit_norms(whole_variable(variable).read_value()), self._least)
+            norms = _unit_norms(gradient)
+            return gradient * tf.where(norms > limit, limit / tf.maximum(norms, 1e-6), tf.ones_like(norms))
 
 
 @check_arguments
@@ -226,6 +267,12 @@ def compile_pattern(regex: str) -> re.Pattern[str]:
         return re.compile(regex)
     except (TypeError, re.error) as error:
         raise ConfigError(f"got regex={regex!r}: expected a regular expression ({error})") from error
+
+
+def _unit_norms(values: tf.Tensor) -> tf.Tensor:
+    """Return the norm of each entry of the last dimension, or of a vector, in the shape that multiplies ``values``."""
+    axes = list(range(max(1, values.shape.rank - 1))) if values.shape.rank else []
+    return tf.sqrt(tf.reduce_sum(tf.square(values), axes, keepdims=True))
 
 
 def _parse_multiplier(pair: tuple[str, float]) -> tuple[re.Pattern[str], float]:
