@@ -91,6 +91,7 @@ class Job:
         """Wait for something to be true of it, as long as it goes on."""
         with self.changed:
             while not what():
+                assert not self.has_ended, said_by(self)
                 assert self.changed.wait(LIMIT_SECS), (self.pids, self.steps, said_by(self))
 
     def wait(self) -> int:
@@ -240,7 +241,8 @@ def run(
     victim, who = (SERVER_RANK, "the parameter server") if name == SERVER else (int(name), f"worker {name}")
     with ExitStack() as stack:
         machines = stack.enter_context(two_machines()) if kind == "cut" else None
-        restarts = ["--restarts", str(options.faults + 2)]
+        # While a machine is cut off, there may be several attempts.
+        restarts = ["--restarts", str(10 * options.faults)]
         job = start(directory, options.max_epoch, options, machines, has_server=name == SERVER, of_launch=restarts)
         stack.callback(job.process.kill)
         for number in range(options.faults):
