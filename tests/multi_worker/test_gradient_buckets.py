@@ -2,15 +2,18 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tpack.multi_worker.codecs.base import Cast
 from tpack.multi_worker.gradient_buckets import (
     DIRECT_BYTES,
     MAX_BUCKETS,
     PIECE_BYTES,
     Route,
     cut,
+    cut_sizes,
     joined,
     parted,
     plan_buckets,
+    plan_exchange,
     variables_change_in_place,
 )
 
@@ -39,6 +42,20 @@ def test_a_large_gradient_is_a_bucket_between_those_of_its_neighbours(graph):
 
 def test_empty_gradients_are_in_a_bucket_too(graph):
     assert plan_buckets(tensors([0], [0, 3]), [0, 1], 100) == [[0, 1]]
+
+
+def test_a_plan_needs_shapes_alone_and_separates_what_a_codec_takes():
+    specs = [tf.TensorSpec(shape) for shape in ([64, 64], [100], [32, 64], [10])]
+    assert plan_exchange(specs, range(4), 10**9) == ([[0, 1, 2, 3]], [])
+    assert plan_exchange(specs, [3, 2, 1, 0], 10**9, Cast("float16")) == ([[3, 1]], [[2, 0]])
+    whole = [tf.TensorSpec([64, 64], tf.int32), *specs[1:]]
+    assert plan_exchange(whole, range(4), 10**9, Cast("float16")) == ([[0], [1, 3]], [[2]])
+
+
+@pytest.mark.parametrize(("elements", "count"), [(1000, 1), (1000, 7), (1000, 64), (0, 3), (33, 2)])
+def test_sizes_of_pieces_are_those_of_the_pieces(graph, elements, count):
+    pieces = cut(tf.zeros([elements]), count, CPU)
+    assert cut_sizes(elements, 4, count) == [int(piece.shape.num_elements()) for piece in pieces]
 
 
 def test_two_workers_exchange_directly_and_more_do_what_is_small():

@@ -9,7 +9,7 @@ from tpack.multi_worker import gradient_buckets
 from tpack.multi_worker.all_reduce import Arrivals, Exchange, all_reduce_between_workers
 from tpack.multi_worker.codecs.power_sgd import PowerSGD
 from tpack.multi_worker.gradient_buckets import exchanged_here
-from tpack.multi_worker.routes import groups_of, note_nothing, takes_two_levels
+from tpack.multi_worker.routes import groups_for, groups_of, levels_of, note_nothing, takes_two_levels, way_of
 from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.tower.grads import ReduceOp
 
@@ -71,6 +71,19 @@ def test_two_levels_are_taken_where_messages_cost_more():
     assert [takes(workers, MB, 2) for workers in (4, 5, 9)] == [True, False, True]
     assert [takes(workers, 1000, 2) for workers in (4, 9, 16)] == [False, False, True]
     assert not takes(64, LARGE, 1)
+
+
+def test_a_bucket_has_one_way_for_all_of_its_pieces():
+    one, two = (groups_of(group_of(9), levels) for levels in (1, 2))
+    assert way_of(1000, one) == ("directly", 1)
+    assert way_of(LARGE, one) == ("in_parts", 2)
+    assert way_of(LARGE, two) == ("in_two_levels", 5)
+    assert way_of(LARGE, ((0, 1),)) == ("directly", 13)
+    assert [groups_for(size, two, 2) for size in (1000, MB)] == [one, two]
+
+
+def test_a_worker_exchanges_with_the_same_places_of_other_groups():
+    assert levels_of(4, ((0, 1, 2), (3, 4, 5))) == ((3, 4, 5), [1, 4])
 
 
 @pytest.mark.parametrize("op", list(ReduceOp))

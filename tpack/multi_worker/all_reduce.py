@@ -34,9 +34,19 @@ from tpack.multi_worker.gradient_buckets import (
     creation_order,
     note_exchanged,
     plan_buckets,
+    plan_exchange,
     variables_change_in_place,
 )
-from tpack.multi_worker.routes import Bucket, Groups, LevelChoice, Noting, groups_of, note_nothing, takes_two_levels
+from tpack.multi_worker.routes import (
+    Bucket,
+    Groups,
+    LevelChoice,
+    Noting,
+    groups_for,
+    groups_of,
+    note_nothing,
+    whole_group,
+)
 from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.reduction.sums import concat_slices, divide, on_device
 from tpack.tower.grads import Gradient, ReduceOp, is_sparse
@@ -254,9 +264,8 @@ class _Gradients:
         group, how, op, grads = self.group, self.how, self.op, self.grads
         if how.op == "adasum":
             return self._adasum(order)
-        encoded = [n for n in order if _is_encoded(how, grads[n])]
+        buckets, encoded = plan_exchange(grads, order, how.bucket_bytes, how.codec)
         results: dict[int, Gradient] = {}
-        buckets = plan_buckets(grads, [n for n in order if n not in set(encoded)], how.bucket_bytes)
         for number, bucket in enumerate(buckets):
             groups = self._groups_for([grads[n] for n in bucket])
             known = _noted(f"{self.name}/{number}", grads, bucket, how.names, groups)
@@ -267,11 +276,13 @@ class _Gradients:
             results[n] = _gather_slices(group, how, op, known, grads[n])
         return results if how.codec is None or not encoded else self._encode(how.codec, encoded, results)
 
-    def _encode(self, codec: Codec, order: Sequence[int], results: dict[int, Gradient]) -> dict[int, Gradient]:
+    def _encode(
+        self, codec: Codec, buckets: Sequence[Sequence[int]], results: dict[int, Gradient]
+    ) -> dict[int, Gradient]:
         """Reduce gradients that are encoded, with a memory that changes if all results of the step are finite."""
         how, memory = self.how, self.how.memory
         if self.group.rank == 0:
-            self._log_sizes(codec, [self.grads[n] for n in order])
+            self._log_sizes(codec, [self.grads[n] for bucket in buckets for n in bucket])
         encoding = _communicator.Encoding(
             self.group,
             self.op,
@@ -282,7 +293,7 @@ class _Gradients:
             start_step=how.start_step,
             scale=how.scale,
         )
-        for number, bucket in enumerate(plan_buckets(self.grads, order, how.bucket_bytes)):
+        for number, bucket in enumerate(buckets):
             known = _noted(f"{self.name}/{codec.name}{number}", self.grads, bucket, how.names)
             results |= self._by_index(bucket, functools.partial(encoding.reduce, known))
         return encoding.end(results, last=bucket)
@@ -316,12 +327,11 @@ class _Gradients:
         """Return the groups of two levels for tensors of one dtype; all workers in one for a single level."""
         if self.how.has_wide_sums:
             # Between two levels a sum would be rounded.
-            return (tuple(range(self.group.size)),)
-        groups = self.groups
+            return whole_group(self.group.size)
         size_bytes = sum(int(tensor.shape.num_elements()) for tensor in tensors) * int(
             self.how.dtype_on_wire(tensors[0].dtype.base_dtype).size
         )
-        return groups if takes_two_levels(size_bytes, groups, self.how.levels) else (tuple(range(self.group.size)),)
+        return groups_for(size_bytes, self.groups, self.how.levels)
 
     def _noting(self, is_wanted: bool) -> Noting:
         return self.how.arrivals.note if is_wanted and self.how.arrivals is not None else note_nothing
@@ -336,12 +346,6 @@ class _Gradients:
 
     def _as_they_are(self, name: str, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         return self._bucket(name, self._groups_for(tensors)).reduce(tensors)
-
-
-def _is_encoded(how: Exchange, grad: Gradient) -> bool:
-    if how.codec is None or is_sparse(grad) or not grad.dtype.is_floating:
-        return False
-    return how.codec.takes(grad.shape.as_list())
 
 
 def _noted(

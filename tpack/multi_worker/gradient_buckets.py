@@ -7,10 +7,12 @@ cost as much as the network, so large gradients are buckets by themselves, and p
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import tensorflow.compat.v1 as tf
 
 from tpack.graph_copy import op_kinds
+from tpack.multi_worker.codecs.base import Codec
 from tpack.reduction.sums import on_device
 from tpack.tower.grads import Gradient, gradient_values, is_sparse
 from tpack.tower.per_graph import PerGraph
@@ -71,6 +73,26 @@ def plan_buckets(grads: Sequence[Gradient], order: Sequence[int], bucket_bytes: 
     place = {n: position for position, n in enumerate(order)}
     buckets += [bucket for members in joined.values() for bucket in _divided(grads, members, bucket_bytes)]
     return sorted(buckets, key=lambda bucket: place[bucket[-1]])
+
+
+def plan_exchange(
+    grads: Sequence[Gradient], order: Sequence[int], bucket_bytes: int, codec: Codec | None = None
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Return the buckets of dense gradients that travel as they are, and of those that travel encoded: their indices.
+
+    Args:
+        grads: N gradients; of dense ones only shape and dtype count, so that ``tf.TensorSpec`` serves as well.
+        order: their indices, the first to become ready first.
+        bucket_bytes: see `plan_buckets`.
+        codec: the encoding; None for none.
+    """
+    encoded = [n for n in order if codec is not None and _is_encoded(codec, grads[n])]
+    plain = [n for n in order if n not in set(encoded)]
+    return plan_buckets(grads, plain, bucket_bytes), plan_buckets(grads, encoded, bucket_bytes)
+
+
+def _is_encoded(codec: Codec, grad: Gradient) -> bool:
+    return not is_sparse(grad) and grad.dtype.is_floating and codec.takes(grad.shape.as_list())
 
 
 def _size_bytes(grad: tf.Tensor) -> int:
@@ -161,7 +183,13 @@ def cut(vector: tf.Tensor, count: int, device: str) -> list[tf.Tensor]:
     """
     if count == 1:
         return [vector]
-    total, unit = int(vector.shape.num_elements()), max(1, _ALIGNED_BYTES // int(vector.dtype.size))
-    ends = [*(total * index // count // unit * unit for index in range(1, count)), total]
+    sizes = cut_sizes(int(vector.shape.num_elements()), int(vector.dtype.size), count)
     with on_device(device):
-        return [tf.slice(vector, [start], [end - start]) for start, end in zip([0, *ends], ends, strict=False)]
+        return [tf.slice(vector, [start], [size]) for start, size in zip(accumulate([0, *sizes]), sizes, strict=False)]
+
+
+def cut_sizes(num_elements: int, element_bytes: int, count: int) -> list[int]:
+    """Return the elements of each piece into which a vector is cut: see `cut`."""
+    unit = max(1, _ALIGNED_BYTES // element_bytes)
+    ends = [*(num_elements * index // count // unit * unit for index in range(1, count)), num_elements]
+    return [end - start for start, end in zip([0, *ends], ends, strict=False)]

@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import tensorflow.compat.v1 as tf
 
@@ -22,6 +22,7 @@ from tpack.tower.grads import ReduceOp
 from tpack.utils import logger
 
 LevelChoice: TypeAlias = Literal[1, 2, "machines"] | None
+Way: TypeAlias = Literal["directly", "in_parts", "in_two_levels"]
 Groups: TypeAlias = tuple[tuple[int, ...], ...]
 Noting: TypeAlias = Callable[[WorkerGroup, Sequence[tf.Tensor]], list[tf.Operation]]
 
@@ -41,7 +42,7 @@ def groups_of(group: WorkerGroup, levels: LevelChoice) -> Groups:
         group: the workers.
         levels: see `Exchange`.
     """
-    whole = (tuple(range(group.size)),)
+    whole = whole_group(group.size)
     if levels == 1:
         return whole
     on_machine: dict[int, list[int]] = {}
@@ -97,6 +98,51 @@ def num_owners(groups: Groups) -> int:
     return min(map(len, groups))
 
 
+def whole_group(workers: int) -> Groups:
+    """Return all workers in one group, for a single level."""
+    return (tuple(range(workers)),)
+
+
+def groups_for(size_bytes: int, groups: Groups, levels: LevelChoice) -> Groups:
+    """Return the groups of a bucket: those given where it takes two levels, otherwise all workers in one."""
+    return groups if takes_two_levels(size_bytes, groups, levels) else whole_group(sum(map(len, groups)))
+
+
+def way_of(size_bytes: int, groups: Groups) -> tuple[Way, int]:
+    """Return how a bucket travels, and the number of pieces, each of which does so.
+
+    Args:
+        size_bytes: the size of the bucket on the network.
+        groups: those of two levels; all workers in one for a single level.
+    """
+    if len(groups) > 1:
+        return "in_two_levels", num_pieces(size_bytes, num_owners(groups))
+    route = Route.of_bucket(size_bytes, len(groups[0]))
+    return "directly" if route.is_direct else "in_parts", route.num_chunks
+
+
+class Levels(NamedTuple):
+    """Ranks with which a worker exchanges in two levels.
+
+    Attributes:
+        inside: its group.
+        owners: those of its group that own a part.
+        across: those of all groups that own its part; none if it owns no part.
+    """
+
+    inside: Sequence[int]
+    owners: Sequence[int]
+    across: Sequence[int]
+
+
+def levels_of(rank: int, groups: Groups) -> Levels:
+    """Return the ranks with which a worker exchanges in two levels."""
+    inside = next(ranks for ranks in groups if rank in ranks)
+    owners = inside[: num_owners(groups)]
+    across = [ranks[inside.index(rank)] for ranks in groups] if rank in owners else []
+    return Levels(inside, owners, across)
+
+
 def note_nothing(group: WorkerGroup, arrived: Sequence[tf.Tensor]) -> list[tf.Operation]:
     """Return no operations for what has arrived; the default of `Bucket`."""
     return []
@@ -133,10 +179,9 @@ class Bucket:
         with on_device(group.device()):
             own = tf.cast(joined(grads, is_copied=self.is_copied), self.dtype_on_wire(dtype))
         size_bytes = int(own.shape.num_elements()) * own.dtype.size
-        route = Route.of_bucket(size_bytes, group.size)
-        num_chunks, exchange = route.num_chunks, self._directly if route.is_direct else self._in_parts
-        if len(self.groups) > 1:
-            num_chunks, exchange = num_pieces(size_bytes, num_owners(self.groups)), self._in_two_levels
+        way, num_chunks = way_of(size_bytes, self.groups)
+        ways = {"directly": self._directly, "in_parts": self._in_parts, "in_two_levels": self._in_two_levels}
+        exchange = ways[way]
         chunks = [
             exchange(f"{self.name}/{number}", chunk, dtype)
             for number, chunk in enumerate(cut(own, num_chunks, group.device()))
@@ -166,15 +211,13 @@ class Bucket:
     def _in_two_levels(self, name: str, own: tf.Tensor, dtype: tf.DType) -> "_Chunk":
         """Add a part in the group, exchange its sum with its owners in other groups, and hand it out in the group."""
         rank = self.group.rank
-        inside = next(ranks for ranks in self.groups if rank in ranks)
-        owners = inside[: num_owners(self.groups)]
+        inside, owners, across = levels_of(rank, self.groups)
         # A sum of 16 bits between the levels could be too large for them. Others are divided once, as in one level.
         divisor_inside = self.op.divisor(max(map(len, self.groups))) if own.dtype.size == 2 else 1
         divisor = self.op.divisor(self.group.size) / divisor_inside
         of_group = self._add_part(f"{name}/inside", own, inside, owners, divisor_inside)
         sends, whole = list(of_group.sends), None
         if rank in owners:
-            across = [ranks[inside.index(rank)] for ranks in self.groups]
             of_all = self._add_part(f"{name}/across", of_group.total, across, across, divisor)
             pieces, more_sends = self._hand_out(f"{name}/across", of_all.total, of_all.parts, across, across)
             sends += [*of_all.sends, *more_sends]

@@ -139,7 +139,7 @@ class MultiWorkerShardedBuilder(MultiWorkerReplicatedBuilder):
         order = creation_order(grads[0])
         is_copied = variables_change_in_place(tf.get_default_graph())
         results: dict[int, Gradient] = {}
-        for name, owner, bucket in _buckets(summed, order, workers, how.bucket_bytes):
+        for name, owner, bucket in owner_buckets(summed, order, workers, how.bucket_bytes):
             for n in bucket:
                 note_exchanged(summed[n], names[n], name)
             if is_sparse(summed[bucket[0]]):
@@ -173,7 +173,7 @@ class MultiWorkerShardedBuilder(MultiWorkerReplicatedBuilder):
         group, how = self._group, self._exchange or Exchange()
         done = [self._sent] if self._sent is not None else []
         with tf.name_scope("copy_from_owners"):
-            for name, owner, bucket in _buckets([v for v in variables[0]], order, workers, how.bucket_bytes):
+            for name, owner, bucket in owner_buckets([v for v in variables[0]], order, workers, how.bucket_bytes):
                 if owner == group.rank:
                     values = []
                     for n in bucket:
@@ -218,7 +218,7 @@ class _Part:
     sends: Sequence[tf.Operation]
 
 
-def _buckets(
+def owner_buckets(
     tensors: Sequence[Any], order: Sequence[int], workers: Sequence[int], bucket_bytes: int
 ) -> list[tuple[str, int, list[int]]]:
     """Return (name, owner, indices) of each bucket, in the order in which they are ready."""

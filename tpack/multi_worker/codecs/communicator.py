@@ -178,8 +178,8 @@ class Communicator:
         vector = self.compensate(joined(values, is_copied=self.is_copied))
         whole, codec = vector.values, self.codec
         count, dtype = int(whole.shape.num_elements()), whole.dtype.base_dtype
-        route = Route.of_bucket(codec.size_bytes([count], dtype), self.group.size)
-        exchange = self._directly if route.is_direct or not codec.encodes_sums else self._in_parts
+        route = encoded_route(codec, count, dtype, self.group.size)
+        exchange = self._directly if route.is_direct else self._in_parts
         mark = _mark(whole)
         chunks = [
             exchange(_Chunk(self, f"{self.name}/{number}", self.state.of_part(number + 1), mark), chunk)
@@ -218,6 +218,12 @@ class Communicator:
         sums = chunk.gather("sum", summed, parts)
         chunk.totals.extend(_marked(chunk.decoded_of(each), [each.mark]) for each in sums)
         return chunk
+
+
+def encoded_route(codec: Codec, count: int, dtype: tf.DType, workers: int) -> Route:
+    """Return the route of an encoded vector of ``count`` elements between workers."""
+    route = Route.of_bucket(codec.size_bytes([count], dtype), workers)
+    return replace(route, is_direct=route.is_direct or not codec.encodes_sums)
 
 
 @dataclass(frozen=True)
