@@ -1,323 +1,224 @@
-"""A model of the time of a step on many workers: from bytes, bandwidth, messages and overlap.
+"""What `tpack scale` says of published trainings, to none of which anything was fitted, and of more GPUs.
 
-    python benchmarks/scaling.py --exchange cluster_exchange.json --cluster cluster.json
+    python benchmarks/scaling.py --out scaling.json
 
-The first part is fitted to what `cluster_exchange.py` has measured: what an exchange takes by itself, by message and by
-byte. `cluster.py` says how well a step is predicted by it. The second part is fitted to what tensorpack has published
-for ResNet-50 on machines of 8 GPUs, whose gradients went around a ring: what a hop took, and how much of it all was
-hidden behind the backward pass. Then both are read out for other numbers of GPUs. docs/scaling.md explains it.
+The published systems send their gradients around a ring, or to servers, so their schedules are written here, and run
+on the simulator of `tpack.multi_worker.scaling`. Their networks are those that the publications name; what they do not
+say is assumed here, once for all (`RING_HOP_SECS`, `FUSION_BYTES`, `NETWORK`), and no figure was changed afterwards.
+docs/scaling.md has the results.
 """
 
-import json
-import math
+import itertools
 from dataclasses import dataclass
-from itertools import combinations
 
-import numpy as np
 from timing import argument_parser, print_table, write_json
 
-from tpack.multi_worker.gradient_buckets import BUCKET_BYTES, MAX_BUCKETS, Route
+from tpack.cli.reduce import MODELS
+from tpack.multi_worker.scaling.network import NetworkSpeed
+from tpack.multi_worker.scaling.schedule import ELSEWHERE, Course, Hop, Schedule, Work
+from tpack.multi_worker.scaling.simulator import Computation, Machine, simulate_step
+from tpack.multi_worker.scaling.study import Design, Workload, predict
 
-IMAGES = 1281167
-EPOCHS = 95
-RESNET50_BYTES = 25_557_032 * 4
-BACKWARD = 2 / 3
-"""The part of a step's computation that the backward pass takes."""
-GPUS = 8
-"""In a machine."""
+IMAGES, EPOCHS = 1281167, 95
+
+FUSION_BYTES = 64 * 2**20
+"""Horovod's default: gradients that are ready together travel in a buffer of at most so many bytes."""
+CYCLES = 8
+"""Buffers of a step at least, since Horovod looks every few milliseconds for what is ready."""
+RING_HOP_SECS = 30e-6
+"""A hop of a ring over GPUs of several machines, from one to the next: NCCL over RDMA or fast Ethernet."""
+NETWORK = NetworkSpeed(0.0, 1e9, 0.0, 0.0, 0.0, sum_secs=5e-12, step_secs=0.0, cores=8)
+"""Sums of GPUs, 200 GB/s; other numbers are those of each publication."""
+
+
+def _vgg16():
+    channels, shapes = 3, []
+    for width, count in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
+        for _ in range(count):
+            shapes += [(3, 3, channels, width), (width,)]
+            channels = width
+    return (*shapes, (25088, 4096), (4096,), (4096, 4096), (4096,), (4096, 1000), (1000,))
+
+
+def _evenly(count, elements):
+    """Return matrices of as many elements in all, for a model of convolutions alone."""
+    return ((elements // count,),) * count
+
+
+SHAPES = {
+    "ResNet-50": MODELS["resnet50"](),
+    "ResNet-101": _evenly(314, 44_549_160),
+    "Inception-v3": _evenly(284, 23_834_568),
+    "VGG-16": _vgg16(),
+}
+FORWARD_OF_LAST = {"VGG-16": 0.1}
+"""Where the large layers are at the end of the model, their gradients are ready after so much of the backward pass."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """A run of tensorpack's on P100s: 95 epochs of ImageNet, or steps of it.
+    """A published training.
 
     Attributes:
-        gpus: how many.
-        batch: examples of each.
-        step_secs: what a step took.
+        name: what it is called here.
+        model: whose gradients.
+        workers: GPUs.
+        per_machine: of a machine.
+        gigabits: those of a machine's link.
+        step_secs: the computation of a step on as many GPUs as `base` says.
+        share: of linear scaling, from `base` on.
+        source: where it is published.
+        base: the GPUs of which the computation is known.
+        kind: ring or servers.
     """
 
-    gpus: int
-    batch: int
+    name: str
+    model: str
+    workers: int
+    per_machine: int
+    gigabits: float
     step_secs: float
-
-    @staticmethod
-    def of_run(gpus, batch, *, hours, minutes):
-        """Return what a whole training says of its steps."""
-        steps = round(IMAGES / (gpus * batch)) * EPOCHS
-        return Published(gpus, batch, (hours * 60 + minutes) * 60 / steps)
+    share: float
+    source: str
+    base: int = 1
+    kind: str = "ring"
 
 
-P100_ONE, P100_EIGHT = 228.0, 1612.0
-"""Images a second on one and on eight P100s of one machine, with batches of 64."""
-V100_EIGHT = {64: 2961.0, 128: 3137.0}
-"""Images a second on eight V100s, by the batch of each."""
+def _tensorpack(gpus, batch, hours, minutes):
+    """Return a run of tensorpack's ResNet-50: 95 epochs of ImageNet on machines of 8 P100s."""
+    steps = round(IMAGES / (gpus * batch)) * EPOCHS
+    alone = batch * 8 / 1612
+    share = alone / ((hours * 60 + minutes) * 60 / steps)
+    return Published(f"tensorpack, {gpus} P100, {batch} each", "ResNet-50", gpus, 8, 100, alone, share, "tensorpack", 8)
+
+
+# Images a second on one P100 with batches of 64, as TensorFlow's own benchmarks of that time had them.
+ONE_P100 = {"ResNet-50": 219.0, "ResNet-101": 137.0, "Inception-v3": 142.0, "VGG-16": 150.0}
+HOROVOD = {"ResNet-101": 0.90, "Inception-v3": 0.90, "VGG-16": 0.68}
 PUBLISHED = (
-    Published.of_run(32, 64, hours=5, minutes=9),
-    Published.of_run(128, 32, hours=1, minutes=40),
-    Published.of_run(128, 64, hours=1, minutes=23),
-    Published.of_run(256, 32, hours=1, minutes=9),
+    _tensorpack(32, 64, 5, 9),
+    _tensorpack(128, 32, 1, 40),
+    _tensorpack(128, 64, 1, 23),
+    _tensorpack(256, 32, 1, 9),
+    *(
+        Published(f"Horovod, 512 Pascal, {model}", model, 512, 4, 25, 64 / ONE_P100[model], share, "Horovod")
+        for model, share in HOROVOD.items()
+    ),
+    Published("CSCS, 32 P100", "ResNet-50", 32, 1, 80, 64 / (1133.6 / 8), 4403 / 1133.6 / 4, "reframe#637", 8),
 )
+# Eight V100s of a machine, four machines: images a second of one with batches of 64, and what BytePS gains over a ring.
+ONE_V100 = {"ResNet-50": 380.0, "VGG-16": 230.0}
+BYTEPS = {"ResNet-50": 1.44, "VGG-16": 2.00}
 
 
-@dataclass(frozen=True)
-class Traffic:
-    """What there is to do for an exchange.
+def workload_of(model, step_secs):
+    """Return the gradients of a model and when they are ready."""
+    return Workload.of_shapes(SHAPES[model], step_secs)
 
-    Attributes:
-        messages: that are sent.
-        sent_bytes: that are sent.
-        added_bytes: of the summands that are added.
-        arrays: that are joined before and taken apart after it.
+
+def buffers_of(workload):
+    """Return (share of the computation, bytes, index of the last gradient) of each buffer of Horovod."""
+    gradients = sorted(workload.gradients, key=lambda each: each.ready)
+    limit = min(FUSION_BYTES, workload.size_bytes / CYCLES)
+    found, size = [], 0
+    for number, each in enumerate(gradients):
+        size += each.size_bytes
+        if size >= limit or number == len(gradients) - 1:
+            found.append((each.ready, size))
+            size = 0
+    return found
+
+
+def ring_secs(workload, workers, per_machine, gigabits, hop_secs=RING_HOP_SECS):
+    """Return the seconds of a step whose buffers go around a ring over all GPUs, one buffer after the other.
+
+    Each hop moves a W-th of a buffer; the link of a machine carries it once, for one of its GPUs.
     """
+    buffers = buffers_of(workload)
+    courses = []
+    for number, (_, size) in enumerate(buffers):
+        part = size * 2 * (workers - 1) / workers
+        remote = 1.0 if workers > per_machine else 0.0
+        hops = Hop(1, round(part), 1, round(part), remote=remote)
+        courses.append(Course((number,), ((((hops, Work(size))),),)))
+    network = NETWORK.over(gigabits * 1e9 / 8, 2 * (workers - 1) * hop_secs if workers > per_machine else 0.0)
+    computation = Computation(workload.step_secs, [ready for ready, _ in buffers])
+    return _one_after_the_other(courses, computation, network, workers)
 
-    messages: float
-    sent_bytes: float
-    added_bytes: float
-    arrays: float
 
-    def of_all(self, workers):
-        """Return what so many workers do together."""
-        return Traffic(*(workers * each for each in vars(self).values()))
+def _one_after_the_other(courses, computation, network, workers):
+    """Return the seconds of a step in which a buffer waits for the one before: latencies add up."""
+    end = 0.0
+    for course, ready in zip(courses, computation.ready, strict=True):
+        alone = simulate_step(
+            Schedule((course,), 0), Computation(0.0, [1.0] * len(courses)), network, Machine(8), workers
+        )
+        end = max(end, ready * computation.secs) + alone.secs
+    return max(end, computation.secs)
 
 
-def traffic(size_bytes, workers, num_arrays=MAX_BUCKETS):
-    """Return what one worker does to exchange gradients as tpack does.
+def servers_secs(workload, workers, per_machine, gigabits):
+    """Return the seconds of a step with as many servers as machines, on machines of their own (BytePS).
 
-    Args:
-        size_bytes: of all gradients together.
-        workers: how many exchange them.
-        num_arrays: how many gradients of one size there are.
+    A machine adds inside first, sends all gradients once and receives the sums once, dealt out evenly over servers.
     """
-    if workers == 1:
-        return Traffic(0, 0.0, 0.0, 0)
-    is_alone = size_bytes / num_arrays >= BUCKET_BYTES
-    buckets = num_arrays if is_alone else min(num_arrays, MAX_BUCKETS, max(1, math.ceil(size_bytes / BUCKET_BYTES)))
-    route = Route.of_bucket(math.ceil(size_bytes / buckets), workers)
-    if route.is_direct:
-        messages, sent = (workers - 1) * buckets, (workers - 1) * size_bytes
-        return Traffic(messages * route.num_chunks, sent, workers * size_bytes, num_arrays)
-    messages, sent = 2 * (workers - 1) * buckets, 2 * (workers - 1) / workers * size_bytes
-    return Traffic(messages * route.num_chunks, sent, size_bytes, num_arrays)
-
-
-@dataclass(frozen=True)
-class ExchangeModel:
-    """What an exchange takes.
-
-    Attributes:
-        fixed_secs: in any case.
-        message_secs: for each message that passes the bottleneck.
-        byte_secs: for each byte that does.
-        added_byte_secs: for each byte that is added there.
-        array_secs: for each array that is joined and taken apart there.
-    """
-
-    fixed_secs: float
-    message_secs: float
-    byte_secs: float
-    added_byte_secs: float
-    array_secs: float
-
-    def secs(self, work):
-        """Return the seconds of an exchange.
-
-        Args:
-            work: a `Traffic`.
-        """
-        return sum(secs * count for secs, count in zip(vars(self).values(), (1, *vars(work).values()), strict=True))
-
-
-def fit_exchange(points):
-    """Fit the model by least squares of the relative error, with no negative part.
-
-    Args:
-        points: (`Traffic`, seconds) of each measured exchange.
-    """
-    rows = np.array([[1.0, *vars(work).values()] for work, _ in points])
-    weights = 1 / np.array([secs for _, secs in points])
-    num_parts = rows.shape[1]
-    best, least = np.zeros(num_parts), math.inf
-    # There are few sets of parts that may be other than zero.
-    sizes = range(1, num_parts + 1)
-    for chosen in (list(each) for count in sizes for each in combinations(range(num_parts), count)):
-        weighted = rows[:, chosen] * weights[:, None]
-        scale = np.linalg.norm(weighted, axis=0)
-        found = np.linalg.lstsq(weighted / scale, np.ones(len(points)), rcond=None)[0] / scale
-        error = float(np.sum((weighted @ found - 1) ** 2))
-        if (found >= 0).all() and error < least:
-            best, least = np.zeros(num_parts), error
-            best[chosen] = found
-    return ExchangeModel(*map(float, best))
-
-
-def relative_errors(pairs):
-    """Return the median and the largest relative error of (predicted, measured) pairs."""
-    errors = [abs(predicted / measured - 1) for predicted, measured in pairs]
-    return float(np.median(errors)), max(errors)
-
-
-def one_machine_points(figures):
-    """Return (`Traffic`, seconds) of each exchange that was measured on one machine, where what all workers do counts.
-
-    Args:
-        figures: what `cluster_exchange.py` has written.
-    """
-    points = []
-    for each in figures.values():
-        if "ways" not in each:
-            continue
-        size_bytes, workers = each["megabytes"] * 1e6, each["workers"]
-        secs = each["ways"]["queues"]["median_secs"] - each["ways"]["nothing"]["median_secs"]
-        # What takes longer without an exchange was disturbed.
-        if secs > 0:
-            points.append((traffic(size_bytes, workers, each["arrays"]).of_all(workers), secs))
-    return points
-
-
-def one_machine_steps(figures, model, sizes):
-    """Return (network, predicted, measured) seconds of a step of two processes.
-
-    Nothing is hidden: the cores that would compute meanwhile are those that send.
-    """
-    steps = []
-    for network, (size_bytes, num_arrays) in sizes.items():
-        rows = figures.get(network, {}).get("rows", {})
-        if {"alone", "replicated"} <= set(rows):
-            work = traffic(size_bytes, 2, num_arrays).of_all(2)
-            predicted = rows["alone"]["median_secs"] + model.secs(work)
-            steps.append((network, predicted, rows["replicated"]["median_secs"]))
-    return steps
-
-
-@dataclass(frozen=True)
-class RingModel:
-    """What tensorpack's published runs say of a ring over all GPUs.
-
-    Attributes:
-        hop_secs: what each of its hops took.
-        overlap: how much of the backward pass hides what is sent.
-    """
-
-    hop_secs: float
-    overlap: float
-
-    def step_secs(self, gpus, batch):
-        """Return the seconds of a step on P100s."""
-        machine = batch * GPUS / P100_EIGHT
-        if gpus <= GPUS:
-            return machine
-        ring = 2 * (gpus - 1) * self.hop_secs
-        return machine + max(0.0, ring - self.overlap * BACKWARD * machine)
-
-
-def fit_ring(published):
-    """Return the model with the least relative error, on a grid that is fine enough for what is published."""
-    candidates = [RingModel(hop * 2e-6, overlap / 100) for hop in range(1, 501) for overlap in range(101)]
-
-    def error(model):
-        return sum((model.step_secs(run.gpus, run.batch) / run.step_secs - 1) ** 2 for run in published)
-
-    return min(candidates, key=error)
-
-
-def exchange_step_secs(machine_secs, machines, *, message_secs, bandwidth, overlap):
-    """Return the seconds of a step of ResNet-50 where machines exchange as tpack does.
-
-    Args:
-        machine_secs: a step of one machine.
-        machines: how many.
-        message_secs: what a message takes.
-        bandwidth: bytes a second that a machine sends.
-        overlap: as for `RingModel`.
-    """
-    work = traffic(RESNET50_BYTES, machines)
-    wire = work.messages * message_secs + work.sent_bytes / bandwidth
-    return machine_secs + max(0.0, wire - overlap * BACKWARD * machine_secs)
-
-
-def report_exchange(points):
-    """Print and return how well the first part fits."""
-    model = fit_exchange(points)
-    middle, largest = relative_errors([(model.secs(work), secs) for work, secs in points])
-    rows = [
-        ("in any case, ms", model.fixed_secs * 1e3),
-        ("a message, ms", model.message_secs * 1e3),
-        ("a gigabyte sent, s", model.byte_secs * 1e9),
-        ("a gigabyte added, s", model.added_byte_secs * 1e9),
-        ("an array, ms", model.array_secs * 1e3),
-    ]
-    print_table("an exchange on this machine", ["part", ""], rows)
-    print(f"{len(points)} points: median error {middle:.0%}, largest {largest:.0%}")
-    return model, {"median_error": middle, "largest_error": largest}
-
-
-def report_steps(steps):
-    """Print how well steps are predicted."""
-    rows = [(network, predicted * 1e3, measured * 1e3) for network, predicted, measured in steps]
-    print_table("a step of two processes, ms", ["network", "predicted", "measured"], rows)
+    gradients = sorted(workload.gradients, key=lambda each: each.ready)
+    machines = workers // per_machine
+    courses = []
+    for number, each in enumerate(gradients):
+        size = each.size_bytes
+        there = Hop(1, size, machines, size, receiver=ELSEWHERE)
+        back = Hop(machines, size, 1, size, sender=ELSEWHERE)
+        courses.append(Course((number,), (((there, back),),)))
+    network = NETWORK.over(gigabits * 1e9 / 8, RING_HOP_SECS)
+    computation = Computation(workload.step_secs, [each.ready for each in gradients])
+    return simulate_step(Schedule(tuple(courses), machines), computation, network, Machine(8), workers).secs
 
 
 def report_published():
-    """Print and return how well the second part fits."""
-    ring = fit_ring(PUBLISHED)
-    pairs = [(ring.step_secs(run.gpus, run.batch), run.step_secs) for run in PUBLISHED]
-    rows = [
-        (run.gpus, run.batch, predicted * 1e3, measured * 1e3, predicted / measured - 1)
-        for run, (predicted, measured) in zip(PUBLISHED, pairs, strict=True)
-    ]
-    headers = ["P100s", "batch of each", "predicted, ms", "published, ms", "error"]
-    print_table("tensorpack's ring, ResNet-50", headers, rows)
-    print(f"a hop {ring.hop_secs * 1e3:.3f} ms, hidden {ring.overlap:.0%} of the backward pass")
-    return ring
-
-
-def read_out(ring, *, message_secs, bandwidth):
-    """Print and return what both designs would reach on more GPUs, as a share of what so many machines alone do."""
+    """Print and return what is predicted and what was published."""
     rows = []
-    for name, batch, rate in (("P100", 64, P100_EIGHT), ("P100", 32, P100_EIGHT), ("V100", 64, V100_EIGHT[64])):
-        machine_secs = batch * GPUS / rate
-        for gpus in (8, 64, 256, 1024):
-            machines = gpus // GPUS
-            hops = 0.0 if machines == 1 else 2 * (gpus - 1) * ring.hop_secs
-            ring_secs = machine_secs + max(0.0, hops - ring.overlap * BACKWARD * machine_secs)
-            how = {"message_secs": message_secs, "bandwidth": bandwidth, "overlap": ring.overlap}
-            ours = exchange_step_secs(machine_secs, machines, **how)
-            speed = gpus * batch / ours
-            rows.append((f"{gpus} {name}", batch, ring_secs * 1e3, ours * 1e3, speed, machine_secs / ours))
-    headers = ["", "batch of each", "ring as published, ms", "two hops, ms", "images a second", "of machines alone"]
-    title = f"ResNet-50, machines of {GPUS}, {bandwidth / 1e9:g} GB/s and {message_secs * 1e3:.3f} ms a message"
-    print_table(title, headers, rows)
+    for run in PUBLISHED:
+        workload = workload_of(run.model, run.step_secs)
+        base = ring_secs(workload, run.base, run.per_machine, run.gigabits)
+        secs = ring_secs(workload, run.workers, run.per_machine, run.gigabits)
+        share = base / secs
+        rows.append((run.name, run.workers, share, run.share, f"{share / run.share - 1:+.0%}", run.source))
+    for model, gain in BYTEPS.items():
+        workload = workload_of(model, 64 / ONE_V100[model])
+        ratio = ring_secs(workload, 32, 8, 20) / servers_secs(workload, 32, 8, 20)
+        rows.append((f"BytePS over Horovod, {model}", 32, ratio, gain, f"{ratio / gain - 1:+.0%}", "BytePS"))
+    headers = ["", "GPUs", "predicted", "published", "error", "source"]
+    print_table("published trainings: share of linear scaling, and the ratio of BytePS", headers, rows)
     return [dict(zip(headers, row, strict=True)) for row in rows]
 
 
-# Bytes and number of the gradients of `cluster.py`'s networks; of the embedding, the rows that were used.
-SIZES = {"resnet20": (1.08e6, 59), "perceptron": (100.57e6, 8), "embedding": (0.28e6, 3)}
+DESIGNS = ("levels=1", "levels=1+bucket=64", "levels=2", "levels=2+bucket=64", "bfloat16+levels=2", "accumulate=4")
+
+
+def report_more(network):
+    """Print and return the share of linear scaling of tpack's designs between machines of 8 V100s, by simulation."""
+    rows = []
+    workload = Workload.of_shapes(SHAPES["ResNet-50"], 64 * 8 / 2961, 0.003)
+    for text, machines in itertools.product(DESIGNS, (8, 32, 128)):
+        found = predict(Design.parse(text), workload, network, machines)
+        rows.append((text, 8 * machines, found.step.secs * 1e3, found.share, found.step.limit))
+    headers = ["design", "V100s", "ms a step", "share", "limit"]
+    print_table("ResNet-50, machines of 8 V100s with 64 images each", headers, rows)
+    return [dict(zip(headers, row, strict=True)) for row in rows]
 
 
 def main():
-    """Fit and read out."""
+    """Simulate and report."""
     parser = argument_parser(__doc__)
-    parser.add_argument("--exchange", nargs="+", required=True, help="what cluster_exchange.py --out has written")
-    parser.add_argument("--cluster", help="what cluster.py --out has written")
-    parser.add_argument("--network", type=float, default=6.25, help="GB/s that a machine sends (default: %(default)s)")
-    parser.add_argument("--message-us", type=float, help="what a message takes; by default what the fit says")
+    parser.add_argument("--gigabits", type=float, default=50.0, help="between machines (default: %(default)s)")
+    parser.add_argument("--message-us", type=float, default=100.0, help="of the processor (default: %(default)s)")
     options = parser.parse_args()
-    points = [point for path in options.exchange for point in one_machine_points(_read(path))]
-    if not points:
-        raise SystemExit(f"{', '.join(options.exchange)} has no exchange of queues over 'nothing'")
-    model, errors = report_exchange(points)
-    if options.cluster:
-        report_steps(one_machine_steps(_read(options.cluster), model, SIZES))
-    ring = report_published()
-    message_secs = model.message_secs if options.message_us is None else options.message_us / 1e6
-    rows = read_out(ring, message_secs=message_secs, bandwidth=options.network * 1e9)
-    write_json(options.out, {"exchange": {**vars(model), **errors}, "ring": vars(ring), "read_out": rows})
-
-
-def _read(path):
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
+    published = report_published()
+    message_secs = options.message_us / 1e6
+    processor = {"peer_secs": 3 * message_secs, "byte_secs": 3e-10, "sum_secs": 1e-10, "step_secs": 5e-4}
+    network = NetworkSpeed(50e-6, options.gigabits * 1e9 / 8, message_secs, cores=16, **processor)
+    write_json(options.out, {"published": published, "more": report_more(network)})
 
 
 if __name__ == "__main__":

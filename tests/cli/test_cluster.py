@@ -4,6 +4,7 @@ from tests.helpers.worker_job import run_workers
 from tpack.cli.cluster import describe, draw
 from tpack.cli.main import main
 from tpack.multi_worker.link_benchmark import ClusterSpeed, LinkSpeed
+from tpack.multi_worker.scaling.network import NetworkSpeed
 
 SPEED = ClusterSpeed(
     (
@@ -16,7 +17,8 @@ SPEED = ClusterSpeed(
 
 
 def test_the_chief_prints_a_table_and_draws_a_picture(tmp_path):
-    arguments = ["cluster", "check", "--megabytes", "0.2", "--runs", "1", "--timeout", "30", "--out", "heat.png"]
+    arguments = ["cluster", "check", "--megabytes", "0.2", "--runs", "1", "--timeout", "30"]
+    arguments += ["--out", "heat.png", "--json", "network.json"]
 
     outcomes = run_workers("tpack.cli.main.main", 2, tmp_path, arguments={"arguments": arguments})
 
@@ -26,6 +28,8 @@ def test_the_chief_prints_a_table_and_draws_a_picture(tmp_path):
     assert "heat.png: the same as a heat map" in outcomes[0].text
     assert "all-reduce" not in outcomes[1].text
     assert (tmp_path / "heat.png").read_bytes().startswith(b"\x89PNG")
+    assert "network.json: the same for tpack scale" in outcomes[0].text
+    assert NetworkSpeed.read(str(tmp_path / "network.json")).describe() in outcomes[0].text
 
 
 def test_the_table_has_each_pair_and_names_the_slowest():

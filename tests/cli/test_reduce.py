@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.source import ROOT
 from tpack.cli import reduce
 from tpack.cli.main import main
-from tpack.cli.reduce import _MODELS, _resnet50_shapes
+from tpack.cli.reduce import MODELS, _resnet50_shapes
 from tpack.reduction.algorithms.one_device import RoundRobinReducer
 from tpack.reduction.autotune import autotune, worker
 from tpack.reduction.autotune.autotune import MeasuredChoice
@@ -115,7 +115,7 @@ def test_shapes_are_those_of_the_model(graph):
 
 
 def test_resnet50_has_161_gradients_of_25_million_elements():
-    sizes = [tf.TensorShape(shape).num_elements() for shape in _MODELS["resnet50"]()]
+    sizes = [tf.TensorShape(shape).num_elements() for shape in MODELS["resnet50"]()]
     assert (len(sizes), sum(sizes)) == (161, 25557032)
 
 

@@ -50,6 +50,7 @@ LEVELS = {
     "tpack.multi_worker.sharded_builder": 7,
     "tpack.multi_worker.staleness": 7,
     "tpack.multi_worker.uneven": 7,
+    "tpack.multi_worker.scaling": 8,
     "tpack.train": 8,
     "tpack.estimator": 8,
     "tpack.distribute.trainer": 9,

@@ -47,9 +47,9 @@ def test_empty_gradients_are_in_a_bucket_too(graph):
 def test_a_plan_needs_shapes_alone_and_separates_what_a_codec_takes():
     specs = [tf.TensorSpec(shape) for shape in ([64, 64], [100], [32, 64], [10])]
     assert plan_exchange(specs, range(4), 10**9) == ([[0, 1, 2, 3]], [])
-    assert plan_exchange(specs, [3, 2, 1, 0], 10**9, Cast("float16")) == ([[3, 1]], [[2, 0]])
+    assert plan_exchange(specs, [3, 2, 1, 0], 10**9, Cast("float16").takes) == ([[3, 1]], [[2, 0]])
     whole = [tf.TensorSpec([64, 64], tf.int32), *specs[1:]]
-    assert plan_exchange(whole, range(4), 10**9, Cast("float16")) == ([[0], [1, 3]], [[2]])
+    assert plan_exchange(whole, range(4), 10**9, Cast("float16").takes) == ([[0], [1, 3]], [[2]])
 
 
 @pytest.mark.parametrize(("elements", "count"), [(1000, 1), (1000, 7), (1000, 64), (0, 3), (33, 2)])

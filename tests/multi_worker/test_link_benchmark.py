@@ -4,14 +4,14 @@ import os
 
 import pytest
 
-from tests.helpers.worker_job import run_workers
+from tests.helpers.worker_job import run_workers, values_of
 from tpack.cli.main import main
 from tpack.errors import ClusterError, ConfigError
 from tpack.multi_worker import link_benchmark
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.cluster.peers import connect_peers
 from tpack.multi_worker.cluster.resolver import resolve_cluster
-from tpack.multi_worker.link_benchmark import LinkOptions, measure_links
+from tpack.multi_worker.link_benchmark import PROBES, LinkOptions, measure_links
 
 HERE = "tests.multi_worker.test_link_benchmark"
 
@@ -21,6 +21,13 @@ def measured(megabytes):
     member = resolve_cluster()
     with connect_peers(member, timeout_secs=20) as peers:
         return measure_links(member, peers, LinkOptions(megabytes, runs=2, timeout_secs=20))
+
+
+def processors():
+    """Return what a worker measures of processors, too."""
+    member = resolve_cluster()
+    with connect_peers(member, timeout_secs=20) as peers:
+        return measure_links(member, peers, LinkOptions(0.1, runs=1, timeout_secs=20, with_processors=True))
 
 
 def check_with_one_that_waits(arguments):
@@ -40,6 +47,18 @@ def test_each_pair_is_measured_in_both_directions_and_all_workers_know_it(tmp_pa
     speeds = [(pair.latency_secs, pair.there, pair.back, pair.all_reduce) for pair in first.pairs]
     assert all(0 < speed < float("inf") for each in speeds for speed in each)
     assert 0 < first.all_reduce < float("inf")
+    assert first.probes == ()
+
+
+def test_processors_are_measured_where_they_are_asked_for(tmp_path):
+    first, other = values_of(run_workers(f"{HERE}.processors", 2, tmp_path))
+    assert first == other
+    assert len(first.probes) == len(PROBES)
+    assert first.step_secs > 0
+    # The second is eight times as many messages as the first, and the third 32 times.
+    assert 0 < first.probes[0] < first.probes[2]
+    assert 0 < first.sum_secs < 1e-6
+    assert first.cores >= 1
 
 
 def test_a_worker_that_does_not_answer_is_named_within_the_limit(tmp_path):

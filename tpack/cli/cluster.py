@@ -36,6 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--timeout", type=float, default=60.0, help="seconds that workers wait for each other (default: %(default)s)"
     )
     check.add_argument("--out", metavar="FILE", help="also draw a heat map: .png, .svg or .pdf")
+    check.add_argument(
+        "--json", metavar="FILE", help="also measure the processors' time of messages, and write all for tpack scale"
+    )
     parser.set_defaults(run=run)
 
 
@@ -51,7 +54,7 @@ def run(options: argparse.Namespace) -> str:
         check_format(options.out)
         import_optional("matplotlib.figure", "plot")
     pairs = importlib.import_module("tpack.multi_worker.link_benchmark")
-    how = pairs.LinkOptions(options.megabytes, options.runs, options.timeout)
+    how = pairs.LinkOptions(options.megabytes, options.runs, options.timeout, options.json is not None)
     member = importlib.import_module("tpack.multi_worker.cluster.resolver").resolve_cluster(
         timeout_secs=options.timeout
     )
@@ -61,6 +64,10 @@ def run(options: argparse.Namespace) -> str:
     if peers.rank:
         return ""
     text = describe(speed, member.workers)
+    if options.json is not None:
+        network = importlib.import_module("tpack.multi_worker.scaling.network").network_of(speed)
+        network.write(options.json)
+        text += f"\n{network.describe()}\n{options.json}: the same for tpack scale\n"
     if options.out is not None:
         save_figure(draw(speed, len(member.workers)), options.out)
         text += f"\n{options.out}: the same as a heat map\n"

@@ -32,6 +32,7 @@ COMMANDS = {
     "predict": ("run a trained project on data", "predict_export", "add_predict_arguments"),
     "export": ("write a trained project for other programs", "predict_export", "add_export_arguments"),
     "reduce": ("measure the ways to reduce gradients", "reduce", "add_arguments"),
+    "scale": ("simulate a training on many workers", "scale", "add_arguments"),
     "watch": ("show runs on the terminal while they train", "watch", "add_arguments"),
 }
 """The purpose of each command, its module, and the function in it that adds its arguments to a parser."""

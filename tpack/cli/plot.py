@@ -27,9 +27,9 @@ _AXES = {"epoch": "epoch_num", "step": "global_step"}
 """The axes of curves, and their names in the file."""
 
 # The colours of Okabe and Ito: distinct for colour-blind readers, and dark enough on white.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 # Runs beyond the colours differ by the style of their lines.
-_STYLES = ("-", "--", ":", "-.")
+STYLES = ("-", "--", ":", "-.")
 
 INK, FAINT = "#333333", "#D9D9D9"
 _PANEL_INCHES = (4.2, 2.7)
@@ -264,7 +264,7 @@ def _draw_panel(panel: Any, runs: Sequence[_Run], stat: str, axis: str) -> None:
     ticker = import_optional("matplotlib.ticker", "plot")
     for index, run in enumerate(runs):
         x, y = run.curve(stat, axis)
-        colour, style = _COLOURS[index % len(_COLOURS)], _STYLES[index // len(_COLOURS) % len(_STYLES)]
+        colour, style = COLOURS[index % len(COLOURS)], STYLES[index // len(COLOURS) % len(STYLES)]
         marker = "o" if len(x) <= _MAX_MARKED_POINTS else None
         line: dict[str, Any] = {"linewidth": 1.6, "marker": marker, "markersize": 2.8, "label": run.label}
         panel.plot(x, y, color=colour, linestyle=style, **line)

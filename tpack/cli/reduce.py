@@ -61,8 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how many towers, or the numbers of their GPUs, such as 0,2,5 (default: %(default)s)",
     )
     gradients = parser.add_mutually_exclusive_group()
-    gradients.add_argument("--model", choices=sorted(_MODELS), help=f"whose gradients (default: {_MODEL})")
-    gradients.add_argument("--shapes", type=_shapes, help="shapes instead of a model, such as 784x10,10")
+    gradients.add_argument("--model", choices=sorted(MODELS), help=f"whose gradients (default: {_MODEL})")
+    gradients.add_argument("--shapes", type=parse_shapes, help="shapes instead of a model, such as 784x10,10")
     gradients.add_argument(
         "--script",
         help="a training script and its arguments, such as 'train.py --batch 64': it is run until its first tower is "
@@ -123,7 +123,7 @@ def _gradients(options: argparse.Namespace) -> tuple[Sequence[_Shape], str | Seq
     """Return the shapes and dtypes of the gradients, and a note about them."""
     dtype = options.dtype or "float32"
     if options.script is None:
-        return options.shapes or _MODELS[options.model or _MODEL](), dtype, ""
+        return options.shapes or MODELS[options.model or _MODEL](), dtype, ""
     found = gradients_of_script(options.script, timeout_secs=options.timeout)
     dtypes = [options.dtype or own for own in found.dtypes]
     sparse = f", and {found.num_sparse} sparse ones, which are not measured" if found.num_sparse else ""
@@ -141,7 +141,7 @@ def _towers(text: str) -> int | list[int]:
     return numbers if "," in text else numbers[0]
 
 
-def _shapes(text: str) -> tuple[_Shape, ...]:
+def parse_shapes(text: str) -> tuple[_Shape, ...]:
     """Read ``784x10,10``."""
     try:
         shapes = tuple(tuple(int(size) for size in shape.split("x")) for shape in text.split(","))
@@ -174,7 +174,7 @@ def _convolution(size: int, inputs: int, outputs: int) -> tuple[_Shape, ...]:
     return (size, size, inputs, outputs), (outputs,), (outputs,)
 
 
-_MODELS = {"resnet50": _resnet50_shapes}
+MODELS = {"resnet50": _resnet50_shapes}
 """The models with names on the command line."""
 
 

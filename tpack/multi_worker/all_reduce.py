@@ -185,6 +185,11 @@ class Exchange:
                 wanted = 'None with op="adasum", which needs whole gradients'
                 raise ConfigError(mismatch(self, name, getattr(self, name), wanted))
 
+    @property
+    def takes(self) -> Callable[[Sequence[int]], bool] | None:
+        """Whether gradients of a shape travel encoded; None without a codec."""
+        return None if self.codec is None else self.codec.takes
+
     def dtype_on_wire(self, dtype: tf.DType) -> tf.DType:
         """Return the dtype in which numbers of a dtype are sent."""
         is_rounded = self.wire_dtype is not None and dtype.name in ("float32", "float64")
@@ -264,7 +269,7 @@ class _Gradients:
         group, how, op, grads = self.group, self.how, self.op, self.grads
         if how.op == "adasum":
             return self._adasum(order)
-        buckets, encoded = plan_exchange(grads, order, how.bucket_bytes, how.codec)
+        buckets, encoded = plan_exchange(grads, order, how.bucket_bytes, how.takes)
         results: dict[int, Gradient] = {}
         for number, bucket in enumerate(buckets):
             groups = self._groups_for([grads[n] for n in bucket])

@@ -5,14 +5,13 @@ cost as much as the network, so large gradients are buckets by themselves, and p
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 import tensorflow.compat.v1 as tf
 
 from tpack.graph_copy import op_kinds
-from tpack.multi_worker.codecs.base import Codec
 from tpack.reduction.sums import on_device
 from tpack.tower.grads import Gradient, gradient_values, is_sparse
 from tpack.tower.per_graph import PerGraph
@@ -76,7 +75,10 @@ def plan_buckets(grads: Sequence[Gradient], order: Sequence[int], bucket_bytes: 
 
 
 def plan_exchange(
-    grads: Sequence[Gradient], order: Sequence[int], bucket_bytes: int, codec: Codec | None = None
+    grads: Sequence[Gradient],
+    order: Sequence[int],
+    bucket_bytes: int,
+    takes: Callable[[Sequence[int]], bool] | None = None,
 ) -> tuple[list[list[int]], list[list[int]]]:
     """Return the buckets of dense gradients that travel as they are, and of those that travel encoded: their indices.
 
@@ -84,15 +86,15 @@ def plan_exchange(
         grads: N gradients; of dense ones only shape and dtype count, so that ``tf.TensorSpec`` serves as well.
         order: their indices, the first to become ready first.
         bucket_bytes: see `plan_buckets`.
-        codec: the encoding; None for none.
+        takes: returns whether those of a shape are encoded; None encodes nothing.
     """
-    encoded = [n for n in order if codec is not None and _is_encoded(codec, grads[n])]
+    encoded = [n for n in order if takes is not None and _is_encoded(grads[n], takes)]
     plain = [n for n in order if n not in set(encoded)]
     return plan_buckets(grads, plain, bucket_bytes), plan_buckets(grads, encoded, bucket_bytes)
 
 
-def _is_encoded(codec: Codec, grad: Gradient) -> bool:
-    return not is_sparse(grad) and grad.dtype.is_floating and codec.takes(grad.shape.as_list())
+def _is_encoded(grad: Gradient, takes: Callable[[Sequence[int]], bool]) -> bool:
+    return not is_sparse(grad) and grad.dtype.is_floating and takes(grad.shape.as_list())
 
 
 def _size_bytes(grad: tf.Tensor) -> int:

@@ -26,7 +26,7 @@ Way: TypeAlias = Literal["directly", "in_parts", "in_two_levels"]
 Groups: TypeAlias = tuple[tuple[int, ...], ...]
 Noting: TypeAlias = Callable[[WorkerGroup, Sequence[tf.Tensor]], list[tf.Operation]]
 
-# Of "Fitted to what was measured" in docs/scaling.md: two and four processes on two cores. Each hop counts as much as
+# Of "Two levels" in docs/scaling.md: two and four processes on two cores. Each hop counts as much as
 # all of an exchange's fixed time, so that two levels are not taken where they might be slower.
 MESSAGE_SECS, HOP_SECS, SECS_PER_BYTE = 0.42e-3, 1.32e-3, 0.36e-9
 

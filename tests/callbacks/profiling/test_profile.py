@@ -167,3 +167,43 @@ def test_steps_count_from_where_a_run_begins_and_a_subclass_may_end_it(graph, tm
 def test_a_directory_is_needed(graph):
     with pytest.raises(CallbackError, match="got no directory"):
         FakeTrainer().setup([Profile()])
+
+
+class Deep(Line):
+    """Two layers before the line."""
+
+    def build_graph(self, x, y):
+        hidden = tf.reshape(x, [4, 1])
+        for n, width in enumerate((30, 20)):
+            hidden = tf.nn.relu(hidden @ tf.get_variable(f"layer{n}", [hidden.shape[1], width]))
+        return super().build_graph(x + tf.reduce_mean(hidden, 1), y)
+
+
+@pytest.mark.parametrize(
+    ("make_trainer", "optimizer"),
+    [(SimpleTrainer, None), (lambda: SyncMultiGPUTrainerReplicated(2), tf.train.AdamOptimizer)],
+)
+def test_gradients_are_written_with_their_sizes_and_when_they_are_ready(log_dir, make_trainer, optimizer):
+    model = Deep()
+    if optimizer is not None:
+        model.optimizer = lambda: optimizer(0.1)
+    profile(QueueInput(DataFromGenerator(points)), model, make_trainer(), steps=(5, 7), num_steps=10)
+    found = json.loads((log_dir / "profile-5-7.gradients.json").read_text())
+    gradients = {each["name"]: each for each in found["gradients"]}
+    assert {name: each["shape"] for name, each in gradients.items()} == {
+        "layer0": [1, 30],
+        "layer1": [30, 20],
+        "w": [],
+        "b": [],
+    }
+    # Backwards, the last layer comes first.
+    assert 0 < gradients["layer1"]["ready"] <= gradients["layer0"]["ready"] <= 1
+    assert {each["dtype"] for each in gradients.values()} == {"float32"}
+    assert found["step_secs"] > 0
+    assert found["jitter_secs"] >= 0
+
+
+def test_steps_in_one_call_have_no_order_of_gradients(log_dir):
+    profile(QueueInput(DataFromGenerator(points)), steps=(5, 8), num_steps=12, steps_per_call=4)
+    assert (log_dir / "profile-5-8.txt").exists()
+    assert not (log_dir / "profile-5-8.gradients.json").exists()

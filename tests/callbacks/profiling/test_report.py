@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tpack.callbacks.profiling.report import Roles, TracedRun, as_text, step_times
+from tpack.callbacks.profiling.report import Roles, TracedRun, as_text, ready_shares, step_times
 from tpack.callbacks.profiling.spans import MemoryPeak, Span
 
 ROLES = Roles(data={"dequeue", "dequeue_1"}, staging={"stage", "fetch"})
@@ -61,6 +61,18 @@ def test_several_steps_of_a_run_share_its_time():
     assert (micros(times.total), micros(times.computing)) == (50, 30)
     assert [(item.name, item.runs, micros(item.secs)) for item in times.kinds] == [("MatMul", 1.0, 20)]
     assert times.verdict == "steps wait 0 % of their time for data: the input keeps up"
+
+
+def test_results_are_ready_when_the_last_of_their_operations_ends_after_the_data_are_there():
+    parts = [
+        ("dequeue", "QueueDequeueV2", 0, 20, "CPU:0"),
+        ("first", "MatMul", 20, 70, "CPU:0"),
+        ("second", "MatMul", 70, 95, "CPU:0"),
+        ("update", "ResourceApplyAdam", 95, 120, "CPU:0"),
+    ]
+    causes = {"a": {"first"}, "b": {"first", "second"}, "c": {"pruned"}, "d": {"dequeue"}}
+    shares = ready_shares([run(*parts), run(*parts[:2], parts[3]), run(*parts), run()], ROLES, causes)
+    assert shares == {"a": 0.5, "b": 0.75, "d": 0.0}
 
 
 def test_the_text_has_all_of_it():

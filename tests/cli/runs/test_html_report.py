@@ -34,3 +34,12 @@ def test_all_is_in_the_page_and_nothing_is_asked_for(tmp_path):
     assert first["warnings"] == ["11-23 09:00:01 beware"]
     assert (second["label"], second["command"], second["images"]) == ("b", "", [])
     assert not re.findall(r"(?:src|href)=|https?://(?!www\.w3\.org/2000/svg)|fetch\(|import ", page.replace(text, ""))
+
+
+def test_the_curves_of_tpack_scale_are_shown_where_they_are_beside_the_run(tmp_path):
+    (tmp_path / "scale.png").write_bytes(b"\x89PNG picture")
+    page = page_of({"a": (str(tmp_path), ENTRIES)}, ["cost"], "step")
+    (text,) = re.findall(r'<script type="application/json" id="content">(.*?)</script>', page, re.DOTALL)
+    (image,) = json.loads(text)["runs"][0]["images"]
+    assert image["name"] == "scale.png"
+    assert image["src"].startswith("data:image/png;base64,")

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median, quantiles
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback, WithSteps, training_towers
-from tpack.callbacks.profiling.report import Roles, StepTimes, TracedRun, as_text, step_times, waiting_intervals
+from tpack.callbacks.profiling.report import (
+    Roles,
+    StepTimes,
+    TracedRun,
+    as_text,
+    ready_shares,
+    step_times,
+    waiting_intervals,
+)
 from tpack.callbacks.profiling.spans import (
     Allocation,
     Interval,
@@ -25,6 +35,7 @@ from tpack.callbacks.profiling.spans import (
 )
 from tpack.compat.runtime import start_profiler, stop_profiler
 from tpack.errors import CallbackError, ConfigError
+from tpack.graph_copy import op_kinds
 from tpack.input_source.base import FeedfreeInput, InputSource
 from tpack.input_source.dequeue import DataWaitReport
 from tpack.step.loop_graph import original_name
@@ -36,6 +47,9 @@ from tpack.utils.validation import check_arguments, check_count, mismatch
 _NO_LIMIT = 2**31 - 1
 _STEPS, _MEMORY, _FIRST_DEVICE = 1, 2, 3
 _MOST_PLAIN_STEPS = 20
+_GRADIENTS = ("grad", "delta")
+"""The names of gradients in the definitions of TensorFlow's update operations."""
+_OTHER_TOWER = re.compile(r"tower[1-9]\d*/")
 
 
 @dataclass(frozen=True)
@@ -63,6 +77,8 @@ class Profile(Callback):
 
     - ``profile-10-15.txt``, the report;
     - ``profile-10-15.trace.json``, for https://ui.perfetto.dev and ``chrome://tracing``;
+    - ``profile-10-15.gradients.json``, the size of each dense gradient and when it is ready, for ``tpack scale``; not
+      with ``steps_per_call``;
     - ``plugins/profile/...``, for TensorBoard's profiler, of as many steps right after the others in the same epoch,
     since
       TensorFlow cannot record both ways at once.
@@ -190,15 +206,42 @@ class Profile(Callback):
         text = as_text(self.times, self.peaks, (self._first, self._last))
         named = [(recording.name, run.spans) for recording, run in zip(recordings, runs, strict=True)]
         waits = [wait for run in runs for wait in waiting_intervals(run.spans, roles)]
-        self._write(text, chrome_trace_of(named, waits, allocations))
+        files = {"txt": text, "trace.json": chrome_trace_of(named, waits, allocations)}
+        if all(run.num_steps == 1 for run in runs):
+            files["gradients.json"] = self._gradients(runs, roles, self.times)
+        self._write(files)
 
-    def _write(self, text: str, trace: str) -> None:
+    def _gradients(self, runs: Sequence[TracedRun], roles: Roles, times: StepTimes) -> str:
+        """Return what `tpack scale` reads: the dense gradients of the main tower, and when they are ready."""
+        applied = _applied_gradients(self.graph)
+        traced = {span.operation for run in runs for span in run.spans}
+        causes = {name: _traced_causes(gradient.op, traced) for name, gradient in applied.items()}
+        shares = ready_shares(runs, roles, causes)
+        gradients = [
+            {
+                "name": name,
+                "shape": gradient.shape.as_list(),
+                "dtype": gradient.dtype.base_dtype.name,
+                "ready": shares.get(name, 1.0),
+                "sparse": False,
+            }
+            for name, gradient in applied.items()
+        ]
+        plain = list(self._plain_secs)
+        secs = (median(plain) if plain else times.total) - times.waiting
+        # The first steps take much longer; of a normal distribution the quartiles are 1.35 deviations apart.
+        low, _, high = quantiles(plain, n=4) if len(plain) > 1 else (0.0,) * 3
+        jitter = (high - low) / 1.35
+        return json.dumps({"step_secs": max(0.0, secs), "jitter_secs": jitter, "gradients": gradients}, indent=1)
+
+    def _write(self, files: Mapping[str, str]) -> None:
         directory = str(self._directory)
         mkdir_p(directory)
         stem = os.path.join(directory, f"profile-{self._first}-{self._last}")
-        for path, content in ((f"{stem}.txt", text), (f"{stem}.trace.json", trace)):
-            with atomic_write(path) as file:
+        for suffix, content in files.items():
+            with atomic_write(f"{stem}.{suffix}") as file:
                 file.write(content)
+        text = files["txt"]
         logger.info(f"{text}\nThe trace is in {stem}.trace.json: open it in https://ui.perfetto.dev")
 
     def _record_more(self) -> None:
@@ -238,6 +281,34 @@ class Profile(Callback):
             logger.warning(
                 f"{self} reports nothing: training ended after {self._num_made} steps, before step {self._last}."
             )
+
+
+def _applied_gradients(graph: tf.Graph) -> dict[str, tf.Tensor]:
+    """Return the dense gradients that optimizers apply to variables of the main tower: {name of the variable: it}."""
+    found: dict[str, tf.Tensor] = {}
+    for op in graph.get_operations():
+        if not op_kinds.OPTIMIZER_UPDATE.match(op.type) or "Sparse" in op.type:
+            continue
+        names = [argument.name for argument in op.op_def.input_arg]
+        gradient = next((tensor for name, tensor in zip(names, op.inputs, strict=True) if name in _GRADIENTS), None)
+        variable = op.inputs[0].op.name
+        if gradient is not None and gradient.shape.is_fully_defined() and not _OTHER_TOWER.match(variable):
+            found.setdefault(variable, gradient)
+    return found
+
+
+def _traced_causes(operation: tf.Operation, traced: Collection[str]) -> set[str]:
+    """Return the operation if it was traced, otherwise the nearest ones before it that were."""
+    found, front, seen = set(), [operation], {operation.name}
+    while front:
+        each = front.pop()
+        if each.name in traced:
+            found.add(each.name)
+            continue
+        before = [*(tensor.op for tensor in each.inputs), *each.control_inputs]
+        front += [op for op in before if op.name not in seen]
+        seen.update(op.name for op in before)
+    return found
 
 
 def _largest(allocations: Sequence[Sequence[Allocation]]) -> list[MemoryPeak]:

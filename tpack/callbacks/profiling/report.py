@@ -6,7 +6,7 @@ Python.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -86,6 +86,32 @@ class StepTimes:
         if self.python > self.computing + self.waiting:
             return f"{share}, and more than they compute for Python between two runs: see steps_per_call"
         return f"{share}: the input keeps up"
+
+
+def ready_shares(runs: Sequence[TracedRun], roles: Roles, causes: Mapping[str, Collection[str]]) -> dict[str, float]:
+    """Return when results are there, as shares of the time between the arrival of data and the end of a step.
+
+    Args:
+        runs: traced runs, each of one step; the median counts.
+        roles: the operations that handle data.
+        causes: {name: operations the last of which ends with the result}.
+
+    Returns:
+        {name: share}, without those of which no operation was traced.
+    """
+    shares: dict[str, list[float]] = defaultdict(list)
+    for run in (run for run in runs if run.spans):
+        waits = waiting_intervals(run.spans, roles)
+        begin = waits[-1][1] if waits else min(span.begin for span in run.spans)
+        end = max(span.end for span in run.spans)
+        ends: dict[str, int] = defaultdict(int)
+        for span in run.spans:
+            ends[span.operation] = max(ends[span.operation], span.end)
+        for name, operations in causes.items():
+            last = max((ends[each] for each in operations if each in ends), default=None)
+            if last is not None and end > begin:
+                shares[name].append(min(1.0, max(0.0, (last - begin) / (end - begin))))
+    return {name: median(each) for name, each in shares.items()}
 
 
 def step_times(runs: Sequence[TracedRun], roles: Roles, plain_secs: Sequence[float] = ()) -> StepTimes:

@@ -23,6 +23,8 @@ from tpack.version import __version__
 
 _TEMPLATE = os.path.join(os.path.dirname(__file__), "page.html")
 _MOST_IMAGES = 24
+SCALING_PICTURE = "scale.png"
+"""The curves of ``tpack scale``, which the page shows where they are in the directory of the run."""
 _KINDS = ((b"\x89PNG", "image/png"), (b"\xff\xd8", "image/jpeg"), (b"GIF8", "image/gif"))
 
 
@@ -52,6 +54,10 @@ def page_of(runs: Mapping[str, tuple[str, Sequence[Mapping[str, Any]]]], stats: 
 def _content(label: str, directory: str, entries: Sequence[Mapping[str, Any]], stats: Sequence[str]) -> dict[str, Any]:
     found = latest_images(directory, _MOST_IMAGES)
     images = [{"name": name, "step": step, "src": _source(image)} for name, (step, image) in found.items()]
+    picture = os.path.join(directory, SCALING_PICTURE)
+    if os.path.isfile(picture):
+        with open(picture, "rb") as file:
+            images.append({"name": SCALING_PICTURE, "step": 0, "src": _source(file.read())})
     log, told = read_log(directory), read_run(directory)
     progress = told.get("progress", {})
     return {
