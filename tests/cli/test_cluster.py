@@ -3,7 +3,7 @@ import pytest
 from tests.helpers.worker_job import run_workers
 from tpack.cli.cluster import describe, draw
 from tpack.cli.main import main
-from tpack.multi_worker.link_benchmark import ClusterSpeed, LinkSpeed
+from tpack.multi_worker.scaling.link_benchmark import ClusterSpeed, LinkSpeed
 from tpack.multi_worker.scaling.network import NetworkSpeed
 
 SPEED = ClusterSpeed(

@@ -83,7 +83,10 @@ def test_a_bucket_has_one_way_for_all_of_its_pieces():
 
 
 def test_a_worker_exchanges_with_the_same_places_of_other_groups():
-    assert levels_of(4, ((0, 1, 2), (3, 4, 5))) == ((3, 4, 5), [1, 4])
+    assert levels_of(4, ((0, 1, 2), (3, 4, 5))) == ((3, 4, 5), (3, 4, 5), [1, 4])
+    # The last one of a larger group owns no part.
+    assert levels_of(5, ((0, 1), (2, 3), (4, 5, 6))) == ((4, 5, 6), (4, 5), [1, 3, 5])
+    assert levels_of(6, ((0, 1), (2, 3), (4, 5, 6))) == ((4, 5, 6), (4, 5), [])
 
 
 @pytest.mark.parametrize("op", list(ReduceOp))

@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> str:
     if options.out is not None:
         check_format(options.out)
         import_optional("matplotlib.figure", "plot")
-    pairs = importlib.import_module("tpack.multi_worker.link_benchmark")
+    pairs = importlib.import_module("tpack.multi_worker.scaling.link_benchmark")
     how = pairs.LinkOptions(options.megabytes, options.runs, options.timeout, options.json is not None)
     member = importlib.import_module("tpack.multi_worker.cluster.resolver").resolve_cluster(
         timeout_secs=options.timeout

@@ -7,7 +7,7 @@ from tpack.errors import ConfigError
 from tpack.multi_worker.all_reduce import Exchange
 from tpack.multi_worker.codecs.power_sgd import PowerSGD
 from tpack.multi_worker.codecs.quantization import Int8
-from tpack.multi_worker.link_benchmark import PROBES, ClusterSpeed, LinkSpeed
+from tpack.multi_worker.scaling.link_benchmark import PROBES, ClusterSpeed, LinkSpeed
 from tpack.multi_worker.scaling.network import (
     MeasuredExchange,
     NetworkSpeed,
@@ -117,9 +117,10 @@ def test_a_codec_with_a_course_of_its_own_is_measured_as_a_whole():
     encode, decode = measure_codec(PowerSGD(1), [[64, 64], [32, 64]], runs=3)
     assert encode > 0
     assert decode >= 0
+    # What a decoding takes is a difference of times, which is nothing where something else took longer.
     encode, decode = measure_codec(Int8(), [[512, 512]], runs=3)
     assert encode > 0
-    assert decode > 0
+    assert decode >= 0
 
 
 def test_the_numbers_of_a_network_are_a_line():

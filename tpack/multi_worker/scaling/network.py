@@ -26,7 +26,7 @@ from tpack.utils.fs import atomic_write
 from tpack.utils.lazy import LazyModule
 from tpack.utils.validation import check_arguments, check_number, mismatch
 
-_link_benchmark = LazyModule("tpack.multi_worker.link_benchmark")
+_link_benchmark = LazyModule("tpack.multi_worker.scaling.link_benchmark")
 
 
 @check_arguments

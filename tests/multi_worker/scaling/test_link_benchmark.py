@@ -7,13 +7,13 @@ import pytest
 from tests.helpers.worker_job import run_workers, values_of
 from tpack.cli.main import main
 from tpack.errors import ClusterError, ConfigError
-from tpack.multi_worker import link_benchmark
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
 from tpack.multi_worker.cluster.peers import connect_peers
 from tpack.multi_worker.cluster.resolver import resolve_cluster
-from tpack.multi_worker.link_benchmark import PROBES, LinkOptions, measure_links
+from tpack.multi_worker.scaling import link_benchmark
+from tpack.multi_worker.scaling.link_benchmark import PROBES, LinkOptions, measure_links
 
-HERE = "tests.multi_worker.test_link_benchmark"
+HERE = "tests.multi_worker.scaling.test_link_benchmark"
 
 
 def measured(megabytes):
