@@ -47,7 +47,7 @@ EXCHANGES = {
 
 
 @pytest.mark.parametrize("exchange", list(EXCHANGES))
-@pytest.mark.parametrize(("workers", "rank"), [(2, 0), (3, 2), (4, 1), (9, 0), (9, 8)])
+@pytest.mark.parametrize(("workers", "rank"), [(2, 0), (3, 2), (4, 1), (9, 0), (9, 8), (11, 0), (11, 10)])
 def test_messages_and_bytes_are_those_of_the_graph(exchange, workers, rank):
     how = EXCHANGES[exchange]
     schedule = all_reduce_schedule(GRADIENTS, how, Place(workers, rank))
