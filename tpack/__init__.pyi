@@ -252,12 +252,17 @@ from tpack.multi_worker import sharded_embedding as sharded_embedding
 from tpack.optimizers import BIASES_AND_NORMS as BIASES_AND_NORMS
 from tpack.optimizers import LAMB as LAMB
 from tpack.optimizers import LARS as LARS
+from tpack.optimizers import SAM as SAM
 from tpack.optimizers import Adafactor as Adafactor
 from tpack.optimizers import AdamW as AdamW
 from tpack.optimizers import Lion as Lion
 from tpack.optimizers import Lookahead as Lookahead
 from tpack.optimizers import Muon as Muon
 from tpack.optimizers import OneBitAdam as OneBitAdam
+from tpack.optimizers import OptimizerMonitor as OptimizerMonitor
+from tpack.optimizers import Recompute as Recompute
+from tpack.optimizers import SpikeGuard as SpikeGuard
+from tpack.optimizers import Unfreeze as Unfreeze
 from tpack.predict import DataParallelOfflinePredictor as DataParallelOfflinePredictor
 from tpack.predict import DatasetPredictorBase as DatasetPredictorBase
 from tpack.predict import FeedfreePredictor as FeedfreePredictor
@@ -578,6 +583,7 @@ __all__ = [
     "OneBitAdam",
     "OneDeviceStrategy",
     "OnlinePredictor",
+    "OptimizerMonitor",
     "PReLU",
     "ParamRestore",
     "ParameterServerStrategy",
@@ -601,6 +607,7 @@ __all__ = [
     "RNGDataFlow",
     "RandomChooseData",
     "RandomMixData",
+    "Recompute",
     "RemoteDataZMQ",
     "RemoteOptions",
     "RemoteStats",
@@ -609,6 +616,7 @@ __all__ = [
     "RunConfig",
     "RunOp",
     "RunUpdateOps",
+    "SAM",
     "SVMLightData",
     "SWA",
     "SaverRestore",
@@ -631,6 +639,7 @@ __all__ = [
     "SlowestWorker",
     "SmartInit",
     "SoftMax",
+    "SpikeGuard",
     "StagingInput",
     "StagingInputWrapper",
     "StartProcOrThread",
@@ -671,6 +680,7 @@ __all__ = [
     "TrainingMonitor",
     "TryResumeTraining",
     "UnevenData",
+    "Unfreeze",
     "UnknownLengthError",
     "VariableHolder",
     "WaitLimits",

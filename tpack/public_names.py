@@ -49,7 +49,10 @@ GROUPS: dict[str, dict[str, str]] = {
         "tfutils": "argscope enable_argscope_for_function enable_argscope_for_module get_arg_scope",
     },
     "Optimizers, gradients, summaries and variables": {
-        "optimizers": "Adafactor AdamW BIASES_AND_NORMS LAMB LARS Lion Lookahead Muon OneBitAdam",
+        "optimizers": (
+            "Adafactor AdamW BIASES_AND_NORMS LAMB LARS Lion Lookahead Muon OneBitAdam OptimizerMonitor Recompute SAM "
+            "SpikeGuard Unfreeze"
+        ),
         "tfutils": "get_global_step_value get_global_step_var gradproc optimizer summary varreplace",
     },
     "Sessions, checkpoints and loading weights": {

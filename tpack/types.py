@@ -206,6 +206,9 @@ class Trainer(Counters, Protocol):
     def agree_to_save(self, wanted: bool = True) -> bool:
         """Return whether the chief saves now; all processes call it before."""
 
+    def spread_values(self) -> None:
+        """Give all towers, of all workers, the values of the main tower of the chief; all processes call it."""
+
     def prepare_save(self) -> dict[str, Any]:
         """Let each callback veto a checkpoint; return their additions to it."""
 

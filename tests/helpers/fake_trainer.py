@@ -85,6 +85,9 @@ class FakeTrainer:
         """Return whether to save."""
         return wanted
 
+    def spread_values(self) -> None:
+        """Do nothing: there is one tower."""
+
     def synchronize(self) -> None:
         """Do nothing: there is one tower."""
 

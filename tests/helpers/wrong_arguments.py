@@ -334,6 +334,8 @@ RIGHT = {
     "all_reduce_between_workers.grads": lambda: [tf.ones([3])],
     "Cast.dtype": lambda: "float16",
     "OneBitAdam.freeze_step": lambda: 1,
+    "Recompute.blocks": lambda: "block",
+    "Unfreeze.epochs": lambda: {0: "head"},
     "TopK.ratio": lambda: 0.1,
     "make_exchange.text": lambda: "int8",
     "sharded_embedding.ids": lambda: [1, 2],

@@ -80,6 +80,14 @@ class Region:
         return self.by_name.get(op.name) is op
 
 
+def _with_plain_inputs(node: tf.NodeDef) -> tf.NodeDef:
+    """Return a node with one kind of names for its inputs: those of imported nodes have ":0" at the end."""
+    for position, name in enumerate(node.input):
+        if name.endswith(":0"):
+            node.input[position] = name.removesuffix(":0")
+    return node
+
+
 class RegionRecorder:
     """Records the operations and objects of the current tower until `finish`."""
 
@@ -105,7 +113,7 @@ class RegionRecorder:
             args=args,
             output=output,
             ops=ops,
-            nodes={op.name: op.node_def for op in ops},
+            nodes={op.name: _with_plain_inputs(op.node_def) for op in ops},
             seeds=range(self._seeds, RandomSeeds(graph).num_given),
             collections=self._added(),
             variables=recorder.asked_for[self._num_variables :],

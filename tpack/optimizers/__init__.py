@@ -9,8 +9,11 @@ from tpack.utils.lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
+        "guards": ("OptimizerMonitor", "SpikeGuard"),
         "lookahead": ("Lookahead",),
+        "rerouting": ("Recompute", "SAM"),
         "matrices": ("Adafactor", "Muon"),
+        "unfreezing": ("Unfreeze",),
         "weight_decay": ("AdamW", "LAMB", "LARS", "Lion"),
         "hyper": ("BIASES_AND_NORMS",),
         "one_bit_adam": ("OneBitAdam",),

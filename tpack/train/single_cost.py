@@ -214,6 +214,7 @@ class SingleCostTrainer(TowerTrainer):
                 input.get_input_tensors, self.tower_func, optimizers.get, options, compiler=self.compiler
             )
             self.register_callback(self._setup_graph(grad_fn, optimizers.get))
+            self.register_callback(optimizers.callbacks())
             self.statistics = statistics_of_towers(self.towers.training())
             if optimizers.loss_scale is None:
                 self.costs = [next(iter(self.statistics.values()))]
@@ -335,6 +336,15 @@ class _Optimizers:
         self._get_opt_fn, self._scaling = get_opt_fn, scaling
         self._optimizer: tf.train.Optimizer | None = None
         self.loss_scale: Any = None
+
+    def callbacks(self) -> list[Callback]:
+        """Return the callbacks of the optimizer and those inside of it, which follow the progress of training."""
+        found: list[Callback] = []
+        optimizer = self._optimizer
+        while optimizer is not None:
+            found += optimizer.callbacks() if hasattr(optimizer, "callbacks") else []
+            optimizer = getattr(optimizer, "inner", None)
+        return found
 
     def get(self) -> tf.train.Optimizer:
         if self._optimizer is None:

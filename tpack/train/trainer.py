@@ -449,6 +449,11 @@ class Trainer(metaclass=InOwnGraph):
             self.synchronize()
         return wanted
 
+    def spread_values(self) -> None:
+        """Give all towers, of all workers, the values of the main tower of the chief; all processes call it."""
+        for op in self._init_ops:
+            self.sess.run(op)
+
     def synchronize(self) -> None:
         """Give the main tower the result of all towers; where each step does, there is nothing to do."""
 
