@@ -138,6 +138,7 @@ class HookedSession:
             results = self._run(everything, feeds, options, run_metadata)
         except tf.errors.OpError as error:
             self._raise_cause(error, [options, *_options_of(requests)])
+            self._raise_located(error, lambda more: self._run_again(fetches, requests, feed_dict, more))
             raise
         if is_bare and all(map(is_constant, (fetches, *requests))):
             plan = self._plan(everything, feeds, options)
@@ -193,6 +194,7 @@ class HookedSession:
             return int(self._tell_remembered(step, self._tuner.run(step.plan, num_steps, num_steps=num_steps), context))
         except tf.errors.OpError as error:
             self._raise_cause(error, [])
+            self._raise_located(error, None)
             raise
 
     def _wanted_of_several(self, requests: Sequence[Any]) -> tuple[list[Any], tf.RunOptions | None]:
@@ -291,7 +293,7 @@ class HookedSession:
         return feeds
 
     def _raise_cause(self, error: tf.errors.OpError, options: Sequence[tf.RunOptions | None]) -> None:
-        """Raise the cause of a failed run: a callback's failure, the data, a short timeout, or an operation."""
+        """Raise the cause of a failed run: a callback's failure, the data or a short timeout."""
         for callback in self._callbacks:
             failure = callback.failure()
             if failure is not None:
@@ -300,8 +302,23 @@ class HookedSession:
         explanation = explain_failure(error, self.graph, 0 if merged is None else merged.timeout_in_ms)
         if explanation is not None:
             raise explanation from error
-        if (located := _op_traceback.with_origin(error, self.graph)) is not error:
-            raise located from None
+
+    def _raise_located(self, error: tf.errors.OpError, again: Callable[[tf.RunOptions], object] | None) -> None:
+        """Raise an error with the line of the program that it comes from, and of exhausted memory with a report."""
+        located = _op_traceback.with_origin(error, self.graph)
+        if isinstance(error, tf.errors.ResourceExhaustedError):
+            # A session on a server may be one of several that wait for each other in a step.
+            is_alone = not self._session.sess_str
+            located = _op_traceback.with_allocations(located, self.graph, again if is_alone else None)
+        if located is not error:
+            raise located.with_traceback(error.__traceback__) from None
+
+    def _run_again(
+        self, fetches: Fetches, requests: Sequence[Any], feed_dict: Mapping[Any, Any] | None, options: tf.RunOptions
+    ) -> None:
+        wanted, feeds, _ = self._merge(requests, feed_dict, None)
+        everything = [fetches, *(item for item in wanted if item is not None)]
+        self._session.run(everything, feed_dict=dict(feeds.values()), options=options)
 
 
 class HookAdapter:

@@ -1,4 +1,4 @@
-"""The operation that failed in a step: the line of the program that made it, and the side effects of the step before.
+"""The operation that failed in a step: the line of the program that made it, its memory, and the side effects before.
 
 A step that is a callable of the session does not name the line. TensorFlow does not list the operations that have run,
 but names the failed one, and operations that need it have not run.
@@ -8,7 +8,8 @@ import linecache
 import os
 import re
 import traceback
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -24,6 +25,17 @@ _OPERATIONS = re.compile(r"\[\[(?:\{\{node )?([^\]}]+)")
 _NODE = re.compile(r"\{\{(?:function_)?node ([^}]+)\}\}")
 _TOWER = re.compile(r"^tower\d+/")
 _LABELS = "outside the valid range"
+_ALLOCATION = re.compile(r"^ +([\d.]+)(B|KiB|MiB|GiB) from (\S+)$", re.M)
+_UNITS = {"B": 0, "KiB": 10, "MiB": 20, "GiB": 30}
+_HINT = re.compile(r"\s*Hint: If you want to see a list of allocated tensors.*?(?:Eager mode\.|$)", re.S)
+_AGAIN_MS = 60_000
+_MOST_TENSORS = 8
+"""The most tensors in a report on memory."""
+_WAYS_OUT = (
+    "What to try: a smaller batch (find_batch_size finds the largest), with accumulate=k of the trainer for the same "
+    'steps; precision="bfloat16"; Recompute(optimizer, blocks), which keeps the inputs of blocks alone; '
+    "shard_optimizer=True on several devices."
+)
 
 
 def operations_in(message: str) -> list[str]:
@@ -40,6 +52,38 @@ def with_origin(error: tf.errors.OpError, graph: tf.Graph) -> tf.errors.OpError:
         return error
     message = "\n".join([error.message, *told])
     return type(error)(error.node_def, error.op, message).with_traceback(error.__traceback__)
+
+
+def with_allocations(
+    error: tf.errors.OpError, graph: tf.Graph, again: Callable[[tf.RunOptions], object] | None
+) -> tf.errors.OpError:
+    """Return an error of exhausted memory with the largest tensors, the lines that made them, and what to try.
+
+    The step is run once more, with a list of all tensors in its error: keeping it up to date would slow each step down.
+
+    Args:
+        error: the error of a step.
+        graph: its graph.
+        again: runs the step with options; None for a step that other processes are part of.
+    """
+    told = ""
+    if again is not None:
+        try:
+            again(tf.RunOptions(report_tensor_allocations_upon_oom=True, timeout_in_ms=_AGAIN_MS))
+        except tf.errors.ResourceExhaustedError as second:
+            told = second.message
+        except (tf.errors.OpError, RuntimeError):
+            # The first error is the one that matters.
+            told = ""
+    sizes: defaultdict[str, float] = defaultdict(float)
+    for number, unit, name in _ALLOCATION.findall(told):
+        sizes[name] += float(number) * 2 ** _UNITS[unit]
+    lines = []
+    for name in sorted(sizes, key=sizes.__getitem__, reverse=True)[:_MOST_TENSORS]:
+        lines.append(f"  {sizes[name] / 2**20:,.1f} MiB: {_origin(name, graph) or name}")
+    largest = ["The largest tensors at that time:", *lines] if lines else []
+    head = _HINT.sub("", error.message).strip()
+    return tf.errors.ResourceExhaustedError(error.node_def, error.op, "\n".join([head, *largest, _WAYS_OUT]))
 
 
 def _origin(name: str, graph: tf.Graph) -> str | None:
