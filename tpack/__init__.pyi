@@ -325,6 +325,7 @@ from tpack.train import WaitLimits as WaitLimits
 from tpack.train import launch_train_with_config as launch_train_with_config
 from tpack.tuning import LargestBatch as LargestBatch
 from tpack.tuning import LearningRateRange as LearningRateRange
+from tpack.tuning import ModelFlops as ModelFlops
 from tpack.tuning import find_batch_size as find_batch_size
 from tpack.tuning import find_learning_rate as find_learning_rate
 from tpack.utils import change_env as change_env
@@ -552,6 +553,7 @@ __all__ = [
     "ModeKeys",
     "ModelDesc",
     "ModelDescBase",
+    "ModelFlops",
     "ModelSaver",
     "MomentumCorrection",
     "MomentumFeedback",

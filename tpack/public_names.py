@@ -16,7 +16,7 @@ GROUPS: dict[str, dict[str, str]] = {
             "TrainLoop launch_train_with_config"
         ),
         "keras": "fit",
-        "tuning": "LargestBatch LearningRateRange find_batch_size find_learning_rate",
+        "tuning": "LargestBatch LearningRateRange ModelFlops find_batch_size find_learning_rate",
     },
     "Trainers": {
         "train": (

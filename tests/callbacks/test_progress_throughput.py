@@ -38,6 +38,15 @@ def test_samples_may_be_counted(graph, clock):
     assert track(clock, samples_per_step=32).values("Throughput (samples/sec)") == [128.0, 24.0]
 
 
+def test_what_is_counted_may_have_a_name(graph, clock):
+    assert track(clock, samples_per_step=32, unit="tokens").values("Throughput (tokens/sec)") == [128.0, 24.0]
+
+
+def test_a_name_needs_a_number():
+    with pytest.raises(ConfigError, match="unit='tokens' without samples_per_step"):
+        ThroughputTracker(unit="tokens")
+
+
 def test_without_an_epoch_there_is_nothing_to_report(graph):
     callback, trainer = ThroughputTracker(), FakeTrainer()
     trainer.setup([callback])

@@ -12,13 +12,14 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback, WithSteps
+from tpack.errors import ConfigError
 from tpack.step.step_timer import StepTimer
 from tpack.tower.names import op_and_tensor_name
 from tpack.types import Counters
 from tpack.utils import logger
 from tpack.utils.progress import JOB_REFRESH_SECS, get_tqdm, get_tqdm_kwargs, launcher_line
 from tpack.utils.timer import humanize_time_delta
-from tpack.utils.validation import check_arguments, check_count, check_number
+from tpack.utils.validation import check_arguments, check_count, check_number, owner_name
 
 
 @check_arguments
@@ -140,14 +141,18 @@ class ThroughputTracker(Callback):
 
     Args:
         samples_per_step: the number of samples in a step of all towers; None counts steps.
+        unit: the name of what is counted, such as ``"images"`` or ``"tokens"``.
 
     Raises:
-        ConfigError: ``samples_per_step`` is not positive.
+        ConfigError: ``samples_per_step`` is not positive, or ``unit`` is given without it.
     """
 
     _chief_only = False
 
-    def __init__(self, samples_per_step: float | None = None) -> None:
+    def __init__(self, samples_per_step: float | None = None, *, unit: str | None = None) -> None:
+        if samples_per_step is None and unit is not None:
+            raise ConfigError(f"{owner_name(self)} got unit={unit!r} without samples_per_step: expected their number")
+        self._unit = "steps" if samples_per_step is None else unit or "samples"
         if samples_per_step is not None:
             check_number(self, "samples_per_step", samples_per_step, 0, is_low_allowed=False)
         self._samples_per_step = samples_per_step
@@ -162,9 +167,8 @@ class ThroughputTracker(Callback):
 
     def _trigger_epoch(self) -> None:
         if self._steps_per_sec is not None:
-            unit = "steps" if self._samples_per_step is None else "samples"
             rate = self._steps_per_sec * (self._samples_per_step or 1)
-            self.trainer.monitors.put_scalar(f"Throughput ({unit}/sec)", rate)
+            self.trainer.monitors.put_scalar(f"Throughput ({self._unit}/sec)", rate)
 
 
 @check_arguments
