@@ -56,7 +56,7 @@ def test_batches_double_and_are_then_looked_for_in_between():
 class Sizes:
     """A search whose trainings take no time."""
 
-    def __init__(self, make, num_steps):
+    def __init__(self, make, num_steps, total):
         self.limit, self.tried = make(0), {}
 
     def has_room_for(self, size):
@@ -110,3 +110,24 @@ def test_errors_of_libraries_below_count_by_their_words():
     assert batch_size_module._lack_of_memory(internal) == "CUDA_ERROR_OUT_OF_MEMORY: out of memory"
     assert batch_size_module._lack_of_memory(tf.errors.InternalError(None, None, "other")) is None
     assert batch_size_module._lack_of_memory(MemoryError()) == "MemoryError"
+
+
+def test_micro_batches_divide_the_step_that_is_applied():
+    made = []
+
+    def make(batch_size, accumulate):
+        made.append((batch_size, accumulate))
+        config = TrainConfig(model=Limited(5), dataflow=(X,), batch_size=batch_size)
+        return config, SyncMultiGPUTrainerReplicated(2, accumulate=accumulate)
+
+    with captured_log() as lines:
+        found = find_batch_size(make, smallest=2, total=24, num_steps=1)
+    # Sizes are 2, 4, 6, 8, 12 and 24; each of the two towers has room for 5.
+    assert made == [(2, 12), (4, 6), (8, 3), (24, 1), (12, 2)]
+    assert (found.batch_size, found.too_large, found.accumulate) == (8, 12, 3)
+    assert any("3 micro-batches of 8 are 24 examples." in line for line in lines)
+
+
+def test_a_step_is_of_whole_smallest_batches():
+    with pytest.raises(ConfigError, match="total=25: expected a multiple of smallest=2"):
+        find_batch_size(lambda size, accumulate: None, smallest=2, total=25)

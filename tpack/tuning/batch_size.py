@@ -28,21 +28,24 @@ class LargestBatch:
         batch_size: the largest that fits.
         too_large: the smallest that does not; None where all fit.
         tried: all tried sizes in order, each with "" or the reason why it does not fit.
+        accumulate: the steps of this size that together have ``total`` examples; 1 without ``total``.
     """
 
     batch_size: int
     too_large: int | None
     tried: dict[int, str]
+    accumulate: int = 1
 
 
 @check_arguments
 def find_batch_size(
-    make: Callable[[int], tuple[TrainConfig, SingleCostTrainer]],
+    make: Callable[..., tuple[TrainConfig, SingleCostTrainer]],
     *,
     smallest: int = 1,
     largest: int = 65536,
     num_steps: int = 3,
     precision: float = 0.05,
+    total: int | None = None,
 ) -> LargestBatch:
     """Train for a few steps with doubling batches until one does not fit into memory, then search in between.
 
@@ -56,10 +59,12 @@ def find_batch_size(
         largest: the limit, at most the size of the data.
         num_steps: the steps of each training; memory is taken in the first two.
         precision: the accepted gap between a size that fits and one that does not, as a share of the size.
+        total: the examples of a step that is applied, where gradients of several micro-batches are accumulated. Sizes
+            divide it, and ``make`` also gets the number of micro-batches: ``make(batch_size, accumulate)``.
 
     Raises:
         WrongTypeError: ``make`` returns something else.
-        ConfigError: A number is too small, or not even ``smallest`` fits.
+        ConfigError: A number is too small, not even ``smallest`` fits, or ``total`` is no multiple of it.
         Exception: Any other failure of a training than a lack of memory.
 
     Example:
@@ -67,20 +72,32 @@ def find_batch_size(
             return TrainConfig(model=Model(), dataflow=(x, y), batch_size=batch_size), SyncMultiGPUTrainerReplicated(8)
 
         print(find_batch_size(make, smallest=8).batch_size)
+
+        def make(batch_size, accumulate):
+            config = TrainConfig(model=Model(), dataflow=(x, y), batch_size=batch_size)
+            return config, SyncMultiGPUTrainerReplicated(8, accumulate=accumulate)
+
+        print(find_batch_size(make, smallest=8, total=4096))
     """
     check_count(_OWNER, "smallest", smallest)
     check_count(_OWNER, "largest", largest, smallest)
     check_count(_OWNER, "num_steps", num_steps)
     check_number(_OWNER, "precision", precision, 0)
-    search = _Search(make, num_steps)
-    # In units of the smallest: a size that fits, and one that does not or exceeds the limit.
-    fits, fails, has_failed = 0, largest // smallest + 1, False
+    if total is not None and check_count(_OWNER, "total", total) % smallest:
+        raise ConfigError(f"{_OWNER} got total={total}: expected a multiple of smallest={smallest}")
+    search = _Search(make, num_steps, total)
+    sizes = range(smallest, largest + 1, smallest)
+    if total is not None:
+        sizes = [size for size in sizes if total % size == 0]  # type: ignore[assignment]
+        precision = 0.0
+    # Places in the sizes, counted from 1: of one that fits, and of one that does not or exceeds the limit.
+    fits, fails, has_failed = 0, len(sizes) + 1, False
     while fails - fits > max(1, math.floor(fits * precision)):
-        size = (fits + fails) // 2 if has_failed else min(max(1, 2 * fits), fails - 1)
-        if search.has_room_for(size * smallest):
-            fits = size
+        place = (fits + fails) // 2 if has_failed else min(max(1, 2 * fits), fails - 1)
+        if search.has_room_for(sizes[place - 1]):
+            fits = place
         else:
-            fails, has_failed = size, True
+            fails, has_failed = place, True
     if not fits:
         raise ConfigError(f"{_OWNER} got smallest={smallest}, which does not fit: {search.tried[smallest]}")
     return search.result()
@@ -89,8 +106,11 @@ def find_batch_size(
 class _Search:
     """The trained batch sizes and their results."""
 
-    def __init__(self, make: Callable[[int], tuple[TrainConfig, SingleCostTrainer]], num_steps: int) -> None:
+    def __init__(
+        self, make: Callable[..., tuple[TrainConfig, SingleCostTrainer]], num_steps: int, total: int | None
+    ) -> None:
         self._make = make
+        self._total = total
         self._num_steps = num_steps
         self.tried: dict[int, str] = {}
 
@@ -105,7 +125,8 @@ class _Search:
     def _train(self, batch_size: int) -> str:
         try:
             with tf.Graph().as_default():
-                config, trainer = _checked(self._make(batch_size))
+                accumulate = () if self._total is None else (self._total // batch_size,)
+                config, trainer = _checked(self._make(batch_size, *accumulate))
                 launch_train_with_config(one_epoch(config, self._num_steps), trainer)
         except Exception as error:
             reason = _lack_of_memory(error)
@@ -121,7 +142,10 @@ class _Search:
         end = "nothing larger was tried" if too_large is None else f"{too_large} does not"
         tried = ", ".join(f"{size}{' (too large)' if why else ''}" for size, why in self.tried.items())
         logger.info(f"Batches of up to {largest} fit, {end}; tried were {tried}.")
-        return LargestBatch(largest, too_large, self.tried)
+        accumulate = 1 if self._total is None else self._total // largest
+        if self._total is not None:
+            logger.info(f"{accumulate} micro-batches of {largest} are {self._total} examples.")
+        return LargestBatch(largest, too_large, self.tried, accumulate)
 
 
 def _checked(made: object) -> tuple[TrainConfig, SingleCostTrainer]:
