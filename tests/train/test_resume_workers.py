@@ -69,11 +69,11 @@ def test_data_that_are_not_shared_are_told_by_the_chief_once():
     assert len([line for line in lines if "Each of the 2 workers reads all data" in line]) == 1
 
 
-def shared(arrays_of, size=2, **kwargs):
+def shared(arrays_of, size=2, batch_size=6, **kwargs):
     """Return the points that each worker takes in one pass over the arrays that it is given, and what the log says."""
 
     def taken(one):
-        made = TrainConfig(model=Labels(), dataflow=arrays_of(one.rank), batch_size=6, **kwargs)
+        made = TrainConfig(model=Labels(), dataflow=arrays_of(one.rank), batch_size=batch_size, **kwargs)
         share_data(made, one)
         made.fit_to_towers(1)
         flow = made.data.dataflow
@@ -93,7 +93,7 @@ def test_arrays_that_all_workers_were_given_are_dealt_out_to_them():
     taken = np.concatenate([np.concatenate(batches) for _, batches in by_worker])
     assert sorted(taken) == list(range(24))
     assert list(taken) != list(range(24))
-    assert len([line for line in lines if "The arrays are the same in all 2 workers" in line]) == 1
+    assert len([line for line in lines if "The data are the same in all 2 workers" in line]) == 1
 
     again, _ = shared(lambda rank: (rows,))
     other, _ = shared(lambda rank: (rows,), seed=7)
@@ -117,6 +117,64 @@ def test_arrays_that_differ_were_dealt_out_before(arrays_of):
     assert len([line for line in lines if "Each of the 2 workers reads all data" in line]) == 1
 
 
+def numbers():
+    for number in range(24):
+        yield [np.array([number])]
+
+
+@pytest.mark.parametrize("batch_size", [6, None])
+def test_lists_are_dealt_out_too(batch_size):
+    by_worker, lines = shared(lambda rank: [[np.array([k])] for k in range(24)], batch_size=batch_size)
+    assert [steps for steps, _ in by_worker] == ([4, 4] if batch_size else [12, 12])
+    check_dealt_out(by_worker, lines)
+
+
+@pytest.mark.parametrize("batch_size", [6, None])
+def test_generator_functions_are_dealt_out_too(batch_size):
+    check_dealt_out(*shared(lambda rank: numbers, batch_size=batch_size, steps_per_epoch=5))
+
+
+def check_dealt_out(by_worker, lines):
+    taken = np.concatenate([np.concatenate(batches) for _, batches in by_worker])
+    assert sorted(taken) == list(range(24))
+    assert len([line for line in lines if "The data are the same in all 2 workers" in line]) == 1
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda rank: [[np.array([k + rank])] for k in range(24)],
+        lambda rank: lambda: ([np.array([k + rank])] for k in range(24)),
+    ],
+    ids=["list", "generator"],
+)
+def test_lists_that_differ_were_dealt_out_before(make):
+    def of(rank):
+        data = make(rank)
+        if isinstance(data, list):
+            return data
+
+        def points():
+            yield from data()
+
+        return points
+
+    by_worker, lines = shared(of, steps_per_epoch=4)
+    assert all(sum(map(len, batches)) == 24 for _, batches in by_worker)
+    assert len([line for line in lines if "Each of the 2 workers reads all data" in line]) == 1
+
+
+def test_points_that_cannot_be_compared_are_refused_with_what_to_write():
+    with pytest.raises(ConfigError, match=r"use dataflow=BatchData\(ShardData\(DataFromList\(points\)\), size\)"):
+        shared(lambda rank: [[np.array([k]), object()] for k in range(24)])
+
+
+def test_a_flow_of_the_scripts_own_is_left_alone():
+    by_worker, lines = shared(lambda rank: points())
+    assert all(sum(map(len, batches)) == 24 for _, batches in by_worker)
+    assert len([line for line in lines if "Each of the 2 workers reads all data" in line]) == 1
+
+
 def test_arrays_that_one_process_had_read_begin_anew():
     def resumed(one):
         made = TrainConfig(model=Labels(), dataflow=(np.arange(24).reshape(24, 1),), batch_size=6)
@@ -127,9 +185,7 @@ def test_arrays_that_one_process_had_read_begin_anew():
 
     with captured_log() as lines:
         assert run_workers(2, resumed) == [[], []]
-    assert (
-        len([line for line in lines if "The data start from the beginning: one process read the arrays" in line]) == 2
-    )
+    assert len([line for line in lines if "The data start from the beginning: one process read those" in line]) == 2
 
 
 def test_shares_of_unlike_length_are_refused_in_training():

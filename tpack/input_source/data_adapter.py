@@ -1,8 +1,10 @@
 """Adapters of users' data to input sources: arrays, lists, datasets and loaders of other libraries, functions."""
 
 import inspect
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -14,15 +16,20 @@ from tpack.dataflow.batch import BatchData
 from tpack.dataflow.mapping import MapData
 from tpack.dataflow.shard import ShardData
 from tpack.dataflow.sources import DataFromGenerator, DataFromList
-from tpack.errors import ConfigError, WrongTypeError
+from tpack.errors import ConfigError, DataPointError, WrongTypeError
 from tpack.input_source.base import InputSource
 from tpack.input_source.dataset import TFDatasetInput
 from tpack.input_source.feed import FeedInput
 from tpack.input_source.queue_input import QueueInput
 from tpack.input_source.stream import samples_of
 from tpack.types import Peers
+from tpack.utils.serialize import dumps
 from tpack.utils.validation import check_arguments, check_count, shown
 
+_MOST_COMPARED = 1000
+"""The most points of a list that are compared between workers."""
+_FIRST_COMPARED = 8
+"""The points of a generator function that are compared between workers."""
 _WANTED = (
     "a DataFlow, arrays such as (x, y), a list of data points, a tf.data.Dataset or a function that makes one, a "
     "generator function, or a dataset or loader that can be iterated again and again"
@@ -56,6 +63,7 @@ class GivenData:
 
     def __init__(self, data: Any, batch_size: int | None = None, *, is_once: bool = False) -> None:
         self._is_once = is_once
+        self._given = data
         self._batch_size = None if batch_size is None else check_count(self, "batch_size", batch_size)
         # Makes the batches of a tower, where they are made here.
         self._batches: BatchData | TFDatasetInput | None = None
@@ -75,19 +83,48 @@ class GivenData:
             )
         self._batches.batch_size = share
 
-    def share_arrays(self, peers: Peers, seed: int) -> bool:
-        """Share arrays that all of several workers were given, before `setup`; return whether each takes its share.
+    def share_data(self, peers: Peers, seed: int) -> bool:
+        """Share data that all of several workers were given, before `setup`; return whether each takes its share.
 
-        Workers with different arrays keep theirs, which the script has shared. The order has one seed.
+        Shared are arrays, lists and generator functions. Workers with different ones keep theirs, which the script has
+        shared. The order has one seed.
+
+        Raises:
+            ConfigError: The data cannot be compared, in one worker.
         """
         batches = self._batches if isinstance(self._batches, BatchData) else None
-        arrays = batches.ds if batches is not None else None
-        own = arrays.fingerprint() if isinstance(arrays, DataFromArrays) else None
-        of_all = peers.gather("the arrays to train on", own)
-        if batches is None or arrays is None or own is None or any(each != own for each in of_all):
+        flow = self.flow if batches is None else batches.ds
+        is_ours = flow is not None and flow is not self._given
+        of_all = peers.gather("the data to train on", self._fingerprint(flow) if is_ours and flow is not None else None)
+        if lacking := next((each for each in of_all if isinstance(each, str)), None):
+            raise ConfigError(lacking)
+        if flow is None or of_all[0] is None or any(each != of_all[0] for each in of_all):
             return False
-        batches.ds = ShardData(arrays, peers.rank, peers.size, seed=seed)
+        share = ShardData(flow, peers.rank, peers.size, seed=seed)
+        if batches is not None:
+            batches.ds = share
+        elif isinstance(self.source, QueueInput):
+            self.flow = self.source.ds = share
         return True
+
+    def _fingerprint(self, flow: DataFlow) -> list[Any] | str | None:
+        """Return facts that tell data from others; what to write if they cannot be compared; None for other kinds."""
+        if isinstance(flow, DataFromArrays):
+            return flow.fingerprint()
+        if not isinstance(flow, DataFromList | DataFromGenerator):
+            return None
+        try:
+            if isinstance(flow, DataFromList):
+                step = max(1, len(flow) // _MOST_COMPARED)
+                return ["a list", len(flow), *(crc32(dumps(each)) for each in flow.lst[::step])]
+            flow.reset_state()
+            return [self.name, *(crc32(dumps(each)) for each in itertools.islice(flow, _FIRST_COMPARED))]
+        except DataPointError as error:
+            made = "DataFromList(points)" if isinstance(flow, DataFromList) else "DataFromGenerator(points)"
+            return (
+                f"dataflow got {self.name} of points that cannot be compared between workers ({error}): expected "
+                f"arrays, numbers and text, which are dealt out; use dataflow=BatchData(ShardData({made}), size)"
+            )
 
     def _source_of(self, data: Any) -> InputSource:
         makes_dataset = is_function(data) and not is_generator_function(data)

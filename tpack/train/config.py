@@ -103,13 +103,7 @@ class TrainConfig:
         seed: int | None = None,
         sanity_steps: int = 2,
     ) -> None:
-        for name, value, kind, wanted in (
-            ("model", model, ModelDescBase, None),
-            ("data", data, InputSource, "an InputSource, such as QueueInput(dataflow)"),
-            ("session_config", session_config, tf.ConfigProto, "a tf.ConfigProto"),
-        ):
-            if value is not None:
-                check_instance(self, name, value, kind, wanted)
+        _check_kinds(self, model, data, session_config)
         check_session_init(self, session_init)
         if session_creator is not None:
             check_session_creator(self, session_creator)
@@ -168,9 +162,16 @@ class TrainConfig:
             logger.set_logger_dir(self._log_dir, action=action)
             self._local_log_dir = logger.get_logger_dir() or ""
 
-    def share_arrays(self, peers: Peers) -> bool:
-        """Share arrays that all of several workers were given as ``dataflow``; return whether each takes its share."""
-        return self._given is not None and self._given.share_arrays(peers, self.seed or 0)
+    def share_data(self, peers: Peers) -> bool:
+        """Share data that all of several workers were given as ``dataflow``; return whether each takes its share.
+
+        Raises:
+            ConfigError: They cannot be compared between workers.
+        """
+        is_shared = self._given is not None and self._given.share_data(peers, self.seed or 0)
+        if is_shared:
+            self.dataflow = self.data.dataflow
+        return is_shared
 
     def fit_to_towers(self, num_towers: int) -> None:
         """Make an epoch one pass of the process's K towers over the data, unless ``steps_per_epoch`` was given.
@@ -270,6 +271,16 @@ def _source(dataflow: Any, data: InputSource | None, batch_size: int | None) -> 
             f"TrainConfig got {batch_size=} and data: expected None, since {type(data).__name__} makes batches"
         )
     return None, data, type(data).__name__
+
+
+def _check_kinds(owner: object, model: object, data: object, session_config: object) -> None:
+    for name, value, kind, wanted in (
+        ("model", model, ModelDescBase, None),
+        ("data", data, InputSource, "an InputSource, such as QueueInput(dataflow)"),
+        ("session_config", session_config, tf.ConfigProto, "a tf.ConfigProto"),
+    ):
+        if value is not None:
+            check_instance(owner, name, value, kind, wanted)
 
 
 def _check_no_repetition(callbacks: Sequence[Callback]) -> None:

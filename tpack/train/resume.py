@@ -187,16 +187,16 @@ def share_data(config: TrainConfig, peers: Peers | None) -> None:
                 "or 'error', since all workers make the same steps"
             )
     if not shards and peers is not None:
-        _share_arrays(config, peers)
+        _share_given(config, peers)
 
 
-def _share_arrays(config: TrainConfig, peers: Peers) -> None:
-    """Share arrays that all workers have; log where each worker reads all data."""
-    if config.share_arrays(peers):
+def _share_given(config: TrainConfig, peers: Peers) -> None:
+    """Share arrays, lists and generators that all workers have; log where each worker reads all data."""
+    if config.share_data(peers):
         if peers.rank == 0:
-            logger.info(f"The arrays are the same in all {peers.size} workers: each takes its share.")
+            logger.info(f"The data are the same in all {peers.size} workers: each takes its share.")
         if len(config.data_states) == 1:
-            logger.warning("The data start from the beginning: one process read the arrays, which are shared now.")
+            logger.warning("The data start from the beginning: one process read those that are shared now.")
             config.data_states = []
     elif peers.rank == 0:
         logger.warning(
