@@ -8,6 +8,7 @@ from tests.helpers.fake_trainer import FakeTrainer, noting
 from tpack.callbacks.base import CallbackFactory
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.callbacks.monitors.group import Monitors
+from tpack.callbacks.summary import MergeAllSummaries
 from tpack.errors import CallbackError, ConfigError, WrongTypeError
 
 
@@ -127,3 +128,15 @@ def test_something_else_than_a_monitor_is_an_error(keepers):
         Monitors([CallbackFactory()])
     with pytest.raises(CallbackError, match="Keeper.* twice"):
         Monitors([keepers[0], keepers[0]])
+
+
+def test_a_summary_of_a_variable_has_its_name(graph):
+    """TensorFlow numbers the name of a summary where a variable has it."""
+    for name in ("learning_rate", "other_1"):
+        tf.get_variable(name, initializer=0.5, trainable=False, use_resource=True)
+    for name in ("learning_rate", "loss", "loss", "other_1"):
+        tf.summary.scalar(name, tf.constant(1.0))
+    trainer = FakeTrainer()
+    trainer.train([MergeAllSummaries()], epochs=(1, 1))
+    names = [name for name, *_ in trainer.recorder.scalars]
+    assert names == ["learning_rate", "loss", "loss_1", "other_1"]

@@ -42,6 +42,7 @@ class Monitors(ProxyCallback):
         self._receivers = [*self.monitors, self._history, self._rows]
         self._held_names: set[str] = set()
         self._held: dict[str, float] = {}
+        self._variables: set[str] | None = None
         super().__init__(Callbacks(self._receivers))
 
     def hold_back(self, names: Iterable[str]) -> None:
@@ -92,7 +93,7 @@ class Monitors(ProxyCallback):
             receiver.process_summary(summary)
 
     def put_summary(self, summary: bytes | tf.Summary) -> None:
-        """Report an evaluated summary, its scalars without the tower's name.
+        """Report an evaluated summary, its scalars without the tower's name, and without the number of a variable's.
 
         Args:
             summary: a `tf.Summary`, or the bytes of one as a summary op returns them.
@@ -100,7 +101,7 @@ class Monitors(ProxyCallback):
         # A copy: its tags are changed, and scalars that are held back are removed.
         summary = tf.Summary.FromString(summary if isinstance(summary, bytes) else summary.SerializeToString())
         for value in list(summary.value):
-            value.tag = _TOWER_PREFIX.sub("", value.tag)
+            value.tag = self._plain_name(_TOWER_PREFIX.sub("", value.tag))
             if value.tag in self._held_names and value.WhichOneof("value") == "simple_value":
                 self._held[value.tag] = float(value.simple_value)
                 summary.value.remove(value)
@@ -110,6 +111,17 @@ class Monitors(ProxyCallback):
                     receiver.process_scalar(value.tag, float(value.simple_value))
         for receiver in self._receivers:
             receiver.process_summary(summary)
+
+    def _plain_name(self, tag: str) -> str:
+        """Return the name of a summary, which TensorFlow has numbered if a variable has it, as ``learning_rate_1``."""
+        name = tag.removesuffix("_1")
+        if name == tag or self._trainer is None:
+            return tag
+        if self._variables is None:
+            self._variables = {
+                variable.op.name for variable in self.graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
+            }
+        return name if name in self._variables and tag not in self._variables else tag
 
     def put_event(self, evt: tf.Event) -> None:
         """Report a `tf.Event` with the present step and time."""
