@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.callbacks.monitors.run_file import write_failed_start
 from tpack.errors import ConfigError
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.base import FeedfreeInput, InputSource
@@ -87,6 +88,16 @@ def launch_train_with_config(
             "AutoResumeTrainConfig in place of TrainConfig to resume from the last checkpoint."
         )
     logger.info(plan.description)
+    try:
+        _build_and_train(plan, trainer)
+    except Exception as error:
+        if trainer.hooked_sess is None:
+            write_failed_start(trainer, error)
+        raise
+
+
+def _build_and_train(plan: "RunPlan", trainer: SingleCostTrainer) -> None:
+    config, model = plan.config, plan.model
     with trainer.graph.as_default():
         begin_at_step(plan.first_global_step)
     with ended_by_signals():

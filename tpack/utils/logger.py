@@ -6,12 +6,14 @@ The module is used as a logger: ``from tpack.utils import logger`` and ``logger.
 library's logger named ``"tpack"``. The handler comes with the first line; lines do not propagate to the root logger, so
 that a script's own logging set-up does not print them twice. Add handlers to ``logging.getLogger("tpack")``.
 
-An existing directory is never a question on standard input, on which a batch job hangs. The default renames it.
+An existing directory is never a question on standard input, on which a batch job hangs. The default renames it, unless
+it holds nothing but the log of a run that failed before its first step, which goes on.
 
 A line has a time, a place in the code, and the message; warnings and errors carry a mark. Only a terminal gets colours.
 """
 
 import functools
+import json
 import logging
 import os
 import shlex
@@ -45,6 +47,7 @@ __all__ = [
 
 
 LOG_FILE = "log.log"
+_OF_FAILED_START = {LOG_FILE, "run.json"}
 # What may be done with a log directory that has content, under its names.
 _ACTIONS: dict[str | None, str] = {None: "b", "b": "b", "d": "d", "k": "k", "n": "n", "q": "q", "raise": "q"}
 _GREEN, _YELLOW, _RED = "\033[32m", "\033[33m", "\033[31;1m"
@@ -377,6 +380,8 @@ def _prepare(dirname: str, action: str | None) -> tuple[str, str | None]:
     """Do as `prepare_log_dir`; return also where former content was moved, if it was."""
     _check_action(action)
     aside = None
+    if action is None and _is_failed_start(dirname):
+        return dirname, None
     if os.path.exists(dirname) and not os.path.isdir(dirname):
         raise ConfigError(f"the log directory {dirname!r} is a file: expected a directory, or a path that is free")
     if os.path.isdir(dirname) and os.listdir(dirname):
@@ -410,6 +415,18 @@ def _make_room(dirname: str, action: str) -> tuple[str, str | None]:
         os.rename(dirname, aside)
         info("What was in %s is in %s now.", dirname, aside)
     return dirname, aside
+
+
+def _is_failed_start(dirname: str) -> bool:
+    """Tell whether a directory holds nothing but the log of a run that failed before its first step."""
+    if not os.path.isdir(dirname) or not set(os.listdir(dirname)) <= _OF_FAILED_START:
+        return False
+    try:
+        with open(os.path.join(dirname, "run.json"), encoding="utf-8") as file:
+            status = json.load(file)
+    except (OSError, ValueError):
+        return False
+    return status.get("state") == "failed" and status.get("progress", {}).get("epoch") == 0
 
 
 def in_notebook() -> bool:

@@ -16,6 +16,7 @@ from tpack.graph_builder.model_desc import ModelDesc
 from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config
 from tpack.train.trainers import SyncMultiGPUTrainerReplicated
+from tpack.utils import logger
 from tpack.version import __version__
 
 
@@ -89,9 +90,9 @@ class Model(ModelDesc):
         return tf.train.GradientDescentOptimizer(0.1)
 
 
-def launch(log_dir, callbacks=(), **options):
+def launch(log_dir, callbacks=(), model=None, **options):
     config = TrainConfig(
-        model=Model(),
+        model=model or Model(),
         dataflow=(np.ones(12, np.float32),),
         batch_size=4,
         max_epoch=2,
@@ -129,3 +130,36 @@ def test_an_end_with_an_error_is_told_and_a_try_is_not(tmp_path):
     assert read_run(str(tmp_path / "failed"))["state"] == "failed"
     launch(tmp_path / "tried", fast_dev_run=True)
     assert read_run(str(tmp_path / "tried")) == {}
+
+
+class Broken(Model):
+    def build_graph(self, *inputs):
+        raise ValueError("the model is wrong")
+
+
+def test_a_run_that_fails_while_it_is_built_is_told_too(tmp_path):
+    for attempt in range(2):
+        with pytest.raises(ValueError, match="the model is wrong"):
+            launch(tmp_path / "log", model=Broken())
+        told = read_run(str(tmp_path / "log"))
+        assert told["state"] == "failed"
+        assert told["reason"] == "It failed before the first step: ValueError: the model is wrong"
+        assert told["config"]["towers"] == 2
+        # Nothing is moved aside of what never began.
+        logger.close_logger_dir()
+        assert [path.name for path in tmp_path.iterdir()] == ["log"], attempt
+    launch(tmp_path / "log")
+    assert read_run(str(tmp_path / "log"))["state"] == "finished"
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]
+    log = (tmp_path / "log" / "log.log").read_text()
+    assert log.count("Log directory") == 3
+
+
+def test_a_run_that_never_began_leaves_nothing_else_alone(tmp_path):
+    with pytest.raises(ValueError, match="the model is wrong"):
+        launch(tmp_path / "log", model=Broken())
+    logger.close_logger_dir()
+    (tmp_path / "log" / "notes.txt").write_text("mine")
+    launch(tmp_path / "log")
+    assert len(list(tmp_path.iterdir())) == 2
+    assert [path.read_text() for path in tmp_path.glob("log-*/notes.txt")] == ["mine"]

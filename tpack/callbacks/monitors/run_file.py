@@ -1,6 +1,7 @@
 """The writer of ``run.json``: the state and the progress of a run, for readers outside the process.
 
-The file is written when training begins and ends, after each epoch, and at intervals in an epoch. The cost is bounded:
+The file is written when training begins and ends, also where it fails before the first step, after each epoch, and at
+intervals in an epoch. The cost is bounded:
 a step looks at the clock, and a file that takes long to write is written less often.
 """
 
@@ -52,25 +53,7 @@ class RunFile(Callback):
         self._has_failed = False
 
     def _before_train(self) -> None:
-        keras = sys.modules.get("keras")
-        self._status = {
-            "state": "running",
-            "began": _now(),
-            "command": shlex.join([sys.executable, *sys.argv]),
-            "directory": os.getcwd(),
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-            "versions": {
-                "tpack": __version__,
-                "tensorflow": str(tf.__version__),
-                # Only if the program uses it.
-                **({} if keras is None else {"keras": str(getattr(keras, "__version__", "unknown"))}),
-                "numpy": np.__version__,
-                "python": platform.python_version(),
-                "platform": platform.platform(),
-            },
-            "config": {"trainer": type(self.trainer).__name__, **self._config},
-        }
+        self._status = _status(type(self.trainer).__name__, self._config)
         with contextlib.suppress(OSError):
             remove_leftovers(os.path.join(self._directory, FILENAME))
         self._write()
@@ -132,6 +115,48 @@ class RunFile(Callback):
             progress["steps_per_sec"] = speed
             progress |= {} if trainer.max_epoch >= NO_END else {"secs_left": max(0, num_left) / speed}
         return progress
+
+
+def write_failed_start(trainer: Any, error: BaseException) -> None:
+    """Write into the log directory that a run has failed before its session was there, unless it is not the chief's.
+
+    Args:
+        trainer: the trainer, with its ``run_facts``.
+        error: the error.
+    """
+    directory = logger.get_logger_dir()
+    if directory is None or trainer.run_facts is None or not trainer.is_chief:
+        return
+    first_line = next(iter(str(error).splitlines()), "")
+    reason = f"It failed before the first step: {type(error).__name__}: {first_line}"
+    status = {**_status(type(trainer).__name__, trainer.run_facts), "state": "failed", "reason": reason}
+    progress = {"epoch": 0, "step": 0, "global_step": 0}
+    # The error itself is what matters.
+    with contextlib.suppress(OSError):
+        write_run(directory, {**status, "updated": _now(), "progress": progress})
+
+
+def _status(trainer: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is known of a run when it begins."""
+    keras = sys.modules.get("keras")
+    return {
+        "state": "running",
+        "began": _now(),
+        "command": shlex.join([sys.executable, *sys.argv]),
+        "directory": os.getcwd(),
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "versions": {
+            "tpack": __version__,
+            "tensorflow": str(tf.__version__),
+            # Only if the program uses it.
+            **({} if keras is None else {"keras": str(getattr(keras, "__version__", "unknown"))}),
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+        },
+        "config": {"trainer": trainer, **config},
+    }
 
 
 def _now() -> str:
