@@ -7,16 +7,13 @@
 ``--fit`` names what ``tpack cluster check --json`` has written in jobs of two and four processes. Then real processes
 exchange gradients as tpack's trainers do, on the loopback interface or on links of a certain rate (`cluster_wire`).
 Their computation is replaced by sleeps, since there are more processes than cores; messages, bytes, sums and codecs of
-all of them share the cores of the machine, and so they do in the simulation. How many cores there are is measured
-before and after each point, by processes that only count: other load of the machine takes a part of them.
+all of them share the cores of the machine, and so they do in the simulation.
 """
 
 import contextlib
 import itertools
 import json
-import multiprocessing
 import os
-import time
 from statistics import median
 
 import numpy as np
@@ -50,23 +47,8 @@ def workload_of(model):
     return Workload([GradientSpec(f"v{n}", tuple(shapes[n]), ready=ready[n][0]) for n in order], sleep_secs)
 
 
-def available_cores(secs=0.4):
-    """Return how many processors processes of this priority get at the moment: other load takes the rest."""
-    count = len(os.sched_getaffinity(0))
-    with multiprocessing.get_context("fork").Pool(count) as pool:
-        return sum(pool.map(_spin, [secs] * count, chunksize=1))
-
-
-def _spin(secs):
-    """Return the share of a processor that this process gets."""
-    begin, busy = time.perf_counter(), time.process_time()
-    while time.perf_counter() - begin < secs:
-        pass
-    return (time.process_time() - busy) / (time.perf_counter() - begin)
-
-
 def measure(workers, models, designs, steps, rounds, wire=None):
-    """Return {(model, design): (seconds of a step, those of a processor, cores)} of so many processes."""
+    """Return {(model, design): (seconds of a step, those of a processor)} of so many processes."""
     found = {}
     with contextlib.ExitStack() as stack:
         network = Wire(wire, workers, stack=stack) if wire else None
@@ -75,11 +57,9 @@ def measure(workers, models, designs, steps, rounds, wire=None):
         for _ in range(rounds):
             for model, design in itertools.product(models, [None, *designs]):
                 shapes, sleep_secs = MODELS[model]
-                cores = available_cores()
                 answers = row.ask([shapes, design, sleep_secs, steps], limit_secs=600)
                 secs, busy = zip(*answers, strict=True)
-                cores = (cores + available_cores()) / 2
-                found.setdefault((model, design), []).append((median(secs), sum(busy) / workers, cores))
+                found.setdefault((model, design), []).append((median(secs), sum(busy) / workers))
     return {key: tuple(map(median, zip(*each, strict=True))) for key, each in found.items()}
 
 
@@ -88,11 +68,11 @@ def measured_points(workers, options, gigabits=None):
     wire = Link(gigabits * 1e9, options.delay_ms / 1e3) if gigabits else None
     secs = measure(workers, options.models, options.designs, options.steps, options.rounds, wire)
     rows = []
-    for (model, design), (measured, busy, cores) in secs.items():
+    for (model, design), (measured, busy) in secs.items():
         if design is not None:
             link = f"{gigabits:g} Gb/s, {options.delay_ms:g} ms" if gigabits else "loopback"
             rate = {"bandwidth": gigabits * 1e9 / 8, "delay_secs": options.delay_ms / 1e3} if gigabits else None
-            point = {"workers": workers, "link": link, "rate": rate, "model": model, "design": design, "cores": cores}
+            point = {"workers": workers, "link": link, "rate": rate, "model": model, "design": design}
             rows.append(
                 {
                     **point,
@@ -112,7 +92,6 @@ def predicted(row, network):
     # Sleeps last longer than they are asked to, and variables are assigned.
     alone = Workload(workload.gradients, max(0.0, row["alone_secs"] - network.step_secs))
     workers, per_machine = row["workers"], row["workers"]
-    network = network.with_cores(row["cores"])
     if row["rate"]:
         # Each has a link of its own, and its part of the cores.
         network, per_machine = network.over(**row["rate"]).with_cores(network.cores / workers), 1

@@ -69,7 +69,7 @@ def test_the_script_reports_what_was_published_and_more(scaling, tmp_path, monke
 
 
 def row(design, measured, predicted, workers=8):
-    place = {"workers": workers, "link": "loopback", "rate": None, "model": "layers", "design": design, "cores": 2}
+    place = {"workers": workers, "link": "loopback", "rate": None, "model": "layers", "design": design}
     return {**place, "measured_secs": measured, "predicted_secs": predicted, "alone_secs": 0.2, "limit": "messages"}
 
 

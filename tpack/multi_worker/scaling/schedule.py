@@ -448,7 +448,7 @@ def _wire_bytes(exchange: Exchange, specs: Sequence[Any]) -> int:
 
 @dataclass(frozen=True)
 class CallsOfCodec:
-    """What a codec sees as its `Communicator`, which moves nothing, and notes what it is asked to reduce.
+    """Stand-in for a codec's `Communicator`, which moves nothing, and notes what it is asked to reduce.
 
     Attributes:
         state: the state of a worker.

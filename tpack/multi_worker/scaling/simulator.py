@@ -46,7 +46,7 @@ class Computation:
 
 @dataclass(frozen=True)
 class Machine:
-    """What a worker has of its machine.
+    """Share of a machine that a worker has.
 
     Attributes:
         cores: those of a machine.

@@ -36,7 +36,7 @@ _GRAMMAR = "replicated, sharded, ps=2, levels=2, bucket=16, accumulate=4, sync=8
 @check_arguments
 @dataclass(frozen=True)
 class Workload:
-    """What each worker computes.
+    """Computation of each worker, and its gradients.
 
     Args:
         gradients: the gradients of the model, and when each is ready.
