@@ -29,8 +29,9 @@ class ModelFlops(Callback):
 
     Counted are products of matrices and convolutions, forward and backward, of all towers of this process, a
     multiplication and an addition as two: the rest is some percent in most models. Shapes and repetitions are those of
-    the second step of a run, which is traced and so takes longer; parts that do not run, such as gradients of frozen
-    layers, do not count, and activations that are computed again do. Operations that XLA compiles are not seen.
+    one step of each epoch, the first one but for that of a run, which is traced and so takes longer. Parts that do not
+    run, such as gradients of frozen layers, do not count, and activations that are computed again do. Operations that
+    XLA compiles are not seen.
 
     After each epoch the statistics are ``flops/step``, ``flops/sec``, without the time between epochs, and with
     ``peak_flops`` ``flops/mfu``.
@@ -58,6 +59,7 @@ class ModelFlops(Callback):
         self._timer = StepTimer()
         self._first_step = 0
         self._num_traced = 0
+        self._is_due = False
         self._flops: float | None = None
         self._steps_per_sec: float | None = None
         self._request = tf.train.SessionRunArgs(None, options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE))
@@ -67,14 +69,17 @@ class ModelFlops(Callback):
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         is_step = ctx.original_args.fetches is self.trainer.train_op
-        if self._flops is not None or not is_step or self.global_step == self._first_step:
+        if not self._is_due or not is_step or self.global_step == self._first_step:
             return None
         self._num_traced = self.trainer.num_coming
         return self._request
 
     def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
-        if self._flops is None and self._num_traced and values.run_metadata is not None:
+        if self._is_due and self._num_traced and values.run_metadata is not None:
+            self._is_due, before = False, self._flops
             self._flops = count_flops(values.run_metadata, self.graph) / self._num_traced
+            if self._flops == before:
+                return
             if self._flops:
                 logger.info(f"A step has {self._flops:.4g} floating-point operations in products and convolutions.")
             else:
@@ -84,6 +89,7 @@ class ModelFlops(Callback):
         return WithSteps()
 
     def _before_epoch(self) -> None:
+        self._is_due, self._num_traced = True, 0
         self._timer.done(self.local_step)
 
     def _after_epoch(self) -> None:
