@@ -9,12 +9,14 @@ import functools
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow
 import tensorflow.compat.v1 as tfv1
 
-from tpack.errors import DependencyError
+if TYPE_CHECKING:
+    from tpack.errors import DependencyError
+
 
 TESTED = "2.16 to 2.21"
 """The versions of TensorFlow that have all names."""
@@ -192,9 +194,11 @@ class _MissingModule:
         return False
 
 
-def missing_error(feature: str, names: list[str]) -> DependencyError:
+def missing_error(feature: str, names: list[str]) -> "DependencyError":
     """Return the error of a feature that needs names which are missing."""
-    return DependencyError(
+    # Imported here, so that the chain of imports does not grow by this module.
+    error: type[DependencyError] = importlib.import_module("tpack.errors").DependencyError
+    return error(
         f"{feature or 'tpack'} got TensorFlow {tensorflow.__version__} without {', '.join(names)}: expected TensorFlow "
         f"{TESTED}, which has all that tpack uses"
     )

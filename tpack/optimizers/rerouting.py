@@ -201,7 +201,7 @@ def copy_operations(
     prefix = join_scope(graph.get_name_scope(), "")
     top = graph.unique_name(scope)
     copier = NodeCopier({op.name for op in ops}, lambda name: f"{top}/{name.removeprefix(prefix)}")
-    for op in sorted(ops, key=lambda op: op._id):
+    for op in _in_order(ops):
         node = op.node_def
         copier.add(node, [copier.input(name) for name in node.input if not name.startswith("^")])
     external = external_inputs(copier.graph_def.node)
@@ -294,7 +294,15 @@ def _reads_of(variables: Sequence[tf.Variable | tf.Tensor], loss: tf.Tensor) -> 
             "expected variables that are read outside of loops; use static_rnn in place of dynamic_rnn"
         )
     # The order of a set differs between towers.
-    return {name: sorted(tensors, key=lambda tensor: tensor.op._id) for name, tensors in reads.items()}
+    order = {op.name: number for number, op in enumerate(_in_order({each.op for each in sum(reads.values(), [])}))}
+    return {name: sorted(tensors, key=lambda tensor: order[tensor.op.name]) for name, tensors in reads.items()}
+
+
+def _in_order(ops: Collection[tf.Operation]) -> list[tf.Operation]:
+    """Return operations of one graph in the order in which they were made."""
+    wanted = {op.name for op in ops}
+    graph = next(iter(ops)).graph if ops else tf.get_default_graph()
+    return [op for op in graph.get_operations() if op.name in wanted]
 
 
 def _moved(tensor: tf.Tensor, move: tf.Tensor) -> tf.Tensor:
@@ -310,7 +318,7 @@ def _moved(tensor: tf.Tensor, move: tf.Tensor) -> tf.Tensor:
 def _depending(loss: tf.Tensor, changed: Collection[str]) -> set[tf.Operation]:
     """Return the operations between some tensors and a cost, without those that draw."""
     found: set[tf.Operation] = set()
-    for op in sorted(ancestors([loss]), key=lambda op: op._id):
+    for op in _in_order(ancestors([loss])):
         depends = any(tensor.name in changed or tensor.op in found for tensor in op.inputs)
         if depends and not any(tensor.name in changed for tensor in op.outputs) and not _is_kept(op):
             found.add(op)

@@ -14,7 +14,6 @@ from typing import Any, Literal, TypeAlias
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.graph_builder.sharded import choose_owners
 from tpack.multi_worker.all_reduce import Exchange
 from tpack.multi_worker.codecs.base import Codec
 from tpack.multi_worker.codecs.memory import Compensated, NoMemory
@@ -24,6 +23,7 @@ from tpack.multi_worker.routes import Groups, groups_for, groups_of, levels_of, 
 from tpack.multi_worker.worker_group import WorkerGroup
 from tpack.utils.lazy import LazyModule
 
+_sharded = LazyModule("tpack.graph_builder.sharded")
 _adasum_exchange = LazyModule("tpack.multi_worker.adasum_exchange")
 _communicator = LazyModule("tpack.multi_worker.codecs.communicator")
 _sharded_builder = LazyModule("tpack.multi_worker.sharded_builder")
@@ -248,7 +248,10 @@ def sharded_schedule(gradients: Sequence[GradientSpec], exchange: Exchange, plac
             f"{place.workers} workers; use shard_optimizer=False"
         )
     specs = [gradients[n].spec for n in trained]
-    owners, courses = choose_owners(specs, place.workers), list(all_reduce_schedule(flags, exchange, place).courses)
+    owners, courses = (
+        _sharded.choose_owners(specs, place.workers),
+        list(all_reduce_schedule(flags, exchange, place).courses),
+    )
     for _, owner, bucket in _sharded_builder.owner_buckets(specs, range(len(specs)), owners, exchange.bucket_bytes):
         members = [specs[n] for n in bucket]
         there, back = _wire_bytes(exchange, members), sum(map(_size_bytes, members))
@@ -265,7 +268,7 @@ def server_schedule(gradients: Sequence[GradientSpec], workers: int, num_servers
         workers: W.
         num_servers: the number of servers, to which variables are dealt out by size.
     """
-    owners = choose_owners([each.spec for each in gradients], num_servers)
+    owners = _sharded.choose_owners([each.spec for each in gradients], num_servers)
     fetches, courses = [], []
     for n, (each, owner) in enumerate(zip(gradients, owners, strict=True)):
         size, server = each.size_bytes, f"{SERVER}{owner}"
