@@ -9,13 +9,10 @@ import functools
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow
 import tensorflow.compat.v1 as tfv1
-
-if TYPE_CHECKING:
-    from tpack.errors import DependencyError
 
 
 TESTED = "2.16 to 2.21"
@@ -194,10 +191,10 @@ class _MissingModule:
         return False
 
 
-def missing_error(feature: str, names: list[str]) -> "DependencyError":
+def missing_error(feature: str, names: list[str]) -> Exception:
     """Return the error of a feature that needs names which are missing."""
     # Imported here, so that the chain of imports does not grow by this module.
-    error: type[DependencyError] = importlib.import_module("tpack.errors").DependencyError
+    error: type[Exception] = importlib.import_module("tpack.errors").DependencyError
     return error(
         f"{feature or 'tpack'} got TensorFlow {tensorflow.__version__} without {', '.join(names)}: expected TensorFlow "
         f"{TESTED}, which has all that tpack uses"
