@@ -7,13 +7,13 @@ or an error that says in one line what is missing. `tpack doctor` lists what is 
 
 import functools
 import importlib
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import tensorflow
 import tensorflow.compat.v1 as tfv1
-
 
 TESTED = "2.16 to 2.21"
 """The versions of TensorFlow that have all names."""
@@ -193,8 +193,8 @@ class _MissingModule:
 
 def missing_error(feature: str, names: list[str]) -> Exception:
     """Return the error of a feature that needs names which are missing."""
-    # Imported here, so that the chain of imports does not grow by this module.
-    error: type[Exception] = importlib.import_module("tpack.errors").DependencyError
+    # Found by way of a module that is loaded before this one: nothing of tpack is imported here.
+    error: type[Exception] = sys.modules["tpack.errors"].DependencyError
     return error(
         f"{feature or 'tpack'} got TensorFlow {tensorflow.__version__} without {', '.join(names)}: expected TensorFlow "
         f"{TESTED}, which has all that tpack uses"
