@@ -466,3 +466,40 @@ def test_what_cannot_work_with_spare_places_is_refused(tmp_path, monkeypatch, ca
     (tmp_path / "script.py").touch()
     assert main(["launch", *arguments, "script.py"]) == 2
     assert text in capsys.readouterr().err
+
+
+def test_a_machine_that_appears_in_the_file_joins(tmp_path, ssh):
+    script = """
+import os, time
+from tpack.utils.progress import any_launcher_line
+print("run", os.environ["TPACK_RESTART_COUNT"], "on", os.environ["WHERE"], "of", os.environ["WORLD_SIZE"])
+step = 0
+while os.environ["WORLD_SIZE"] == "1":
+    if step == 40:
+        with open("hosts", "a") as file:
+            file.write("b\\n")
+    any_launcher_line().report_position(1 + step // 20, step)
+    step += 10
+    time.sleep(0.02)
+"""
+    (tmp_path / "hosts").write_text("a:1\n", encoding="utf-8")
+    with Launched(tmp_path, script, "--hosts", "@hosts", **ssh) as launched:
+        assert launched.end() == 0, launched.said()
+    assert sorted(launched.lines) == ["[0] run 0 on a of 1", "[0] run 1 on a of 2", "[1] run 1 on b of 2"]
+    assert re.search(r"1 workers join after step \d+: 2 go on", launched.said())
+    assert len(launched.result()["attempts"]) == 2
+
+
+def test_a_spare_machine_takes_over_from_one_that_is_lost(tmp_path, ssh):
+    # The agent of b, whose fork server is the parent of the script.
+    script = """
+import os, psutil
+if os.environ["WHERE"] == "b":
+    psutil.Process(os.getppid()).parent().kill()
+print("on", os.environ["WHERE"])
+"""
+    options = ("--hosts", "a,b,c", "--spares", "1", "--restarts", "1")
+    with Launched(tmp_path, script, *options, **ssh) as launched:
+        assert launched.end() == 0, launched.said()
+    assert "worker 1 moves from b to a spare place on c" in launched.said()
+    assert sorted(launched.lines)[-2:] == ["[0] on a", "[1] on c"]

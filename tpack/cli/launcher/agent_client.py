@@ -22,8 +22,8 @@ SSH = "ssh -o BatchMode=yes -o ServerAliveInterval=10 -o ServerAliveCountMax=3"
 _ROOT = Path(__file__).resolve().parents[3]
 _SHOWN_LINES = 20
 _DRAIN_SECS = 1.0
-# The timeout of an agent between two runs of a job.
-_IDLE_SECS = 1e7
+# The timeout of an agent between two runs of a job; the system takes no longer ones.
+_IDLE_SECS = 1e6
 # The time between two attempts to reach a machine that joins.
 _RETRY_SECS = 10.0
 
