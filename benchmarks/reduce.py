@@ -15,7 +15,7 @@ from pathlib import Path
 import reduce_baselines
 from timing import argument_parser, write_json
 
-from tpack.cli.reduce import _MODELS, _shapes
+from tpack.cli.reduce import MODELS, parse_shapes
 from tpack.reduction.autotune.candidates import PACKINGS, refusals
 from tpack.reduction.autotune.measure import (
     LIKELY_CANDIDATES,
@@ -91,7 +91,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3, help="rounds in each process (default: 3)")
     parser.add_argument("--sweeps", type=int, default=1, help="processes for each row, in turns (default: 1)")
     parser.add_argument("--timeout", type=float, default=300, help="seconds for each process (default: 300)")
-    parser.add_argument("--shapes", type=_shapes, default=_MODELS["resnet50"](), help="such as 784x10,10")
+    parser.add_argument("--shapes", type=parse_shapes, default=MODELS["resnet50"](), help="such as 784x10,10")
     parser.add_argument("--candidates", nargs="+", default=EVERYTHING, help="tpack's rows (default: all)")
     options = parser.parse_args()
     figures = {}

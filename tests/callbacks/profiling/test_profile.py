@@ -159,6 +159,7 @@ def test_steps_count_from_where_a_run_begins_and_a_subclass_may_end_it(graph, tm
     assert trainer.global_step == 104
     assert {path.name for path in (tmp_path / "new").iterdir()} == {
         "profile-1-2.txt",
+        "profile-1-2.gradients.json",
         "profile-1-2.trace.json",
         "plugins",
     }
