@@ -166,8 +166,8 @@ def test_evaluations_are_limited_as_epochs_are(log_dir, options, steps, batches)
 
     stats = Counts("cost")
     runner = InferenceRunner(DataFromList(points()[:5], shuffle=False), stats)
-    options = {**options, "sanity_steps": 0}
-    _, recorder = train(options, callbacks=[PeriodicTrigger(runner, every_k_epochs=1)], max_epoch=1)
+    evaluates = PeriodicTrigger(runner, every_k_epochs=1)
+    _, recorder = train(options, callbacks=[evaluates], max_epoch=1, sanity_steps=0)
     assert epochs(recorder) == [(1, steps)]
     assert stats.num == batches
 
