@@ -170,10 +170,12 @@ def hit(kind: str, job: Job, victim: int, machines: TwoMachines | None) -> None:
         # No file of the process may grow beyond that, as on a disk that is full: writing is an error.
         psutil.Process(pid).rlimit(psutil.RLIMIT_FSIZE, (SMALL_FILE_BYTES, SMALL_FILE_BYTES))
     elif kind == "agent":
-        agents = (
-            each for each in psutil.Process(job.process.pid).children() if "launcher.agent" in " ".join(each.cmdline())
-        )
-        next(agents).kill()
+        running = [
+            each
+            for each in psutil.Process(job.process.pid).children()
+            if each.status() != psutil.STATUS_ZOMBIE and "launcher.agent" in " ".join(each.cmdline())
+        ]
+        running[0].kill()
     else:
         os.kill(pid, {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "error": signal.SIGUSR1}[kind])
 
