@@ -7,6 +7,7 @@ restarts and once with ``--spares 1``, in turns. The time is that from the kill 
 next run; the launcher's own line has the phases.
 """
 
+import itertools
 import os
 import re
 import signal
@@ -22,6 +23,9 @@ SCRIPT = str(Path(__file__).with_name("recovery_script.py"))
 WAYS = {"restarts": ["--restarts", "3"], "spares": ["--restarts", "3", "--spares", "1"]}
 STEPS = 10
 """Of which two checkpoints are written."""
+RECOVERY = "tpack launch: first step"
+MOST_LINES = 100
+"""Of the workers, within which it is there."""
 LINE = re.compile(r"\[(\d)\] (pid|step) (\d+) ([\d.]+)\n")
 
 
@@ -35,8 +39,10 @@ def measure_recovery(way, network, workers):
             job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
             try:
                 secs = follow(job)
-                # The line of the launcher comes when all workers have made the step.
-                time.sleep(0.5)
+                # The line of the launcher comes when all workers have made the step; they go on with others.
+                for _ in itertools.islice(job.stdout, MOST_LINES):
+                    if RECOVERY in Path(errors.name).read_text(encoding="utf-8"):
+                        break
             finally:
                 job.send_signal(signal.SIGINT)
                 job.stdout.read()
@@ -45,7 +51,7 @@ def measure_recovery(way, network, workers):
             said = errors.read()
     if secs is None:
         raise SystemExit(f"{way}: the job ended before its next step:\n{said[-2000:]}")
-    return secs, next((line for line in said.splitlines() if line.startswith("tpack launch: first step")), "")
+    return secs, next((line for line in said.splitlines() if line.startswith(RECOVERY)), "")
 
 
 def follow(job):

@@ -170,11 +170,15 @@ class ForkServer:
     def close(self) -> None:
         """End the server, and with it its processes."""
         self._socket.close()
-        for _, descriptors in self._unsent:
-            _close(descriptors)
+        self._leave_out()
         self._process.kill()
         self._process.wait()
         self._errors.close()
+
+    def _leave_out(self) -> None:
+        """Forget the orders that were not sent, and close their descriptors."""
+        while self._unsent:
+            _close(self._unsent.pop()[1])
 
     def _send(self) -> None:
         # A server that still imports reads nothing, and an agent must not wait for it.
@@ -183,8 +187,8 @@ class ForkServer:
             try:
                 _send(self._socket, order, descriptors)
             except OSError:
-                # Its end is seen by who reads.
-                self._unsent.clear()
+                # It has ended, which `receive` finds.
+                self._leave_out()
             finally:
                 _close(descriptors)
 
