@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.helpers.launching import Launched, assert_gone
@@ -32,7 +33,17 @@ def environment():
     told = {"RAY_TMPDIR": directory, "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
     # What this process sets for its own TensorFlow is not needed, and neither is what Ray says of itself.
     yield {**os.environ, **told, "PYTHONPATH": str(ROOT), "RAY_enable_metrics_collection": "0"}
+    # Ray's own processes look for their parent now and then, so some outlive a program that was killed by seconds.
+    if pids := [process.pid for process in psutil.process_iter() if _is_started_with(process, "RAY_TMPDIR", directory)]:
+        assert_gone(pids)
     shutil.rmtree(directory)
+
+
+def _is_started_with(process: psutil.Process, name: str, value: str) -> bool:
+    try:
+        return process.environ().get(name) == value
+    except psutil.Error:  # Somebody else's, or it has ended.
+        return False
 
 
 def run(directory: Path, script: str, environment: dict[str, str]) -> tuple[dict[str, object], str]:
