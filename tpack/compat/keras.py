@@ -10,29 +10,37 @@ from typing import Any
 
 import tensorflow.compat.v1 as tfv1
 
-# Code of Keras that calls layers and assigns to variables: package, class, method and file.
-_KERAS_PLACES = (
-    ("keras", "layers.Layer", "__call__", "/keras/src/layers/layer.py"),
-    ("tf_keras", "layers.Layer", "__call__", "/tf_keras/src/engine/base_layer.py"),
-    ("keras", "Variable", "assign", "/keras/src/backend/common/variables.py"),
-    ("keras", "Variable", "_initialize", "/keras/src/backend/tensorflow/core.py"),
+KERAS_LAYER_FILES = (
+    "/keras/src/layers/layer.py",
+    "/tf_keras/src/engine/base_layer.py",
+    "/tf_keras/src/engine/base_layer_v1.py",
 )
-KERAS_LAYER_FILES = (*(place[-1] for place in _KERAS_PLACES[:2]), "/tf_keras/src/engine/base_layer_v1.py")
-KERAS_VARIABLE_FILE = _KERAS_PLACES[2][-1]
-# Where the object whose ``trainable`` counts for a new variable is ``self``: functions and their files.
-KERAS_MAKING = {"_initialize": (_KERAS_PLACES[3][-1],), "add_weight": KERAS_LAYER_FILES[1:]}
+KERAS_VARIABLE_FILE = "/keras/src/backend/common/variables.py"
+# Where the object whose ``trainable`` counts for a new variable is ``self``: functions and their files, Keras's own in
+# the place that it has had since 3.16 first.
+KERAS_MAKING = {
+    "_initialize": ("/keras/src/backend/tensorflow/ops/core.py", "/keras/src/backend/tensorflow/core.py"),
+    "add_weight": KERAS_LAYER_FILES[1:],
+}
+# Code of Keras that calls layers and assigns to variables: package, class, method and the files it may be in.
+_KERAS_PLACES = (
+    ("keras", "layers.Layer", "__call__", KERAS_LAYER_FILES[:1]),
+    ("tf_keras", "layers.Layer", "__call__", KERAS_LAYER_FILES[1:2]),
+    ("keras", "Variable", "assign", (KERAS_VARIABLE_FILE,)),
+    ("keras", "Variable", "_initialize", KERAS_MAKING["_initialize"]),
+)
 KERAS_BUILDING = ("_maybe_build", "build_wrapper")
 
 
 def unknown_keras_places() -> list[str]:
     """Return the code of the loaded Keras that is in other files than `KERAS_LAYER_FILES` and `KERAS_VARIABLE_FILE`."""
     wrong = []
-    for package, owner, method, file in _KERAS_PLACES:
+    for package, owner, method, files in _KERAS_PLACES:
         with suppress(AttributeError, KeyError):
             function = inspect.unwrap(attrgetter(f"{owner}.{method}")(sys.modules[package]))
             found = function.__code__.co_filename.replace("\\", "/")
-            if not found.endswith(file):
-                wrong.append(f"{package}.{owner}.{method} is in {found}, and not in {file}")
+            if not found.endswith(files):
+                wrong.append(f"{package}.{owner}.{method} is in {found}, and not in {' or '.join(files)}")
     return wrong
 
 
