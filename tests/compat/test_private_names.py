@@ -1,14 +1,25 @@
 """Each private name of TensorFlow has a way out: training goes on equally, or an error says what is missing."""
 
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.helpers import preloaded, without_names
 from tests.helpers.nameless_training import ENTRIES
-from tpack.compat.private_names import FEATURES, TESTED, PrivateFeature, missing_features, missing_names, private_module
+from tpack.compat import private_names
+from tpack.compat.private_names import (
+    FEATURES,
+    TESTED,
+    PrivateFeature,
+    check_version,
+    missing_features,
+    missing_names,
+    private_module,
+)
 from tpack.errors import DependencyError
 
 NAMES = {feature.name: feature.names for feature in FEATURES}
@@ -72,6 +83,29 @@ def test_features_without_a_way_out_say_in_one_line_what_is_missing():
 def test_entries_raise_nothing_where_all_is_there():
     named = [name for name in ENTRIES if name not in ("traces of steps", "iterators of strategies")]
     assert set(run_without([], named)["errors"].values()) == {""}
+
+
+def test_an_older_tensorflow_is_refused(monkeypatch):
+    monkeypatch.setattr(tf, "__version__", "2.15.1")
+    with pytest.raises(DependencyError, match=f"tpack got TensorFlow 2.15.1: expected {TESTED}; use pip install"):
+        check_version()
+
+
+@pytest.mark.parametrize("version", ["2.16.0", "2.21.0", "2.22.0-rc0"])
+def test_a_tested_tensorflow_is_taken_in_silence(monkeypatch, version):
+    monkeypatch.setattr(tf, "__version__", version)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_version()
+
+
+def test_of_a_newer_tensorflow_it_is_said_what_it_lacks(monkeypatch):
+    monkeypatch.setattr(tf, "__version__", "2.23.0-dev20261026")
+    with pytest.warns(UserWarning, match=f"newer than the tested {TESTED}. Private names that it lacks: none;"):
+        check_version()
+    monkeypatch.setattr(private_names, "missing_features", lambda: [(FEATURES[0], FEATURES[0].names)])
+    with pytest.warns(UserWarning, match="lacks: copied towers: towers are built, as by tower_building='build';"):
+        check_version()
 
 
 def test_a_missing_module_says_so_when_it_is_used():

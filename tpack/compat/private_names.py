@@ -7,7 +7,7 @@ or an error that says in one line what is missing. `tpack doctor` lists what is 
 
 import functools
 import importlib
-import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,9 @@ from typing import Any
 import tensorflow
 import tensorflow.compat.v1 as tfv1
 
-TESTED = "2.16 to 2.21"
+OLDEST, NEWEST = (2, 16), (2, 22)
+"""The first and the last version of TensorFlow with which all tests pass."""
+TESTED = f"{OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}"
 """The versions of TensorFlow that have all names."""
 
 
@@ -193,12 +195,38 @@ class _MissingModule:
 
 def missing_error(feature: str, names: list[str]) -> Exception:
     """Return the error of a feature that needs names which are missing."""
-    # Found by way of a module that is loaded before this one: nothing of tpack is imported here.
-    error: type[Exception] = sys.modules["tpack.errors"].DependencyError
-    return error(
+    return _dependency_error(
         f"{feature or 'tpack'} got TensorFlow {tensorflow.__version__} without {', '.join(names)}: expected TensorFlow "
         f"{TESTED}, which has all that tpack uses"
     )
+
+
+def _dependency_error(message: str) -> Exception:
+    # Imported in the call: this module is among the first, and others import it.
+    error: type[Exception] = importlib.import_module("tpack.errors").DependencyError
+    return error(message)
+
+
+def check_version() -> None:
+    """Compare the installed TensorFlow with the tested ones: an older one is an error, a newer one a warning.
+
+    The warning lists the features of which a newer one lacks private names, which takes some milliseconds.
+
+    Raises:
+        DependencyError: TensorFlow is older than the oldest that is tested.
+    """
+    major, minor = (int(part) for part in tensorflow.__version__.split(".")[:2])
+    if (major, minor) < OLDEST:
+        raise _dependency_error(
+            f"tpack got TensorFlow {tensorflow.__version__}: expected {TESTED}; use pip install -U tensorflow"
+        )
+    if (major, minor) > NEWEST:
+        missing = [f"{feature.name}: {feature.way_out or 'an error says so'}" for feature, _ in missing_features()]
+        warnings.warn(
+            f"tpack got TensorFlow {tensorflow.__version__}, which is newer than the tested {TESTED}. Private names "
+            f"that it lacks: {'; '.join(missing) or 'none'}; 'tpack doctor' lists them, 'tpack selftest' trains",
+            stacklevel=2,
+        )
 
 
 @functools.cache

@@ -22,6 +22,7 @@ mixed_precision_global_state = private_module("tensorflow.python.training.experi
 util_port = private_module("tensorflow.python.util._pywrap_util_port")
 deprecation = private_module("tensorflow.python.util.deprecation")
 nest = private_module("tensorflow.python.util.nest") or tfv1.nest
+private_names.check_version()
 
 __all__ = [
     "chrome_trace", "eager_mode", "get_tf_version_tuple", "is_mixed_precision_rewrite_enabled", "is_onednn_enabled",

@@ -298,7 +298,10 @@ def _checked(function: Callable[..., Any], *, is_method: bool) -> Callable[..., 
     @functools.cache
     def kinds() -> dict[str, Kind]:
         """Return the kinds of the parameters; those that take anything are left out."""
-        hints = typing.get_type_hints(function, localns=_Names(function.__globals__), include_extras=True)
+        names = _Names(function.__globals__)
+        # All that may be a name, looked up here: Python 3.14 copies the dict that it gets into a plain one.
+        used = re.findall(r"[^\W\d]\w*", str(list(function.__annotations__.values())))
+        hints = typing.get_type_hints(function, localns={name: names[name] for name in used}, include_extras=True)
         found = {name: kind_of(hints[name]) for name in signature.parameters if name in hints}
         return {name: kind for name, kind in found.items() if kind.expected and name not in ("self", "cls")}
 
