@@ -38,7 +38,7 @@ def test_private_names_that_are_missing_are_told_with_what_happens(monkeypatch):
         private_names, "missing_features", lambda: [(way, ("Graph._names_in_use",)), (none, ("a", "b"))]
     )
     assert doctor._missing_names().splitlines() == [
-        "Private names of TensorFlow that are missing (tested are 2.16 to 2.21):",
+        f"Private names of TensorFlow that are missing (tested are {private_names.TESTED}):",
         "copied towers, without Graph._names_in_use: towers are built, as by tower_building='build'",
         f"{none.name}, without a, b: an error says so",
     ]
