@@ -94,9 +94,9 @@ def test_an_older_tensorflow_is_refused(monkeypatch):
 @pytest.mark.parametrize("version", ["2.16.0", "2.21.0", "2.22.0-rc0"])
 def test_a_tested_tensorflow_is_taken_in_silence(monkeypatch, version):
     monkeypatch.setattr(tf, "__version__", version)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(record=True) as caught:
         check_version()
+    assert caught == []
 
 
 def test_of_a_newer_tensorflow_it_is_said_what_it_lacks(monkeypatch):

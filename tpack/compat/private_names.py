@@ -7,6 +7,7 @@ or an error that says in one line what is missing. `tpack doctor` lists what is 
 
 import functools
 import importlib
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -202,8 +203,8 @@ def missing_error(feature: str, names: list[str]) -> Exception:
 
 
 def _dependency_error(message: str) -> Exception:
-    # Imported in the call: this module is among the first, and others import it.
-    error: type[Exception] = importlib.import_module("tpack.errors").DependencyError
+    # Found by way of a module that is loaded before this one: nothing of tpack is imported here.
+    error: type[Exception] = sys.modules["tpack.errors"].DependencyError
     return error(message)
 
 

@@ -19,22 +19,22 @@ import os
 import pickle
 import select
 import signal
-import subprocess
 import sys
-import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import spawn
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import cloudpickle
 
 from tpack.errors import ConfigError, WorkerError
 from tpack.utils import logger, renames
 from tpack.utils.python_child import python_command
+
+if TYPE_CHECKING:
+    import subprocess
 
 _TERMINATE_SECS = 2.0
 _Error = TypeVar("_Error", bound=WorkerError)
@@ -84,7 +84,7 @@ class Child:
             if self._spawned is None:
                 self._code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
             else:
-                with contextlib.suppress(subprocess.TimeoutExpired):
+                with contextlib.suppress(importlib.import_module("subprocess").TimeoutExpired):
                     self._code = self._spawned.wait(None if timeout_secs == math.inf else timeout_secs)
         return self._code
 
@@ -120,6 +120,8 @@ def spawn_child(
         descriptors: open files of this process that the child inherits, under the same numbers.
         environment: its environment variables; None are those of this process.
     """
+    # Children import this module too, and start none.
+    subprocess, spawn = (importlib.import_module(module) for module in ("subprocess", "multiprocessing.spawn"))
     executable = os.fsdecode(spawn.get_executable() or sys.executable)
     with _lifeline() as (there, here):
         told = {
@@ -253,7 +255,7 @@ def anonymous_file(size_bytes: int) -> Iterator[int]:
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("tpack-payload")
     else:
-        with tempfile.TemporaryFile() as file:
+        with importlib.import_module("tempfile").TemporaryFile() as file:
             descriptor = os.dup(file.fileno())
     try:
         os.truncate(descriptor, size_bytes)

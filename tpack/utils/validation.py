@@ -11,6 +11,7 @@ variables accept anything.
 
 import builtins
 import functools
+import importlib
 import inspect
 import math
 import os
@@ -19,7 +20,6 @@ import types
 import typing
 from collections import abc
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
-from difflib import get_close_matches
 from numbers import Integral, Number, Real
 from typing import Annotated, Any, NamedTuple, TypeAlias, TypeGuard, TypeVar
 from urllib.parse import unquote
@@ -334,10 +334,11 @@ def _check_names(function: Callable[..., Any], signature: inspect.Signature, kwa
     if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in signature.parameters.values()):
         return
     for name in kwargs:
-        meant = (
-            [_OF_OTHER_LIBRARIES[name]] if _OF_OTHER_LIBRARIES.get(name) in known else get_close_matches(name, known, 1)
-        )
-        if name not in known and meant:
+        if name in known:
+            continue
+        other = _OF_OTHER_LIBRARIES.get(name)
+        meant = [other] if other in known else importlib.import_module("difflib").get_close_matches(name, known, 1)
+        if meant:
             raise TypeError(
                 f"{function.__qualname__}() got an unexpected keyword argument {name!r}: did you mean {meant[0]}?"
             )

@@ -2,6 +2,7 @@
 
 import mmap
 import os
+import tempfile
 
 import numpy as np
 import pytest
@@ -55,7 +56,7 @@ def test_free_memory_is_said_if_it_is_known(monkeypatch, tmp_path):
 
 def test_other_systems_use_the_directory_for_temporary_files(monkeypatch, tmp_path):
     monkeypatch.setattr(block_module, "SHARED_MEMORY", tmp_path / "missing")
-    monkeypatch.setattr(block_module.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
     monkeypatch.delattr(os, "posix_fallocate")
     block, descriptor = create_block(mmap.PAGESIZE)
     os.close(descriptor)

@@ -15,7 +15,6 @@ unpickles.
 import io
 import math
 import pickle
-import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -179,30 +178,26 @@ class _Pickler(cloudpickle.Pickler):
         if type(obj) is np.ndarray and not obj.dtype.hasobject:
             self.arrays.append(obj)
             return _same, (self._stand_ins.make(),)
-        reopened = _REOPENED[type(obj)](obj) if type(obj) in _REOPENED else None
+        reopened = _reopened(obj)
         return super().reducer_override(obj) if reopened is None else reopened
 
 
-def _reopened_archive(archive: zipfile.ZipFile) -> tuple[Any, ...] | None:
-    return (zipfile.ZipFile, (archive.filename,)) if archive.filename and archive.mode == "r" else None
-
-
-def _reopened_file(file: io.BufferedReader) -> tuple[Any, ...] | None:
-    is_named = isinstance(file.name, str) and not file.closed and file.seekable()
-    return (_open_at, (file.name, file.tell())) if is_named else None
+def _reopened(obj: Any) -> tuple[Any, ...] | None:
+    """Return how to open again what a fork would share with its parent; a flow of a script often keeps such objects."""
+    kind = type(obj)
+    if kind is io.BufferedReader:
+        is_named = isinstance(obj.name, str) and not obj.closed and obj.seekable()
+        return (_open_at, (obj.name, obj.tell())) if is_named else None
+    # By name: the module is not imported for those who have no archive.
+    if kind.__name__ == "ZipFile" and kind.__module__ == "zipfile":
+        return (kind, (obj.filename,)) if obj.filename and obj.mode == "r" else None
+    return None
 
 
 def _open_at(path: str, position: int) -> io.BufferedReader:
     file = open(path, "rb")  # noqa: SIM115 (it belongs to the object that had it)
     file.seek(position)
     return file
-
-
-# What a fork would share with its parent; a flow of a script often keeps such objects.
-_REOPENED: dict[type, Callable[[Any], tuple[Any, ...] | None]] = {
-    io.BufferedReader: _reopened_file,
-    zipfile.ZipFile: _reopened_archive,
-}
 
 
 class PackLayout:

@@ -15,10 +15,10 @@ cancellation) another. Both go over one pair of sockets, at most one for each sl
 import contextlib
 import ctypes
 import enum
+import importlib
 import mmap
 import os
 import struct
-import tempfile
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -123,6 +123,7 @@ def _map(descriptor: int, size_bytes: int) -> ctypes.Array[ctypes.c_uint8]:
 
 def create_block(size_bytes: int) -> tuple[MemoryBlock, int]:
     """Make a block of allocated memory, and a descriptor to be sent and closed; raise InputError without memory."""
+    tempfile = importlib.import_module("tempfile")
     directory = SHARED_MEMORY if SHARED_MEMORY.is_dir() else Path(tempfile.gettempdir())
     with tempfile.TemporaryFile(dir=directory) as file:
         try:

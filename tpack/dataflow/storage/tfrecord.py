@@ -5,13 +5,13 @@ and checksums are masked (see `tpack.utils.formats.crc32c`). A file does not hol
 """
 
 import functools
+import importlib
 import io
 import os
 import struct
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from typing import IO, Any
 
@@ -191,8 +191,8 @@ class _OpenFiles:
 
 def _read_ahead(read: Callable[[int], object], indices: Sequence[int], num_thread: int) -> Iterator[object]:
     """Yield the results of reading records in order, by several threads."""
-    waiting: deque[Future[object]] = deque()
-    with ThreadPoolExecutor(num_thread, "tfrecord") as pool:
+    waiting: deque[Any] = deque()
+    with importlib.import_module("concurrent.futures").ThreadPoolExecutor(num_thread, "tfrecord") as pool:
         try:
             for index in indices:
                 waiting.append(pool.submit(read, index))

