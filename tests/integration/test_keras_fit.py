@@ -83,6 +83,9 @@ def _ours(name):
 def assert_equal(pairs, wanted, got):
     for theirs, ours in pairs:
         np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-13)
+    if keras.__version__.startswith("3.16.0.dev"):
+        # It averages the losses of single outputs in training over batches in another way: docs/versions.md.
+        wanted = {name: value for name, value in wanted.items() if name not in ("cls_loss", "reg_loss")}
     for name, value in wanted.items():
         assert got[name] == pytest.approx(value, rel=1e-11, abs=1e-13), name
 

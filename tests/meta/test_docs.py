@@ -14,6 +14,7 @@ import tpack
 from tests.helpers.source import ROOT, assert_none
 from tools.docs import api_pages, built_pages, docs_code, docs_pages, trainer_pictures, travel_picture
 from tools.docs.docs_pages import DOCS, LANGUAGES
+from tpack.compat.private_names import NEWEST, OLDEST, TESTED
 
 SITE = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
 
@@ -23,6 +24,18 @@ def test_every_page_is_in_the_navigation_once():
     listed += [path for entry in built_pages.reference() for path in entry.values()]
     kept = [str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")]
     assert sorted(listed) == sorted([*kept, *built_pages.files()])
+
+
+def test_pages_name_the_versions_that_are_taken():
+    setup = (ROOT / "setup.py").read_text(encoding="utf-8")
+    pythons = re.findall(r"Programming Language :: Python :: (3\.\d+)", setup)
+    pages = ["README.md", "docs/index.md", "docs/start.md", "docs/coming_from_tensorpack.md", "docs/versions.md"]
+    texts = {page: (ROOT / page).read_text(encoding="utf-8") for page in pages}
+    assert_none(page for page, text in texts.items() if f"TensorFlow {TESTED}" not in text)
+    assert f"Python {pythons[0]} to {pythons[-1]}" in texts["docs/versions.md"]
+    rows = re.findall(r"^\| (2\.\d+)[.\w]* \| (3\.\d+)\.\d+ \|", texts["docs/versions.md"], re.M)
+    assert {"{}.{}".format(*version) for version in (OLDEST, NEWEST)} <= {row[0] for row in rows}
+    assert {pythons[0], pythons[-1]} <= {row[1] for row in rows}
 
 
 def test_built_pages_are_not_kept():

@@ -170,7 +170,7 @@ WITHOUT_VALUES = {
         NotImplementedError,
         "Cannot convert a symbolic tf.Tensor .* to a numpy array: ",
     ),
-    "float": (lambda x: float(x), TypeError, "float.. argument must be .*, not 'SymbolicTensor': "),
+    "float": (lambda x: float(x), TypeError, "(float.. argument must be .*, not )?'SymbolicTensor'.*: "),
     "variable": (
         lambda x: tf.get_variable("w", []).numpy(),
         NotImplementedError,

@@ -25,7 +25,11 @@ VARIABLE_KEYS = (
 
 _MAX_NEAR = 5
 # What TensorFlow says of a handle in the place of a value.
-_OF_HANDLES = ("with dtype resource:", "has DataType resource not in list of allowed values")
+_OF_HANDLES = (
+    "with dtype resource:",
+    "has DataType resource not in list of allowed values",
+    "`dtype` <dtype: 'resource'> is not compatible",
+)
 # What it says of tensors and variables that were made elsewhere.
 _OF_OTHER_GRAPHS = ("must be from the same graph as", "capture an EagerTensor without building a function")
 

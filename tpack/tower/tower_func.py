@@ -38,7 +38,7 @@ _WHAT_A_GRAPH_IS = (
 # Errors of TensorFlow and Python where a value is needed while the graph is built.
 _LACKS_VALUE = re.compile(
     r"symbolic .?tf.Tensor|'SymbolicTensor' object has no attribute '(numpy|item|tolist)'|not 'SymbolicTensor'"
-    r"|numpy\(\) is only available when eager"
+    r"|numpy\(\) is only available when eager|'SymbolicTensor' object cannot be interpreted as an integer"
 )
 _NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\-/]*")
 
