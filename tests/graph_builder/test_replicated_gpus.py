@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.helpers.gpu_graphs import copies_asked_for, gpus, place_of, show_gpus, without_kernel
+from tests.helpers.gpu_graphs import copies_asked_for, gpus, place_of, rewritten, show_gpus, without_kernel
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.staging import StagingInput
 from tpack.input_source.tensors import TensorInput
 from tpack.models import BatchNorm, Conv2D, FullyConnected, MaxPooling
+from tpack.tfutils.argscope import argscope
 from tpack.tfutils.dependency import ancestors
-from tpack.tfutils.sesscreate import get_default_sess_config
+from tpack.tfutils.sesscreate import choose_rewrites, get_default_sess_config
 from tpack.tower.devices import required_cpu_devices
 from tpack.train.trainers import AsyncMultiGPUTrainer, SyncMultiGPUTrainerParameterServer, SyncMultiGPUTrainerReplicated
 
@@ -110,6 +111,40 @@ def test_a_graph_of_gpus_wants_one_cpu_device_and_memory_that_grows(graph, monke
     assert required_cpu_devices(graph) == 1
     assert config.gpu_options.allow_growth
     assert not config.device_count
+
+
+@pytest.mark.parametrize(
+    ("data_format", "precision", "architecture", "wanted"),
+    [
+        ("channels_last", "float32", "8.0", "NCHW"),
+        ("channels_first", "float32", "8.0", "NCHW"),
+        ("channels_last", "float16", "8.0", "NHWC"),
+        ("channels_last", "float16", "6.0", "NCHW"),
+    ],
+)
+def test_convolutions_get_the_layout_of_their_gpu(graph, monkeypatch, data_format, precision, architecture, wanted):
+    """The layers keep the format of their arguments; TensorFlow's pass, which the session enables, changes it."""
+    show_gpus(monkeypatch)
+    trainer = SyncMultiGPUTrainerReplicated(K, precision=precision)
+    with argscope([Conv2D, BatchNorm, MaxPooling], data_format=data_format):
+        built(trainer)
+    short = "NCHW" if data_format == "channels_first" else "NHWC"
+    assert {op.get_attr("data_format") for op in graph.get_operations() if op.type.startswith("Conv2D")} == {
+        short.encode()
+    }
+    config = get_default_sess_config()
+    choose_rewrites(config, graph)
+    assert list(config.graph_options.rewrite_options.optimizers) == ["pruning", "layout", "remap"]
+    nodes = rewritten(trainer.train_op, config, architecture).node
+    formats = Counter(node.attr["data_format"].s.decode() for node in nodes if node.op.startswith("Conv2D"))
+    assert formats == {wanted: 2 * K}
+    transposes = [node for node in nodes if node.op == "Transpose"]
+    # In each tower the images go in, and the features, or their gradient, come out; nothing is transposed between.
+    assert bool(transposes) == (short != wanted)
+    places = Counter(tf.DeviceSpec.from_string(node.device).device_index for node in transposes)
+    assert len(set(places.values())) <= 1
+    assert set(places) in (set(), set(range(K)))
+    assert {tf.DeviceSpec.from_string(node.device).device_type for node in transposes} <= {"GPU"}
 
 
 @pytest.mark.parametrize("towers", [[6, 7], 2])

@@ -1,14 +1,17 @@
-"""Graphs for eight GPUs on a machine without any: what has a kernel there, and what is copied between devices.
+"""Graphs for eight GPUs on a machine without any: kernels, copies between devices, and TensorFlow's rewrites.
 
 TensorFlow's packages for Linux have the kernels for GPUs registered whether or not there is one.
 """
 
 from collections import Counter
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
 import tensorflow.compat.v1 as tf
+from tensorflow.core.protobuf import device_properties_pb2
 from tensorflow.python.framework import kernels
+from tensorflow.python.grappler import _pywrap_tf_cluster, tf_optimizer
 
 from tpack.tfutils.dependency import ancestors
 
@@ -83,6 +86,24 @@ def copies_made(session: tf.Session, target: tf.Operation, size: int) -> Counter
                     ends = [node.attr[f"{end}_device"].s.decode() for end in ("send", "recv")]
                     found[_short(ends[0]), _short(ends[1])] += _num_bytes(tensor, size)
     return found
+
+
+def rewritten(target: tf.Operation, config: tf.ConfigProto, architecture: str, count: int = 8) -> tf.GraphDef:
+    """Return the graph as TensorFlow's passes rewrite it before a run, on GPUs of a compute capability."""
+    devices = [_described("CPU", 0, {}), *(_described("GPU", k, {"architecture": architecture}) for k in range(count))]
+    cluster = _pywrap_tf_cluster.TF_NewVirtualCluster(devices)
+    with target.graph.as_default():
+        tf.add_to_collection("train_op", target)
+        meta_graph = tf.train.export_meta_graph(graph=target.graph)
+    return tf_optimizer.OptimizeGraph(config, meta_graph, verbose=False, cluster=SimpleNamespace(tf_cluster=cluster))
+
+
+def _described(kind: str, index: int, environment: dict[str, str]) -> bytes:
+    properties = device_properties_pb2.DeviceProperties(
+        type=kind, num_cores=8, frequency=1000, memory_size=1 << 34, bandwidth=1 << 20, environment=environment
+    )
+    name = f"/job:localhost/replica:0/task:0/device:{kind}:{index}"
+    return device_properties_pb2.NamedDevice(name=name, properties=properties).SerializeToString()
 
 
 def busiest(copies: Counter[tuple[str, str]]) -> tuple[int, int]:
