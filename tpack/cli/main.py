@@ -33,6 +33,7 @@ COMMANDS = {
     "export": ("write a trained project for other programs", "predict_export", "add_export_arguments"),
     "reduce": ("measure the ways to reduce gradients", "reduce", "add_arguments"),
     "scale": ("simulate a training on many workers", "scale", "add_arguments"),
+    "selftest": ("prove that training works on this machine's devices, and how fast", "selftest", "add_arguments"),
     "watch": ("show runs on the terminal while they train", "watch", "add_arguments"),
 }
 """The purpose of each command, its module, and the function in it that adds its arguments to a parser."""
