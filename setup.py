@@ -86,7 +86,7 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.10",
     packages=find_packages(include=["tpack", "tpack.*"]),
-    package_data={"": ["*.pyi"], "tpack": ["py.typed"], "tpack.cli.runs": ["page.html"]},
+    package_data={"": ["*.pyi"], "tpack": ["py.typed"], "tpack.cli.runs": ["*.css", "*.html", "*.js"]},
     install_requires=INSTALL_REQUIRES,
     extras_require=EXTRAS_REQUIRE,
     entry_points={"console_scripts": ["tpack = tpack.cli.main:main"]},

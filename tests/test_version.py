@@ -27,7 +27,11 @@ def test_version_is_the_same_everywhere(metadata):
 def test_every_package_is_packaged(metadata):
     folders = {".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "tpack").rglob("*.py")}
     assert set(metadata["packages"]) == folders
-    assert metadata["package_data"] == {"": ["*.pyi"], "tpack": ["py.typed"], "tpack.cli.runs": ["page.html"]}
+    assert metadata["package_data"] == {
+        "": ["*.pyi"],
+        "tpack": ["py.typed"],
+        "tpack.cli.runs": ["*.css", "*.html", "*.js"],
+    }
     assert (ROOT / "tpack" / "py.typed").exists()
 
 

@@ -1,6 +1,7 @@
-"""``tpack watch``: show running trainings on the terminal, from the files that they write.
+"""``tpack watch``: show running trainings on the terminal or in a browser, from the files that they write.
 
-On a terminal the page is redrawn every few seconds until ``q`` or Ctrl-C; a file or a pipe gets it once.
+On a terminal the page is redrawn every few seconds until ``q`` or Ctrl-C; a file or a pipe gets it once. With
+``--serve`` a page for browsers on this machine shows all runs below the directories.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import psutil
 
 from tpack.cli.plot import short_labels
 from tpack.cli.runs.remote import RunDirectories, run_directories
+from tpack.cli.runs.server import RunFolders, served
 from tpack.cli.runs.terminal import run_lines
 from tpack.errors import ConfigError
 
@@ -41,6 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--every", type=float, default=2.0, metavar="SECS", help="draw so often (default: %(default)s)")
     parser.add_argument("--once", action="store_true", help="write the page once, also on a terminal")
+    parser.add_argument(
+        "--serve",
+        action="store_true",
+        help="show all runs below the directories on a page for a browser on this machine",
+    )
+    parser.add_argument("--port", type=int, help="of --serve (default: any free one)")
     parser.set_defaults(run=run)
 
 
@@ -48,18 +56,41 @@ def run(options: argparse.Namespace) -> str:
     """Show the runs until the user quits, or return the page once.
 
     Raises:
-        ConfigError: ``--every`` is not positive, or a URL is invalid.
+        ConfigError: ``--every`` is not positive, a URL is invalid, or the port of ``--serve`` is taken.
         RemoteError: Remote storage cannot be read.
     """
     if not options.every > 0:
         raise ConfigError(f"--every got {options.every}: expected a positive number of seconds")
+    if options.serve and options.once:
+        raise ConfigError("--serve got --once: expected one of them")
+    if options.port is not None and not (options.serve and 0 <= options.port < 1 << 16):
+        raise ConfigError(f"--port got {options.port}: expected a port from 0 to 65535, and --serve")
     with run_directories(options.directories) as runs:
+        if options.serve:
+            _serve(runs, options.port or 0, options.every)
+            return ""
         if options.once or not (sys.stdout.isatty() and sys.stdin.isatty()):
             width = shutil.get_terminal_size((100, 24)).columns
             return "".join(f"{line}\n" for line in page(runs.paths, width, _LINES_IF_NO_TERMINAL))
         with runs.followed(max(options.every, _FETCH_SECS)), _own_screen():
             _show(runs, options.every)
     return ""
+
+
+def _serve(runs: RunDirectories, port: int, every_secs: float) -> None:
+    """Answer browsers until Ctrl-C or SIGTERM."""
+    labels = short_labels(runs.paths)
+    handler = signal.signal(signal.SIGTERM, _interrupt)
+    folders = RunFolders(list(zip(labels, runs.paths, strict=True)))
+    try:
+        with runs.followed(max(every_secs, _FETCH_SECS)), served(folders, port, every_secs) as server:
+            sys.stdout.write(f"http://{server.server_name}:{server.server_port}/ shows the runs; Ctrl-C ends it\n")
+            sys.stdout.flush()
+            server.serve_forever()
+    except KeyboardInterrupt:
+        return
+    finally:
+        signal.signal(signal.SIGTERM, handler)
 
 
 def page(directories: Sequence[str], width: int, height: int) -> list[str]:

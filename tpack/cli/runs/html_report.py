@@ -21,7 +21,7 @@ from tpack.utils.fs import open_regular
 from tpack.utils.timer import humanize_time_delta
 from tpack.version import __version__
 
-_TEMPLATE = os.path.join(os.path.dirname(__file__), "page.html")
+_FOLDER = os.path.dirname(__file__)
 _MOST_IMAGES = 24
 SCALING_PICTURE = "scale.png"
 """The curves of ``tpack scale``, which the page shows where they are in the directory of the run."""
@@ -45,10 +45,28 @@ def page_of(runs: Mapping[str, tuple[str, Sequence[Mapping[str, Any]]]], stats: 
     """
     shown = [_content(label, directory, entries, stats) for label, (directory, entries) in runs.items()]
     content = {"version": __version__, "axis": axis, "stats": list(stats), "runs": shown}
-    with open(_TEMPLATE, encoding="utf-8") as file:
-        template = file.read()
+    return filled("page.html", content)
+
+
+def filled(template: str, content: Mapping[str, Any], nonce: str = "") -> str:
+    """Return a page of this folder with styles, script and content inside.
+
+    Args:
+        template: the name of its file.
+        content: what its script shows, without NaN.
+        nonce: marks the styles and scripts that a served page may use.
+    """
+    text, style, script = (_read(name) for name in (template, "runs.css", "runs.js"))
     # Logged text must not end the script that contains it.
-    return template.replace("@CONTENT@", json.dumps(content, allow_nan=False).replace("<", "\\u003c"))
+    told = json.dumps(content, allow_nan=False).replace("<", "\\u003c")
+    # The content comes last: it may hold any text.
+    page = text.replace("@NONCE@", nonce).replace("@STYLE@", style).replace("@SCRIPT@", script)
+    return page.replace("@CONTENT@", told)
+
+
+def _read(name: str) -> str:
+    with open(os.path.join(_FOLDER, name), encoding="utf-8") as file:
+        return file.read()
 
 
 def _content(label: str, directory: str, entries: Sequence[Mapping[str, Any]], stats: Sequence[str]) -> dict[str, Any]:
@@ -58,13 +76,24 @@ def _content(label: str, directory: str, entries: Sequence[Mapping[str, Any]], s
     if os.path.isfile(picture):
         with open(picture, "rb") as file:
             images.append({"name": SCALING_PICTURE, "step": 0, "src": _source(file.read())})
+    curves = {name: _points(entries, name) for name in stats}
+    return {"label": label, "curves": curves, "images": images, **settings_of(directory)}
+
+
+def settings_of(directory: str) -> dict[str, Any]:
+    """Return how a run was set up and how it goes, with its warnings, as texts by name.
+
+    Args:
+        directory: the run's.
+
+    Raises:
+        CallbackError: Its ``run.json`` is damaged.
+        InputError: Its log is no regular file.
+    """
     log, told = read_log(directory), read_run(directory)
     progress = told.get("progress", {})
     return {
-        "label": label,
         "directory": directory,
-        "curves": {name: _points(entries, name) for name in stats},
-        "images": images,
         "warnings": log.warnings,
         "last": log.last,
         "began": told.get("began", ""),
