@@ -99,6 +99,15 @@ def try_example(directory):
     check(without_tensorflow(output.text for output in outputs if output.get("name") == "stderr"), [])
     kinds = [kind for output in outputs if "data" in output for kind in output.data]
     check((kinds.count("image/png"), "text/html" in kinds), (2, True))
+    # The live plot of each training is one display, with all of its epochs at the end.
+    live = [
+        output.data["text/html"]
+        for output in outputs
+        if output.output_type == "display_data" and "text/html" in output.data
+    ]
+    live = [text for text in live if "<svg" in text and "<table>" in text]
+    check(len(live), 2)
+    check([text.count("<tr>") for text in live], [11, 11])
     check("application/vnd.jupyter.widget-view+json" in kinds, has_widgets())
     print(f"the example: {outputs[-1].text.strip()}", flush=True)
 

@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.callbacks.monitors.base import MonitorBase
+from tpack.callbacks.monitors.history import NotebookPlot
 from tpack.callbacks.monitors.table_writer import JSONWriter
 from tpack.callbacks.monitors.writers import ScalarPrinter, TFEventWriter
 from tpack.callbacks.progress import ProgressBar
@@ -253,8 +254,12 @@ def DEFAULT_CALLBACKS() -> list[Callback]:
 
 
 def DEFAULT_MONITORS() -> list[MonitorBase]:
-    """Return new default monitors: TensorBoard events, ``stats.json``, and the scalars of each epoch in the log."""
-    return [TFEventWriter(), JSONWriter(), ScalarPrinter()]
+    """Return new default monitors: TensorBoard events, ``stats.json``, and the scalars of each epoch in the log.
+
+    In a notebook there is a plot and a table, too, which follow the training below the cell.
+    """
+    live = [NotebookPlot()] if logger.in_notebook() else []
+    return [TFEventWriter(), JSONWriter(), ScalarPrinter(), *live]
 
 
 def _source(dataflow: Any, data: InputSource | None, batch_size: int | None) -> tuple[Any, InputSource, str]:
