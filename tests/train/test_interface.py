@@ -13,7 +13,7 @@ from tpack.callbacks.base import Callback, CallbackFactory
 from tpack.callbacks.saver import ModelSaver
 from tpack.dataflow.parallel.process_runner import MultiProcessRunner
 from tpack.dataflow.sources import DataFromList
-from tpack.errors import ConfigError
+from tpack.errors import ConfigError, MissingNameError
 from tpack.graph_builder.model_desc import ModelDescBase
 from tpack.tfutils.checkpoint import latest_checkpoint
 from tpack.train.config import TrainConfig
@@ -191,4 +191,17 @@ def test_config_that_was_trained_with_is_refused():
         launch_train_with_config(config, SimpleTrainer())
     message = "launch_train_with_config got a TrainConfig that was trained with before: expected a new one"
     with tf.Graph().as_default(), pytest.raises(ConfigError, match=message):
+        launch_train_with_config(config, SimpleTrainer())
+
+
+class WrittenForOne(Line):
+    def build_graph(self, x, y):
+        return tf.reduce_mean(tf.layers.dense(x, 1) - y)
+
+
+def test_a_model_with_names_of_tensorflow_1_is_told_what_to_write(log_dir):
+    config = TrainConfig(model=WrittenForOne(), data=line_input(), steps_per_epoch=1, max_epoch=1)
+    with pytest.raises(
+        MissingNameError, match=r"TensorFlow 2 has no tf.layers.dense, .* write 'import tpack.tf1 as tf'"
+    ):
         launch_train_with_config(config, SimpleTrainer())

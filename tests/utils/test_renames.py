@@ -7,6 +7,8 @@ import sys
 
 import numpy as np
 import pytest
+import tensorflow
+import tensorflow.compat.v1 as tf
 
 from tests.helpers.source import ROOT
 from tpack.legacy import table
@@ -94,3 +96,28 @@ def test_there_is_one_finder_and_it_finds_nothing_outside_of_tpack():
     for name in ("dataflow.common", "tpacks.dataflow.common", "tpack", "tpack.nothing", "tpack.dataflow.nothing"):
         assert finders[0].find_spec(name) is None
     assert importlib.util.find_spec("tpack.dataflow.common").loader is finders[0]
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "expected"),
+    [
+        (tensorflow, "placeholder", "tf.placeholder"),
+        (tensorflow, "contrib", "tf.contrib"),
+        (tf, "estimator", "tf.estimator"),
+        (tf.layers, "dense", "tf.layers.dense"),
+        (tf.nn.rnn_cell, "BasicLSTMCell", "tf.nn.rnn_cell.BasicLSTMCell"),
+        (tensorflow, "placehodler", None),
+        (tf, "reduce_meen", None),
+        (renames, "contrib", None),
+    ],
+)
+def test_a_name_that_tensorflow_2_lacks_is_told_with_what_to_write(module, name, expected):
+    with pytest.raises(AttributeError) as caught:
+        getattr(module, name)
+    advice = renames.advice_for_lost_name(caught.value, "train.py")
+    wanted = f"train.py: TensorFlow 2 has no {expected}, and TensorFlow is left as the script imports it: "
+    assert (advice is None) is (expected is None)
+    assert advice is None or advice.startswith(
+        f"{wanted}write 'import tpack.tf1 as tf', or let 'tpack migrate train.py'"
+    )
+    assert renames.advice_for_lost_name(ValueError("x"), "train.py") is None

@@ -14,11 +14,9 @@ import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
 
+from tpack.utils.renames import advice_for_lost_name
+
 _THEIRS, _OURS = "tensorpack", "tpack"
-_WRITTEN_FOR_1 = (
-    "{script}: TensorFlow 2 has no tf.{name}, and TensorFlow is left as the script imports it: write "
-    "'import tpack.tf1 as tf', or let 'tpack migrate {script}' do it"
-)
 
 
 def install_as_tensorpack() -> None:
@@ -106,7 +104,8 @@ def run_script(arguments: Sequence[str] | None, usage: str, install: Callable[[]
     try:
         runpy.run_path(script, run_name="__main__")
     except AttributeError as error:
-        if getattr(error.obj, "__name__", None) != "tensorflow":
+        advice = advice_for_lost_name(error, script)
+        if advice is None:
             raise
-        raise AttributeError(_WRITTEN_FOR_1.format(script=script, name=error.name)) from error
+        raise AttributeError(advice) from error
     return 0

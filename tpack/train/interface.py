@@ -1,6 +1,7 @@
 """Launch of a training: the plan of a run, worked out once from config, trainer and debug options, and the run."""
 
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.monitors.run_file import write_failed_start
-from tpack.errors import ConfigError
+from tpack.errors import ConfigError, MissingNameError
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.base import FeedfreeInput, InputSource
 from tpack.step.step_seeds import begin_at_step
@@ -21,7 +22,7 @@ from tpack.train.resume import AutoResumeTrainConfig, resume_data, share_data
 from tpack.train.single_cost import BuilderTrainer, SingleCostTrainer
 from tpack.utils import logger
 from tpack.utils.lazy import LazyModule
-from tpack.utils.renames import with_cost_attribute
+from tpack.utils.renames import advice_for_lost_name, with_cost_attribute
 from tpack.utils.validation import check_arguments, check_instance
 
 _repeated = LazyModule("tpack.input_source.repeated")
@@ -91,9 +92,21 @@ def launch_train_with_config(
     try:
         _build_and_train(plan, trainer)
     except Exception as error:
-        if trainer.hooked_sess is None:
-            write_failed_start(trainer, error)
+        _explain(error, trainer)
         raise
+
+
+def _explain(error: Exception, trainer: SingleCostTrainer) -> None:
+    """Write down why a run failed before its first step.
+
+    Raises:
+        MissingNameError: The error is of a name of TensorFlow 1.
+    """
+    if trainer.hooked_sess is None:
+        write_failed_start(trainer, error)
+    advice = advice_for_lost_name(error, sys.argv[0] or "the script")
+    if advice is not None:
+        raise MissingNameError(advice) from error
 
 
 def _build_and_train(plan: "RunPlan", trainer: SingleCostTrainer) -> None:

@@ -15,6 +15,16 @@ from typing import Any, NamedTuple, TypeVar
 Maker = TypeVar("Maker", bound=Callable[..., Any])
 _ANNEX = "tpack.legacy"
 
+# Modules in which names of TensorFlow 1 are looked up, and what scripts write before these names.
+_KERAS_1 = "keras._tf_keras.keras.__internal__.legacy"
+_TENSORFLOW = {
+    "tensorflow": "",
+    "tensorflow.compat.v1": "",
+    f"{_KERAS_1}.layers": "layers.",
+    f"{_KERAS_1}.rnn_cell": "nn.rnn_cell.",
+}
+_LOST_MODULES = ("contrib", "estimator", "layers")
+
 
 class Renamed(NamedTuple):
     """A method that had another name.
@@ -48,6 +58,29 @@ def find_name(name: str) -> tuple[bool, Any]:
     """Return whether there is such an older name, and its value."""
     table = _annex("table")
     return (True, table.load(name)) if table.knows(name) else (False, None)
+
+
+def advice_for_lost_name(error: BaseException, script: str) -> str | None:
+    """Return what to write where TensorFlow 2 lacks a name of TensorFlow 1; None for other errors.
+
+    Args:
+        error: the error.
+        script: the file that asked for the name.
+    """
+    if not isinstance(error, AttributeError):
+        return None
+    module: Any = error.obj
+    owner, name = getattr(module, "__name__", None), error.name or ""
+    if not isinstance(owner, str) or owner not in _TENSORFLOW:
+        return None
+    older = module.compat.v1 if owner == "tensorflow" else None
+    if not _TENSORFLOW[owner] and name not in _LOST_MODULES and not hasattr(older, name):
+        # Neither version has it: a misspelt name.
+        return None
+    return (
+        f"{script}: TensorFlow 2 has no tf.{_TENSORFLOW[owner]}{name}, and TensorFlow is left as the script imports "
+        f"it: write 'import tpack.tf1 as tf', or let 'tpack migrate {script}' do it"
+    )
 
 
 def on_unknown_name(module: str) -> Callable[[str], Any]:
