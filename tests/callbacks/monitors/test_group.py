@@ -140,3 +140,15 @@ def test_a_summary_of_a_variable_has_its_name(graph):
     trainer.train([MergeAllSummaries()], epochs=(1, 1))
     names = [name for name, *_ in trainer.recorder.scalars]
     assert names == ["learning_rate", "loss", "loss_1", "other_1"]
+
+
+def test_a_summary_in_a_scope_of_its_name_is_reported_by_it_once(graph):
+    for scope, name in (("val_loss", "val_loss"), ("part/error", "error"), ("cost", "cost"), ("a", "b")):
+        with tf.name_scope(f"{scope}/"):
+            tf.summary.scalar(name, tf.constant(1.0))
+    # Two statistics stay two.
+    tf.summary.scalar("cost", tf.constant(2.0))
+    trainer = FakeTrainer()
+    trainer.train([MergeAllSummaries()], epochs=(1, 1))
+    names = [name for name, *_ in trainer.recorder.scalars]
+    assert names == ["val_loss", "part/error", "cost/cost", "a/b", "cost"]

@@ -100,8 +100,9 @@ class Monitors(ProxyCallback):
         """
         # A copy: its tags are changed, and scalars that are held back are removed.
         summary = tf.Summary.FromString(summary if isinstance(summary, bytes) else summary.SerializeToString())
+        tags = {_TOWER_PREFIX.sub("", value.tag) for value in summary.value}
         for value in list(summary.value):
-            value.tag = self._plain_name(_TOWER_PREFIX.sub("", value.tag))
+            value.tag = self._plain_name(_TOWER_PREFIX.sub("", value.tag), tags)
             if value.tag in self._held_names and value.WhichOneof("value") == "simple_value":
                 self._held[value.tag] = float(value.simple_value)
                 summary.value.remove(value)
@@ -112,8 +113,15 @@ class Monitors(ProxyCallback):
         for receiver in self._receivers:
             receiver.process_summary(summary)
 
-    def _plain_name(self, tag: str) -> str:
-        """Return the name of a summary, which TensorFlow has numbered if a variable has it, as ``learning_rate_1``."""
+    def _plain_name(self, tag: str, others: set[str]) -> str:
+        """Return the name that the script gave a summary.
+
+        TensorFlow numbers it if a variable has it, as ``learning_rate_1``, and puts the scope before it, which often
+        has the same name: ``val_loss/val_loss``.
+        """
+        scope, _, last = tag.rpartition("/")
+        if scope.rpartition("/")[2] == last and scope not in others:
+            return scope
         name = tag.removesuffix("_1")
         if name == tag or self._trainer is None:
             return tag
