@@ -170,6 +170,7 @@ case $(basename "$0") in
         echo "$SRUN_SAYS" >&2
         exit "$SRUN_CODE";;
     scancel) touch told;;
+    squeue) echo "$JOB_STATE";;
 esac
 """
 
@@ -177,7 +178,7 @@ esac
 @pytest.fixture
 def slurm(tmp_path):
     """Start the batch script in a directory of its own, beside programs that stand for Slurm's."""
-    for name in ("srun", "scontrol", "scancel"):
+    for name in ("srun", "scontrol", "scancel", "squeue"):
         (tmp_path / name).write_text(PROGRAM, encoding="utf-8")
         (tmp_path / name).chmod(0o755)
     started = []
@@ -198,6 +199,11 @@ def slurm(tmp_path):
 
 def calls(directory):
     return (directory / "calls").read_text(encoding="utf-8").splitlines()
+
+
+def changes(directory):
+    """Return the calls that do something."""
+    return [call for call in calls(directory) if not call.startswith("squeue ")]
 
 
 def test_the_batch_script_is_one_that_shells_and_slurm_read():
@@ -228,7 +234,7 @@ def test_shell_scripts_have_no_fault_that_shellcheck_knows():
 )
 def test_a_job_of_slurm_is_requeued_when_a_worker_was_lost(slurm, tmp_path, code, restarts, end, is_requeued):
     assert slurm(code, SLURM_RESTART_COUNT=restarts).wait(60) == end
-    srun, *rest = calls(tmp_path)
+    srun, *rest = changes(tmp_path)
     assert srun == "srun --label --wait=60 python train.py --logdir train_log/7 --epochs 3"
     assert rest == (["scontrol requeue 7"] if is_requeued else [])
     lines = (tmp_path / "environment").read_text(encoding="utf-8").splitlines()
@@ -251,7 +257,15 @@ def test_a_job_of_slurm_is_requeued_when_a_worker_was_lost(slurm, tmp_path, code
 )
 def test_a_job_of_slurm_ends_with_the_code_of_the_worker_that_failed(slurm, tmp_path, says, end, is_requeued):
     assert slurm(75, SRUN_SAYS=f"srun: error: {says}").wait(60) == end
-    assert calls(tmp_path)[1:] == (["scontrol requeue 7"] if is_requeued else [])
+    assert changes(tmp_path)[1:] == (["scontrol requeue 7"] if is_requeued else [])
+
+
+# The job of a real Slurm (22.05) was RUNNING in the grace time of a preemption, and COMPLETING after scancel.
+@pytest.mark.parametrize(("state", "end", "is_requeued"), [("RUNNING", 0, True), ("COMPLETING", 143, False)])
+def test_a_preempted_job_of_slurm_is_requeued_and_not_one_that_was_cancelled(slurm, tmp_path, state, end, is_requeued):
+    assert slurm(143, JOB_STATE=state).wait(60) == end
+    assert changes(tmp_path)[1:] == (["scontrol requeue 7"] if is_requeued else [])
+    assert calls(tmp_path)[1] == "squeue --noheader --format=%T --jobs=7"
 
 
 @pytest.mark.parametrize(("code", "rest"), [(143, ["scontrol requeue 7"]), (0, [])])
@@ -262,7 +276,7 @@ def test_a_job_of_slurm_saves_before_its_time_is_up(slurm, tmp_path, code, rest)
     assert (tmp_path / "started").read_text(encoding="utf-8") == "yes\n"
     process.send_signal(signal.SIGUSR1)
     assert process.wait(60) == 0
-    assert calls(tmp_path)[1:] == ["scancel --signal=TERM 7.0", *rest]
+    assert changes(tmp_path)[1:] == ["scancel --signal=TERM 7.0", *rest]
 
 
 def test_the_script_that_they_start_trains_and_goes_on(tmp_path):
