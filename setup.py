@@ -92,7 +92,7 @@ setup(
     entry_points={"console_scripts": ["tpack = tpack.cli.main:main"]},
     zip_safe=False,
     classifiers=[
-        "Development Status :: 3 - Alpha",
+        "Development Status :: 4 - Beta",
         "Intended Audience :: Developers",
         "Intended Audience :: Science/Research",
         "Programming Language :: Python :: 3",
