@@ -98,10 +98,15 @@ def run(command: list[str], directory: Path) -> str:
 
 def environment(directory: Path, python: str, *requirements: str) -> Path:
     """Make a virtual environment with packages; return the folder of its programs."""
-    run([python, "-m", "venv", str(directory)], directory.parent)
-    pip = [str(directory / "bin" / "python"), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    run([*pip, *requirements], directory.parent)
+    # The pip of this interpreter serves all: a copy in each environment takes longer than what is installed by it.
+    run([python, "-m", "venv", "--without-pip", str(directory)], directory.parent)
+    run([*pip_of(directory), "install", "-q", "--no-compile", *requirements], directory.parent)
     return directory / "bin"
+
+
+def pip_of(directory: Path) -> list[str]:
+    """Return the command of pip for an environment."""
+    return [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(directory)]
 
 
 def build(directory: Path) -> tuple[Path, Path]:
@@ -139,7 +144,7 @@ def install_and_train(directory: Path, python: str, package: Path) -> str:
     (directory / "program.py").write_text(PROGRAM, encoding="utf-8")
     # Isolated from this tree: no PYTHONPATH, and not the folder of the program.
     trained = run([str(programs / "python"), "-I", "program.py"], directory).splitlines()[-1]
-    run([str(programs / "python"), "-m", "pip", "check"], directory)
+    run([*pip_of(directory / "venv"), "check"], directory)
     run([str(programs / "tpack"), "doctor"], directory)
     version = run([str(programs / "python"), "--version"], directory).strip()
     return f"ok   {package.name} on {version}: {trained} ({time.monotonic() - began:.0f} s)"
@@ -154,7 +159,9 @@ def check(directory: Path, pythons: list[str]) -> bool:
         print(f"FAIL {error}")
         return False
     is_right = True
-    for number, (python, package) in enumerate((python, package) for python in pythons for package in packages):
+    # Each interpreter and each package soon, then the other pairs.
+    pairs = [(python, packages[(at + turn) % 2]) for turn in range(2) for at, python in enumerate(pythons)]
+    for number, (python, package) in enumerate(pairs):
         try:
             print(install_and_train(directory / f"install{number}", python, package), flush=True)
         except ValueError as error:
