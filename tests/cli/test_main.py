@@ -76,7 +76,7 @@ LIGHT = {*HEAVY, "numpy", "tabulate", "importlib.metadata", "psutil"}
         (["--help"], LIGHT),
         (["--version"], LIGHT),
         (["new", "--help"], LIGHT),
-        *(([name, "--help"], HEAVY) for name in ("inspect", "plot", "reduce", "launch", "watch", "doctor")),
+        *(([name, "--help"], HEAVY) for name in ("inspect", "plot", "reduce", "launch", "watch", "doctor", "selftest")),
     ],
 )
 def test_help_loads_only_what_it_needs(arguments, absent):

@@ -36,7 +36,7 @@ def test_a_machine_that_is_not_right_ends_with_1(monkeypatch, capsys):
     assert "not all is right (devices)" in printed
     assert "to set or to try: TensorFlow lacks NVIDIA's libraries: pip install 'tensorflow[and-cuda]'" in printed
     assert "[1/2] devices: wrong" in progress
-    assert "the driver has 1 GPU(s), TensorFlow sees 0" in progress
+    assert "the driver or CUDA_VISIBLE_DEVICES lists 1 GPU(s), TensorFlow sees 0" in progress
 
 
 @pytest.mark.parametrize(

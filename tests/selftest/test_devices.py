@@ -35,7 +35,7 @@ def test_logical_devices_take_the_place_of_gpus():
 
 def test_gpus_that_tensorflow_does_not_see_are_wrong(monkeypatch):
     monkeypatch.setattr(devices, "get_num_gpu", lambda: 8)
-    with pytest.raises(Wrong, match=r"the driver has 8 GPU\(s\), TensorFlow sees 0") as caught:
+    with pytest.raises(Wrong, match=r"lists 8 GPU\(s\), TensorFlow sees 0: training would be on none") as caught:
         find_devices(None)
     assert "tensorflow[and-cuda]" in caught.value.advice
     assert caught.value.figures["kind"] == "CPU"

@@ -44,8 +44,12 @@ def test_what_the_devices_cannot_serve_is_skipped():
 
 
 @pytest.mark.parametrize("name", PRECISIONS)
-def test_16_bits_follow_float32(name):
+def test_16_bits_follow_float32(monkeypatch, name):
     assert 0 < check_precision(CPUS, name).figures["off_by"] < training._TOLERANCE_OF_16_BITS
+    monkeypatch.setattr(training, "train", lambda *_, **__: trained())
+    monkeypatch.setattr(training, "_one_tower", lambda *_: trained(costs=[2.1]))
+    with pytest.raises(Wrong, match="the first cost is 2, in float32 2.1"):
+        check_precision(CPUS, name)
 
 
 @pytest.mark.parametrize(("found", "name"), [((7, 5), "bfloat16"), ((5, 2), "float16")])
@@ -111,4 +115,5 @@ def test_weights_of_one_tower_are_compared(monkeypatch):
     monkeypatch.setattr(training, "_one_tower", lambda *_: trained(weights=[{"w": np.full(3, 1.1)}]))
     with pytest.raises(Wrong, match=r"its weights differ from those of one tower by 0.091 of their size"):
         training._compared(CPUS, trained())
-    assert training._compared(CPUS, trained(), tolerance=0.1).figures["off_by"] == pytest.approx(1 / 11)
+    monkeypatch.setattr(training, "_TOLERANCE", 0.1)
+    assert training._compared(CPUS, trained()).figures["off_by"] == pytest.approx(1 / 11)

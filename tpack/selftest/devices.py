@@ -66,7 +66,8 @@ def find_devices(num_devices: int | None) -> Finding:
         "environment": collect_env_info(),
     }
     if of_driver > len(gpus):
-        text = f"the driver has {of_driver} GPU(s), TensorFlow sees {len(gpus)}: training would be on the CPU"
+        listed = f"the driver or CUDA_VISIBLE_DEVICES lists {of_driver} GPU(s)"
+        text = f"{listed}, TensorFlow sees {len(gpus)}: training would be on {len(gpus) or 'none'} of them"
         raise Wrong(text, _GPU_ADVICE, figures)
     if gpus and count > len(gpus):
         raise Wrong(f"{count} devices were asked for, and there are {len(gpus)}", "Lower --devices.", figures)

@@ -179,7 +179,10 @@ def checks_of(machine: Machine) -> list[Check]:
         Check("host copies", "copies between host and device are right", "devices", "check_host_copies"),
     ]
     checks += [
-        Check(f"trainer: {name}", f"it {one_tower}", "training", "check_trainer", {"name": name}) for name in TRAINERS
+        Check(
+            f"trainer: {name}", f"it {one_tower}", "training", "check_trainer", {"name": name}, hang_advice=_COPY_ADVICE
+        )
+        for name in TRAINERS
     ]
     checks += [
         Check(
@@ -193,14 +196,25 @@ def checks_of(machine: Machine) -> list[Check]:
         for name in REDUCERS
     ]
     checks += [
-        Check(f"precision: {name}", "training follows float32", "training", "check_precision", {"name": name})
+        Check(
+            f"precision: {name}",
+            "the cost begins as in float32, and falls",
+            "training",
+            "check_precision",
+            {"name": name},
+        )
         for name in PRECISIONS
     ]
     checks += [
         Check("compiled", "a step that XLA compiles ends with the same weights", "training", "check_compiled"),
         Check("checkpoint", "a resumed training ends with the same bits", "training", "check_checkpoint"),
         Check(
-            "all-reduce", "all-reduces are right, at a share of the best", "speed", "check_all_reduce", {}, _SPEED_SECS
+            "all-reduce",
+            "all-reduces are right, at a share of the best",
+            "speed",
+            "check_all_reduce",
+            limit_secs=_SPEED_SECS,
+            hang_advice=_NCCL_ADVICE,
         ),
     ]
     return checks + [

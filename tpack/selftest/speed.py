@@ -40,7 +40,7 @@ _CANDIDATES = ("one_device", "round_robin", "hierarchical", "psgpu", "xring", "n
 _GRADIENTS = {"GPU": (16, 1_600_000), "CPU": (4, 250_000)}
 """Their number and the elements of each; on GPUs together as large as those of ResNet-50."""
 _ROUNDS, _STEPS = 3, 2
-_LOW_SHARE, _LOW_SCALING = 0.3, 0.8
+_LOW_SHARE = 0.3
 _GIGA = 1e9
 
 _BATCHES = {"GPU": (64, 32, 16), "CPU": (8,)}
