@@ -34,6 +34,10 @@ CASES = [
         "import numpy as np\nfloat(np.random.normal(0, 1, size=1))",
         "import numpy as np\nfloat(np.squeeze(np.random.normal(0, 1, size=1)))",
     ),
+    (
+        "import numpy as np\nchr(np.random.choice(128, 1, p=p)), chr(np.random.choice(128, p=p))",
+        "import numpy as np\nchr(np.squeeze(np.random.choice(128, 1, p=p))), chr(np.random.choice(128, p=p))",
+    ),
     ("import numpy as np\nint(np.prod(shape)), int(x)", "import numpy as np\nint(np.prod(shape)), int(x)"),
     ("from numpy import random\nint(random.rand(1))", "from numpy import random\nint(random.rand(1))"),
     (

@@ -382,7 +382,7 @@ class _Rewriter(cst.CSTTransformer):
             return updated_node.with_changes(func=updated_node.func.with_changes(value="range"))
         if "numpy.reshape" in self._whole_names(original_node.func):
             return self._with_shape_by_its_place(original_node, updated_node)
-        if isinstance(original_node.func, cst.Name) and original_node.func.value in ("int", "float"):
+        if isinstance(original_node.func, cst.Name) and original_node.func.value in ("chr", "float", "int"):
             return self._with_number_of_an_array(original_node, updated_node)
         function, inner = updated_node.func, getattr(updated_node.func, "value", None)
         if not isinstance(function, cst.Attribute) or function.attr.value != "tostring" or updated_node.args:
@@ -434,7 +434,7 @@ class _Rewriter(cst.CSTTransformer):
         return cst.UnaryOperation(cst.Not(_SPACE), made, updated_node.lpar, updated_node.rpar)
 
     def _with_number_of_an_array(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
-        """Squeeze an array of one element in ``int(...)``, which numpy 2 refuses to turn into a number."""
+        """Squeeze an array of one element in ``int(...)`` and the like, which numpy 2 refuses to turn into a number."""
         inner = original_node.args[0].value if len(original_node.args) == 1 else None
         if not isinstance(inner, cst.Call) or not isinstance(inner.func, cst.Attribute):
             return updated_node
@@ -442,8 +442,9 @@ class _Rewriter(cst.CSTTransformer):
         while isinstance(root, cst.Attribute):
             root = root.value
         keywords = [one.keyword.value for one in inner.args if one.keyword]
+        num_places = len(inner.args) - len(keywords)
         for whole in self._whole_names(inner.func) if self._whole_names(root) == ["numpy"] else []:
-            draws = whole in names.DRAWS and ("size" in keywords or len(inner.args) >= names.DRAWS[whole])
+            draws = whole in names.DRAWS and ("size" in keywords or num_places >= names.DRAWS[whole])
             if whole in names.MAY_BE_ARRAY or draws:
                 self._changed(original_node, f"{whole}(...) as a number to that of its only element")
                 given = updated_node.args[0]
