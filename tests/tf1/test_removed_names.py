@@ -2,10 +2,12 @@
 
 import importlib
 import inspect
+import operator
 
 import pytest
 
 import tpack.tf1 as tf
+from tests.helpers.source import ROOT
 from tpack.errors import MissingNameError, TpackError
 from tpack.multi_worker.replicated_trainer import MultiWorkerTrainerReplicated
 from tpack.tf1 import removed_names
@@ -14,7 +16,7 @@ from tpack.train.trainers import SyncMultiGPUTrainerReplicated
 
 def test_a_name_of_the_table_says_what_to_use():
     with pytest.raises(
-        MissingNameError, match=r"tf\.contrib\.tensor_forest is not there: use the package tensorflow_decision"
+        MissingNameError, match=r"tf\.contrib\.tensor_forest is not there: use RandomForest of scikit-learn"
     ):
         tf.contrib.tensor_forest  # noqa: B018 (reading it is the test)
     assert issubclass(MissingNameError, AttributeError)
@@ -35,7 +37,7 @@ def test_an_unknown_name_gives_those_near():
 
 
 def test_an_import_that_fails_says_why():
-    with pytest.raises(ImportError, match="use the package tensorflow_decision"):
+    with pytest.raises(ImportError, match="use RandomForest of scikit-learn"):
         from tpack.tf1.contrib import tensor_forest  # noqa: F401, PLC0415 (importing it is the test)
     with pytest.raises(ImportError, match="cannot import name 'reluu'"):
         from tpack.tf1.nn import reluu  # noqa: F401, PLC0415 (importing it is the test)
@@ -45,7 +47,7 @@ def test_an_import_that_fails_says_why():
     ("module", "advice"),
     [
         ("tpu.python.tpu", "tf.contrib.tpu.python is not there: there are no TPUs here"),
-        ("tensor_forest.python", "tf.contrib.tensor_forest is not there: use the package tensorflow_decision_forests"),
+        ("tensor_forest.python", "tf.contrib.tensor_forest is not there: use RandomForest of scikit-learn"),
         (
             "layers.python.layers",
             "tf.contrib.layers.python is not there: import its names from tpack.tf1.contrib.layers",
@@ -71,3 +73,26 @@ def test_the_argument_for_averages_of_models_is_one_of_the_replicated_trainers()
     assert "use a trainer of replicated towers with sync_every_steps" in advice
     for trainer in (SyncMultiGPUTrainerReplicated, MultiWorkerTrainerReplicated):
         assert "sync_every_steps" in inspect.signature(trainer).parameters
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("estimator.BoostedTreesClassifier", "use HistGradientBoosting of scikit-learn, ydf or xgboost"),
+        ("compat.v1.estimator.BoostedTreesRegressor", "use HistGradientBoosting of scikit-learn, ydf or xgboost"),
+        ("contrib.boosted_trees", "use HistGradientBoosting of scikit-learn, ydf or xgboost"),
+        ("contrib.tensor_forest.client", "use RandomForest of scikit-learn, or ydf"),
+        ("contrib.factorization.KMeansClustering", "use MiniBatchKMeans of scikit-learn"),
+        ("compat.v1.estimator.experimental.KMeans", "use MiniBatchKMeans of scikit-learn"),
+    ],
+)
+def test_trees_forests_and_k_means_name_the_packages_and_the_page(name, advice):
+    title = "Trees, forests and k-means"
+    with pytest.raises(MissingNameError) as caught:
+        operator.attrgetter(name)(tf)
+    asked = name.removeprefix("compat.v1.")
+    # Of a namespace that is gone as a whole, the error is that of the namespace.
+    assert asked.startswith(str(caught.value).split()[0].removeprefix("tf."))
+    told = removed_names.reason_for(asked)
+    assert told == f"{advice}; '{title}' in docs/tf1.md shows how"
+    assert f"\n### {title}\n" in (ROOT / "docs" / "tf1.md").read_text(encoding="utf-8")

@@ -12,6 +12,11 @@ from collections.abc import Iterable
 from tpack.errors import MissingNameError
 
 _ROOT = "tpack.tf1"
+_TREES = (
+    "use HistGradientBoosting of scikit-learn, ydf or xgboost; 'Trees, forests and k-means' in docs/tf1.md shows how"
+)
+_FORESTS = "use RandomForest of scikit-learn, or ydf; 'Trees, forests and k-means' in docs/tf1.md shows how"
+_K_MEANS = "use MiniBatchKMeans of scikit-learn; 'Trees, forests and k-means' in docs/tf1.md shows how"
 
 # The name as scripts write it after ``tf.``, and what to use in its place: a sentence without a capital and full stop.
 MISSING: dict[str, str] = {
@@ -19,6 +24,7 @@ MISSING: dict[str, str] = {
     "contrib.autograph": "use tf.autograph",
     "contrib.batching": "use tf.nondifferentiable_batch_function",
     "contrib.bayesflow": "use the package tensorflow_probability",
+    "contrib.boosted_trees": _TREES,
     "contrib.checkpoint": "use tf.train.Checkpoint and tf.train.CheckpointManager",
     "contrib.cloud": "use the package tensorflow_io",
     "contrib.cluster_resolver.UnionClusterResolver": "use tf.distribute.cluster_resolver.UnionResolver",
@@ -46,8 +52,8 @@ MISSING: dict[str, str] = {
     "contrib.estimator.RNNClassifier": "write a model_fn with tf.nn.dynamic_rnn and a head such as multi_class_head",
     "contrib.estimator.RNNEstimator": "write a model_fn with tf.nn.dynamic_rnn and a head such as multi_class_head",
     "contrib.estimator.SavedModelEstimator": "load the model by tf.saved_model.load, or tpack.predict",
-    "contrib.estimator.boosted_trees_classifier_train_in_memory": "use the package xgboost",
-    "contrib.estimator.boosted_trees_regressor_train_in_memory": "use the package xgboost",
+    "contrib.estimator.boosted_trees_classifier_train_in_memory": _TREES,
+    "contrib.estimator.boosted_trees_regressor_train_in_memory": _TREES,
     "contrib.estimator.build_raw_supervised_input_receiver_fn": (
         "models are exported for prediction alone: use tf.estimator.export.build_raw_serving_input_receiver_fn"
     ),
@@ -57,6 +63,8 @@ MISSING: dict[str, str] = {
     "contrib.estimator.export_all_saved_models": "use Estimator.export_saved_model, which exports for prediction",
     "contrib.estimator.export_saved_model_for_mode": "use Estimator.export_saved_model, which exports for prediction",
     "contrib.factorization": "use the package scikit-learn",
+    "contrib.factorization.KMeans": _K_MEANS,
+    "contrib.factorization.KMeansClustering": _K_MEANS,
     "contrib.feature_column.sequence_input_layer": (
         "use tf.feature_column.input_layer with embeddings of ragged or padded sequences, or tf.nn.embedding_lookup"
     ),
@@ -210,7 +218,7 @@ MISSING: dict[str, str] = {
     "contrib.staging": "use tpack.StagingInput, or tf.raw_ops.Stage and tf.raw_ops.Unstage",
     "contrib.stat_summarizer": "use tpack.GraphProfiler, or tf.profiler",
     "contrib.summary": "use tf.summary, or tf.compat.v2.summary",
-    "contrib.tensor_forest": "use the package tensorflow_decision_forests, or scikit-learn",
+    "contrib.tensor_forest": _FORESTS,
     "contrib.tensorboard": "use tensorboard.plugins.projector of the package tensorboard, which has the same calls",
     "contrib.testing": "use tf.test, and tf.train.summary_iterator",
     "contrib.tfprof": "use tf.profiler, or tpack.GraphProfiler",
@@ -246,10 +254,10 @@ MISSING: dict[str, str] = {
     "data.experimental.StatsOptions": "use tf.profiler; data pipelines no longer give statistics",
     "data.experimental.bytes_produced_stats": "use tf.profiler; data pipelines no longer give statistics",
     "data.experimental.latency_stats": "use tf.profiler; data pipelines no longer give statistics",
-    "estimator.BoostedTreesClassifier": "use a DNNClassifier, or the package tensorflow_decision_forests or xgboost",
-    "estimator.BoostedTreesEstimator": "use a DNNEstimator, or the package tensorflow_decision_forests or xgboost",
-    "estimator.BoostedTreesRegressor": "use a DNNRegressor, or the package tensorflow_decision_forests or xgboost",
-    "estimator.experimental.KMeans": "use the package scikit-learn",
+    "estimator.BoostedTreesClassifier": _TREES,
+    "estimator.BoostedTreesEstimator": _TREES,
+    "estimator.BoostedTreesRegressor": _TREES,
+    "estimator.experimental.KMeans": _K_MEANS,
     "estimator.experimental.LinearSDCA": "give a LinearClassifier or LinearRegressor the optimizer 'Ftrl'",
     "estimator.experimental.build_raw_supervised_input_receiver_fn": (
         "models are exported for prediction alone: use tf.estimator.export.build_raw_serving_input_receiver_fn"
