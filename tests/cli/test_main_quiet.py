@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 from tests.helpers.source import ROOT
+from tpack.cli.main import main
 
 PROGRAM = r"""
 import logging, os, subprocess, sys
@@ -58,3 +59,34 @@ def test_on_a_terminal_python_draws_by_itself():
     assert os.read(ours, 1000).split() == [b"terminal:", b"True", b"False", b"after", b"True", b"True"]
     os.close(ours)
     os.close(theirs)
+
+
+SCRIPT = r"""
+import os, sys, tensorflow
+os.write(2, b"I0000 00:00:1795417603.982 29797 port.cc:153] oneDNN custom operations are on.\n")
+os.write(2, b"E0000 00:00:1.2 3 cuda_platform.cc:52] failed call to cuInit: INTERNAL: UNKNOWN ERROR (303)\n")
+os.write(2, b"E0000 00:00:1.2 3 cuda_dnn.cc:52] Could not create cudnn handle\n")
+print(sys.argv[1:], __name__, os.path.basename(sys.path[0]) == os.path.basename(os.path.dirname(__file__)))
+if sys.argv[1:] == ["--fail"]:
+    tensorflow.contrib
+sys.exit(3)
+"""
+
+
+def test_a_script_runs_without_lines_below_errors(tmp_path):
+    (tmp_path / "train.py").write_text(SCRIPT)
+    command = [sys.executable, "-m", "tpack", "run", str(tmp_path / "train.py")]
+    environment = {key: value for key, value in os.environ.items() if key != "TF_CPP_MIN_LOG_LEVEL"}
+    environment["PYTHONPATH"] = str(ROOT)
+    done = subprocess.run([*command, "--a", "b"], env=environment, capture_output=True, text=True, check=False)
+    assert done.stderr == "E0000 00:00:1.2 3 cuda_dnn.cc:52] Could not create cudnn handle\n"
+    assert (done.stdout, done.returncode) == ("['--a', 'b'] __main__ True\n", 3)
+    done = subprocess.run([*command, "--fail"], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "in <module>" in done.stderr
+    assert "TensorFlow 2 has no tf.contrib" in done.stderr.splitlines()[-1]
+
+
+def test_a_script_that_is_not_there_is_named(capsys):
+    assert main(["run", "no/train.py"]) == 2
+    assert capsys.readouterr().err == "tpack run: SCRIPT got 'no/train.py': expected a file\n"

@@ -31,6 +31,7 @@ COMMANDS = {
     "train": ("train a project", "project", "add_train_arguments"),
     "predict": ("run a trained project on data", "predict_export", "add_predict_arguments"),
     "export": ("write a trained project for other programs", "predict_export", "add_export_arguments"),
+    "run": ("run a script without the start-up lines of TensorFlow", "profile", "add_run_arguments"),
     "reduce": ("measure the ways to reduce gradients", "reduce", "add_arguments"),
     "scale": ("simulate a training on many workers", "scale", "add_arguments"),
     "selftest": ("prove that training works on this machine's devices, and how fast", "selftest", "add_arguments"),
@@ -44,14 +45,16 @@ EXIT_FAILED = 1
 EXIT_BAD_ARGUMENTS = 2
 
 _STANDARD_ERROR = 2
+_ALL, _BELOW_ERRORS = "IWE", "IW"
 # Passes all lines on, each as soon as it is complete, except those of TensorFlow's logs: they begin with a level and a
-# date, in the format of absl or of TensorFlow, or belong to such a line.
+# date, in the format of absl or of TensorFlow, or belong to such a line. Error 303 is that there is no driver of GPUs.
 _FILTER = r"""
 import re, sys
-own = re.compile(
-    rb"[IWE]\d{4} \d\d:|[IWE]0000 00:00:|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IWE] "
-    rb"|WARNING: All log messages before absl::InitializeLog|To enable the following instructions:"
-)
+own = re.compile((
+    r"[LEVELS]\d{4} \d\d:|[LEVELS]0000 00:00:|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [LEVELS] "
+    r"|WARNING: All log messages before absl::InitializeLog|To enable the following instructions:"
+    r"|.*\bfailed call to cuInit: .*\(303\)"
+).replace("LEVELS", sys.argv[1]).encode())
 for line in sys.stdin.buffer:
     if not own.match(line):
         sys.stderr.buffer.write(line)
@@ -88,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(given)
     is_quiet = getattr(options, "loads_tensorflow", False)
     try:
-        with without_lines_of_tensorflow() if is_quiet else nullcontext():
+        with without_lines_of_tensorflow(getattr(options, "keeps_errors", False)) if is_quiet else nullcontext():
             done: str | int = options.run(options)
     except (TpackError, OSError) as error:
         sys.stderr.write(f"tpack {options.command}: {error}\n")
@@ -135,18 +138,21 @@ class _CommandParser(argparse.ArgumentParser):
 
 
 @contextmanager
-def without_lines_of_tensorflow() -> Iterator[None]:
+def without_lines_of_tensorflow(keeps_errors: bool = False) -> Iterator[None]:
     """Remove the log lines of TensorFlow's C++ code from this process's and its children's standard error.
 
     No setting of TensorFlow does that: of the 9 lines of an import of 2.21, ``TF_CPP_MIN_LOG_LEVEL=3`` leaves 6. In
     this process its Python warnings go too. Fatal lines stay, also as the last of this process, since another process
     filters. On a terminal Python writes directly, so that progress bars work.
+
+    Args:
+        keeps_errors: leave errors, but for that of a machine without GPUs, and Python's warnings.
     """
     original, before = os.dup(_STANDARD_ERROR), sys.stderr
     before.flush()
     on_terminal = os.fdopen(os.dup(original), "w", buffering=1, errors="backslashreplace") if before.isatty() else None
     # A session of its own protects it from the Ctrl-C that ends this process.
-    command = [sys.executable, "-I", "-S", "-c", _FILTER]
+    command = [sys.executable, "-I", "-S", "-c", _FILTER, _BELOW_ERRORS if keeps_errors else _ALL]
     reading, writing = os.pipe()
     passing_on = subprocess.Popen(command, stdin=reading, stderr=original, start_new_session=True)
     os.dup2(writing, _STANDARD_ERROR)
@@ -154,7 +160,8 @@ def without_lines_of_tensorflow() -> Iterator[None]:
     os.close(writing)
     sys.stderr = on_terminal or before
     tensorflow = logging.getLogger("tensorflow")
-    tensorflow.addFilter(_is_error)
+    if not keeps_errors:
+        tensorflow.addFilter(_is_error)
     try:
         yield
     finally:

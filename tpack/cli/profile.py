@@ -1,6 +1,6 @@
-"""``tpack profile``: run a training script unchanged, and report the parts of its steps' time.
+"""``tpack run`` and ``tpack profile``: run a training script unchanged, and report the parts of its steps' time.
 
-The script's training gets a `tpack.Profile`. When that is finished, the process ends, as if by ``sys.exit``.
+For the report the training gets a `tpack.Profile`. When it is finished, the process ends, as if by ``sys.exit``.
 """
 
 import argparse
@@ -8,14 +8,16 @@ import importlib
 import os
 import runpy
 import sys
+import traceback
 from typing import TYPE_CHECKING, Any
 
 from tpack.errors import ConfigError
+from tpack.legacy.as_tensorpack import run_script
 
 if TYPE_CHECKING:
     from tpack.callbacks.profiling.profile import Profile
 
-_EXIT_NOTHING_TRACED = 1
+_EXIT_FAILED = _EXIT_NOTHING_TRACED = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +33,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run, loads_tensorflow=True)
 
 
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe ``tpack run``, and add its arguments to its parser."""
+    parser.description = "Run a script as python does, without the lines that TensorFlow logs below errors."
+    parser.add_argument("script", metavar="SCRIPT", help="what to run")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="its arguments")
+    parser.set_defaults(run=run_quietly, loads_tensorflow=True, keeps_errors=True)
+
+
+def run_quietly(options: argparse.Namespace) -> int:
+    """Run the script like ``python SCRIPT``; return 0, or 1 after an exception, whose traceback is printed.
+
+    Raises:
+        ConfigError: The script does not exist.
+        SystemExit: The script ended this way.
+    """
+    _check_script(options.script)
+    try:
+        return run_script([options.script, *options.arguments], "", lambda: None)
+    except Exception:
+        traceback.print_exc()
+        return _EXIT_FAILED
+
+
+def _check_script(script: str) -> None:
+    if not os.path.isfile(script):
+        raise ConfigError(f"SCRIPT got {script!r}: expected a file")
+
+
 def run(options: argparse.Namespace) -> int:
     """Run the script like ``python SCRIPT``; return 0, or 1 if it ended before a step was traced.
 
@@ -38,8 +68,7 @@ def run(options: argparse.Namespace) -> int:
         ConfigError: The script does not exist, or the steps are invalid.
         SystemExit: The script ended this way.
     """
-    if not os.path.isfile(options.script):
-        raise ConfigError(f"SCRIPT got {options.script!r}: expected a file")
+    _check_script(options.script)
     # TensorFlow is loaded here, not for help.
     profiling = importlib.import_module("tpack.callbacks.profiling.profile")
     adding = importlib.import_module("tpack.train.trainer")
