@@ -160,6 +160,23 @@ def test_texts_and_missing_positions_are_left_out_of_curves():
     assert table.names == ["cost"]
 
 
+def test_odd_files_are_told_beside_their_run_and_hide_no_other(server, folder):
+    for name, text in (("nested", "[" * 100_000), ("digits", f'[{{"cost": {"9" * 5000}}}]'), ("list", "[[1], 2]")):
+        (folder / name).mkdir()
+        (folder / name / "stats.json").write_text(text)
+    (folder / "pipe").mkdir()
+    os.mkfifo(folder / "pipe" / "stats.json")
+    (folder / os.fsdecode(b"\xff")).mkdir()
+    write(folder / os.fsdecode(b"\xff"), [1.0])
+    runs = {run["label"]: run for run in json.loads(ask(server, "/runs")[2])["runs"]}
+    assert len(runs) == 8
+    assert "pipe" in runs["pipe"]["error"]
+    ids = ",".join(str(run["id"]) for run in runs.values())
+    told = json.loads(ask(server, f"/names?runs={ids}")[2])
+    wrong = {label for label, run in runs.items() if "error" in told[str(run["id"])]}
+    assert wrong == {"damaged", "nested", "digits", "list", "pipe"}
+
+
 def test_wrong_options_are_refused_by_name(server, folder, capsys):
     with pytest.raises(ConfigError, match=rf"--port got {server.server_port}: expected a free port"):
         served(RunFolders([]), server.server_port, 1.0).__enter__()

@@ -38,7 +38,6 @@ _HOSTS = (ADDRESS, "localhost")
 """Names of this machine in the address of a page. Any other is that of another site whose name leads here."""
 
 _RUN_FILES = (run_status.FILENAME, stats_file.FILENAME, stats_file.FORMER_FILENAME)
-_MOST_RUNS = 5_000
 _MOST_VALUES_KEPT = 1 << 25
 _MOST_POINTS, _FEWEST_POINTS, _POINTS_IN_ALL = 360, 60, 150_000
 _WHOLE = (-math.inf, math.inf)
@@ -162,8 +161,6 @@ class RunFolders:
                 if not any(name in files for name in _RUN_FILES):
                     continue
                 if directory not in self._numbers:
-                    if len(self._directories) == _MOST_RUNS:
-                        return
                     below = os.path.relpath(directory, folder)
                     inside = below if len(self._folders) == 1 else f"{label}/{below}"
                     self._numbers[directory] = len(self._directories)
