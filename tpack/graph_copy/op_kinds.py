@@ -97,6 +97,10 @@ made outside the tower, or keep only the position of their random numbers."""
 ADDITIONS = frozenset({"Add", "AddV2", "AddN"})
 MATRIX_PRODUCTS = frozenset({"BatchMatMul", "BatchMatMulV2", "MatMul"})
 PRODUCTS = MATRIX_PRODUCTS | {"Conv2D", "Conv3D", "DepthwiseConv2dNative"}
+# TensorFlow puts kernels of oneDNN, and joined ones, in the place of some.
+NETWORK_KERNELS = re.compile("_?(Mkl)?(Native)?_?(Fused)?(Conv2D|MatMul|MaxPool|Relu|SparseSoftmax|BiasAdd)")
+"""Beginnings of the types of operations that compute a network of convolutions in a graph that runs."""
+
 PASSING_ON = frozenset({"CheckNumerics", "Identity", "StopGradient"})
 """Operations whose result at inference is their one input."""
 

@@ -17,8 +17,6 @@ from tpack.errors import StopTraining, TpackError
 from tpack.input_source.tensors import TensorInput
 from tpack.models.batch_norm import BatchNorm
 from tpack.models.conv2d import Conv2D
-from tpack.models.fc import FullyConnected
-from tpack.models.pool import GlobalAvgPooling, MaxPooling
 from tpack.models.registry import Layer
 from tpack.reduction.autotune.candidates import make_candidate, refusals
 from tpack.reduction.autotune.measure import Workload, make_workload, ring_cost
@@ -33,8 +31,6 @@ from tpack.utils.env import usable_cores
 
 # A layer takes its name first, which its signature does not say.
 _convolve: Layer = Conv2D
-_pool: Layer = MaxPooling
-_connect: Layer = FullyConnected
 
 _CANDIDATES = ("one_device", "round_robin", "hierarchical", "psgpu", "xring", "nccl", "collective")
 _GRADIENTS = {"GPU": (16, 1_600_000), "CPU": (4, 250_000)}
@@ -147,14 +143,18 @@ class Network:
 
     def cost(self, image: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
         """Return the mean loss of a batch."""
-        with argscope([Conv2D, BatchNorm, MaxPooling, GlobalAvgPooling], data_format=self.data_format):
+        layout, sides = ("NCHW", [2, 3]) if self.data_format == "channels_first" else ("NHWC", [1, 2])
+        with argscope([Conv2D, BatchNorm], data_format=self.data_format):
             features = _normalized("conv0", image, 64 if self.pixels > 64 else 8, 7, 2)
-            features = _pool("pool0", tf.nn.relu(features), pool_size=3, strides=2, padding="same")
+            features = tf.nn.max_pool2d(tf.nn.relu(features), 3, 2, "SAME", data_format=layout)
             for index, (width, blocks) in enumerate(self.stages):
                 for block in range(blocks):
                     stride = 2 if index and not block else 1
                     features = _block(f"group{index}_block{block}", features, width, stride, self.data_format)
-            logits = _connect("linear", GlobalAvgPooling("gap", features), units=1000)
+        features = tf.reduce_mean(features, sides)
+        first = tf.random_normal_initializer(stddev=0.01)
+        weights = tf.get_variable("linear/W", [features.shape[1], 1000], initializer=first)
+        logits = tf.matmul(features, weights) + tf.get_variable("linear/b", [1000], initializer=tf.zeros_initializer())
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=label, logits=logits)
         return tf.reduce_mean(losses, name="cost")
 

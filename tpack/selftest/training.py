@@ -4,7 +4,6 @@ Every training makes the same steps of a small convolutional network on data mad
 mean over K towers must be what one tower computes with all the data.
 """
 
-import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback
 from tpack.callbacks.saver import ModelSaver
 from tpack.errors import ReductionError
+from tpack.graph_copy.op_kinds import NETWORK_KERNELS
 from tpack.input_source.tensors import TensorInput
 from tpack.reduction.autotune.candidates import make_candidate, refusals
 from tpack.reduction.base import Reducer
@@ -44,8 +44,6 @@ _SUM_SHAPES = ((), (7,), (4099,), (3, 3, 64, 64), (1 << 18,))
 _PATTERN = 3
 # Beyond it, sums of powers of two are not exact in float32.
 _MOST_TOWERS = 22
-# TensorFlow puts kernels of oneDNN, and joined ones, in the place of some.
-_COMPUTING = re.compile("_?(Mkl)?(Native)?_?(Fused)?(Conv2D|MatMul|MaxPool|Relu|SparseSoftmax|BiasAdd)")
 
 TRAINERS: dict[str, Callable[[int], SingleCostTrainer]] = {
     "replicated": SyncMultiGPUTrainerReplicated,
@@ -329,7 +327,7 @@ def _refuse_misplaced(machine: Machine, trained: Trained) -> None:
     """Raise `Wrong` for a tower that computes anywhere but on its device."""
     for device, scope in zip(machine.devices, trained.scopes, strict=True):
         inside = {name: each for name, each in trained.places.items() if name.startswith(f"{scope}/")}
-        found = {each.device for each in inside.values() if _COMPUTING.match(each.type)}
+        found = {each.device for each in inside.values() if NETWORK_KERNELS.match(each.type)}
         if not found:
             raise Wrong(f"nothing of the tower for {device} computes: its gradients are lost", _REDUCER_ADVICE)
         if found != {device}:
