@@ -8,9 +8,11 @@ from tests.helpers.optimizer_workers import Bumps, bumps
 from tests.helpers.sessions import cpu_session
 from tests.helpers.worker_job import run_workers, values_of
 from tpack.callbacks.base import Callback
+from tpack.callbacks.run_op import RunUpdateOps
 from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.trigger import PeriodicTrigger
 from tpack.errors import ConfigError, GraphBuildError, NumericsError
+from tpack.models.batch_norm import BatchNorm
 from tpack.optimizers.guards import OptimizerMonitor, SpikeGuard
 from tpack.tfutils.gradproc import GlobalNormClip
 from tpack.tfutils.optimizer import apply_grad_processors
@@ -65,6 +67,40 @@ def test_steps_of_spikes_change_nothing(log_dir, trainer, optimizer):
     rest = bumps(SimpleTrainer, Bumps([each for each in noise if each < 2], optimizer))
     kept = [weight for weight, is_spike in zip(found.weights, wanted, strict=True) if not is_spike]
     np.testing.assert_allclose(kept, rest.weights, rtol=1e-5)
+
+
+class Normalized(Bumps):
+    """Has statistics of the noise, too."""
+
+    def build_graph(self, noise):
+        rows = tf.stack([noise, 3 * noise])[:, tf.newaxis]
+        return super().build_graph(noise) + 0.0 * tf.reduce_sum(BatchNorm("bn", rows))
+
+
+class Statistics(Callback):
+    """Reads the averages of all towers at the end."""
+
+    def _after_train(self):
+        averages = [each for each in tf.global_variables() if each.op.name.endswith("EMA")]
+        self.values = np.ravel(self.trainer.sess.run(averages))
+
+
+@pytest.mark.parametrize("steps_per_call", [1, 4])
+@pytest.mark.parametrize("trainer", TRAINERS.values(), ids=TRAINERS)
+def test_statistics_have_no_trace_of_a_spike(log_dir, trainer, steps_per_call):
+    noise = [1.0, 1.2, 0.9, 1.1, 1.0, 1.05, 1e6, 0.95, 1.1, 1e7, 1e8, 1.2]
+    options = {"steps_per_call": steps_per_call}
+    with_spikes, without = Statistics(), Statistics()
+    found = bumps(trainer, Normalized(noise, momentum, guard()), callbacks=[RunUpdateOps(), with_spikes], **options)
+    assert found.skipped == 3
+    bumps(
+        trainer,
+        Normalized([each for each in noise if each < 2], momentum),
+        callbacks=[RunUpdateOps(), without],
+        **options,
+    )
+    assert len(without.values) >= 2
+    np.testing.assert_allclose(with_spikes.values, without.values, rtol=1e-6)
 
 
 NOISE = [1.0, 1.2, 0.9, 1.1, 1.0, 1.05, 1.0, 1.1, 50.0, 1.0, 1.1]

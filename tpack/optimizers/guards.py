@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback, WithSteps
 from tpack.errors import GraphBuildError, NumericsError
+from tpack.graph_copy import op_kinds
 from tpack.tfutils.checkpoint import latest_checkpoint
 from tpack.tfutils.dependency import ancestors
 from tpack.tfutils.gradproc import Grads
@@ -38,6 +39,7 @@ class _OfMain:
     def __init__(self) -> None:
         self.tensors: tuple[tf.Tensor, ...] = ()
         self.variables: tuple[tf.Variable, ...] = ()
+        self.is_spike: tf.Tensor | None = None
         self.names: list[str] = []
 
 
@@ -52,8 +54,9 @@ class SpikeGuard(ProxyOptimizer):
 
     The cost is reduced like a gradient, so that all towers and workers skip the same steps. It is a spike where it
     exceeds the moving average of the costs of accepted steps by some standard deviations. A skipped step has used its
-    data and counts; weights, the optimizer and its counters stay as they are. Nothing is reduced twice: a step costs a
-    few scalars more.
+    data and counts; weights, the optimizer and its counters stay as they are, and so do statistics that operations of
+    ``UPDATE_OPS`` change, such as those of batch normalization, unless gradients of several steps are accumulated.
+    Nothing is reduced twice: a step costs a few scalars and a copy of these statistics more.
 
     Put it around all other optimizers and gradient processors, since they would take the cost for a gradient.
 
@@ -140,6 +143,7 @@ class SpikeGuard(ProxyOptimizer):
                 after = self._after(costs[0], is_spike, before)
                 changes = [state[key].assign(value, read_value=False) for key, value in after.items()]
         if _is_main():
+            self._of_main.is_spike = is_spike
             self._of_main.tensors = tuple(after[key] for key in _REPORTED)
             self._of_main.variables = tuple(state[key] for key in _REPORTED)
         with tf.control_dependencies(changes):
@@ -185,6 +189,7 @@ class _Spikes(Callback):
     def __init__(self, of_main: _OfMain, most_in_a_row: int, *, goes_back: bool) -> None:
         self._of_main, self._most, self._goes_back = of_main, most_in_a_row, goes_back
         self._request: tf.train.SessionRunArgs | None = None
+        self._keep: tf.Operation | None = None
         self._now = (0, 0, 0.0)
         self._skipped: int | None = None
         self._returns: defaultdict[str, int] = defaultdict(int)
@@ -194,6 +199,11 @@ class _Spikes(Callback):
         needed = ancestors(tf.nest.flatten(self.trainer.train_op)) if self._of_main.tensors else ()
         if needed and all(tensor.op in needed for tensor in self._of_main.tensors):
             self._request = tf.train.SessionRunArgs(list(self._of_main.tensors))
+            self._keep = _kept_statistics(self._of_main.is_spike)
+
+    def _before_train(self) -> None:
+        if self._keep is not None:
+            self.trainer.sess.run(self._keep)
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         return self._request if ctx.original_args.fetches is self.trainer.train_op else None
@@ -238,11 +248,37 @@ class _Spikes(Callback):
             SaverRestore(path).init(session)
             step.load(number, session)
         self.trainer.spread_values()
+        self._before_train()
         self._skipped = None
         logger.warning(f"The variables are those of {path} again; the data go on.")
 
     def _trigger_epoch(self) -> None:
         self.trainer.monitors.put_scalar("skipped_spikes", int(self._now[0]))
+
+
+def _kept_statistics(is_spike: tf.Tensor | None) -> tf.Operation | None:
+    """Add an update that gives statistics their former values after a spike; return what keeps the present values."""
+    updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
+    changes = [op for op in ancestors(updates) if op.type in op_kinds.ASSIGNMENTS]
+    names = {change.inputs[0].op.name for change in changes}
+    known = [variable for variable in tf.global_variables() if variable.shape.is_fully_defined()]
+    statistics = [variable for variable in known if variable.op.name in names]
+    if is_spike is None or not statistics:
+        return None
+    keeping, updating = [], []
+    with tf.name_scope("spike_guard"):
+        for variable in statistics:
+            with tf.device(variable.device):
+                zeros = tf.zeros(variable.shape, variable.dtype.base_dtype)
+                local = [tf.GraphKeys.LOCAL_VARIABLES]
+                former = tf.Variable(zeros, trainable=False, collections=local, use_resource=True, name="former")
+                keeping.append(former.assign(variable.read_value(), read_value=False))
+                with tf.control_dependencies(updates):
+                    value = tf.where(is_spike, former.read_value(), variable.read_value())
+                updating += [each.assign(value, read_value=False) for each in (variable, former)]
+        # Run with the others, by the callback that runs these.
+        tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, tf.group(*updating))
+        return tf.group(*keeping)
 
 
 @check_arguments
