@@ -36,7 +36,7 @@ def test_every_package_is_packaged(metadata):
 
 
 def test_hard_dependencies_are_the_seven(metadata):
-    names = ["tensorflow>=2.16,<2.22", "numpy", "cloudpickle", "msgpack", "tabulate", "tqdm", "psutil"]
+    names = ["tensorflow>=2.16,<2.24", "numpy", "cloudpickle", "msgpack", "tabulate", "tqdm", "psutil"]
     assert metadata["install_requires"] == names
     assert metadata["python_requires"] == ">=3.10"
 

@@ -1,13 +1,16 @@
 """Mapping in the order of the flow, with workers that finish in random order."""
 
 import gc
+import itertools
 import weakref
 from itertools import islice
+from types import SimpleNamespace
 
 import pytest
 
 from tests.helpers.fake_pool import FakePool
 from tests.helpers.flows import COUNT, Broken, Counting
+from tpack.dataflow import checkpoint
 from tpack.dataflow.iterator_state import StatelessError
 from tpack.dataflow.mapping import MapData
 from tpack.dataflow.parallel.map_flow import MapPool, OrderedMap, Result
@@ -105,7 +108,9 @@ def test_position_is_that_of_what_was_yielded(count, ends):
     assert [list(other.iterate()) for _ in wanted] == wanted
 
 
-def test_far_into_a_pass_a_state_is_taken_so_that_few_points_are_skipped():
+def test_far_into_a_pass_a_state_is_taken_so_that_few_points_are_skipped(monkeypatch):
+    # A second for each look at the clock, so that states are as far from each other on a slow machine.
+    monkeypatch.setattr(checkpoint, "time", SimpleNamespace(monotonic=itertools.count().__next__))
     mapping = ordered(shuffled(5000), buffer_size=30)
     list(islice(mapping.iterate(), 4000))
     assert mapping.position().skipped < 3000
