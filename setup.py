@@ -43,6 +43,8 @@ EXTRAS_REQUIRE = {
         "pytest>=9.0",
         "pytest-timeout",
         "pytest-xdist",
+        # New environments of Python 3.12 have none, and TensorFlow 2.22 brings none.
+        "setuptools>=65",
         "hypothesis",
         "ruff==0.17.*",
         "mypy==2.4.*",
