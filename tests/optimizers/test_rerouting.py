@@ -165,7 +165,7 @@ def test_loops_that_are_functions_are_copied_whole(graph, session8, make):
 def model(w, table, x):
     """Use a variable twice, and rows of a table, of which one comes twice."""
     rows = tf.gather(table, [1, 3, 1])
-    return tf.reduce_sum(tf.square(tf.tanh(x @ w) + tf.reduce_sum(tf.sin(rows), 0))) + 0.1 * tf.reduce_sum(w**4)
+    return tf.reduce_sum(tf.square(tf.sigmoid(x @ w) + tf.reduce_sum(tf.sin(rows), 0))) + 0.1 * tf.reduce_sum(w**4)
 
 
 VALUES = np.random.default_rng(0).normal(size=(5, 2)), np.random.default_rng(1).normal(size=(4, 2))
@@ -174,6 +174,12 @@ X = np.random.default_rng(2).normal(size=(6, 5))
 
 def variables():
     return [tf.get_variable(name, initializer=value) for name, value in zip(("w", "table"), VALUES, strict=True)]
+
+
+def test_a_gradient_of_its_own_is_refused(graph):
+    w, _ = variables()
+    with pytest.raises(GraphBuildError, match=r"which has a gradient of its own .*; use x \* tf.sigmoid\(x\)"):
+        SAM(sgd()).compute_gradients(tf.reduce_sum(tf.nn.swish(X @ w)))
 
 
 def test_gradients_are_those_of_the_model_at_moved_weights():

@@ -229,7 +229,7 @@ class SAM(ProxyOptimizer):
 
     Raises:
         GraphBuildError: ``opt`` is not a ``tf.compat.v1.train.Optimizer``; on use, the cost needs variables in a loop
-            of TensorFlow 1.
+            of TensorFlow 1, or an operation with a gradient of its own.
         ConfigError: ``rho`` is not above 0.
 
     Example:
@@ -259,6 +259,7 @@ class SAM(ProxyOptimizer):
             reads = _reads_of(trained, loss)
             changed = {t.name: _moved(t, moves[name]) for name, tensors in reads.items() for t in tensors}
         copied = _depending(loss, changed)
+        _check_own_gradients(copied)
         output = copy_operations(self, "SAM", copied, lambda tensor: changed.get(tensor.name, tensor))(loss)
         places = list(changed.values())
         options = {name: value for name, value in kwargs.items() if name in _OPTIONS}
@@ -274,6 +275,17 @@ class SAM(ProxyOptimizer):
         known = {_name(variable): tf.convert_to_tensor(each) for each, variable in grads if each is not None}
         factor = self._rho / (tf.global_norm(list(known.values())) + 1e-12)
         return {name: tf.stop_gradient(tf.cast(factor, each.dtype) * each) for name, each in known.items()}
+
+
+def _check_own_gradients(ops: Collection[tf.Operation]) -> None:
+    """Refuse ``tf.custom_gradient``, whose function has the tensors at the weights before the move."""
+    kinds = {op.name: op.node_def.attr["_gradient_op_type"].s for op in ops if "_gradient_op_type" in op.node_def.attr}
+    for name, kind in kinds.items():
+        if kind.startswith(b"CustomGradient"):
+            raise GraphBuildError(
+                f"SAM got the operation {name}, which has a gradient of its own (tf.custom_gradient, tf.nn.swish): "
+                "expected gradients that TensorFlow takes; use x * tf.sigmoid(x) in place of tf.nn.swish(x)"
+            )
 
 
 def _name(variable: tf.Variable | tf.Tensor) -> str:
