@@ -5,7 +5,8 @@
     python benchmarks/scaling_held_out.py --fit two.json four.json --report held_out.json wires.json
 
 ``--fit`` names what ``tpack cluster check --json`` has written in jobs of two and four processes. Then real processes
-exchange gradients as tpack's trainers do, on the loopback interface or on links of a certain rate (`cluster_wire`).
+exchange gradients as tpack's trainers do, on the loopback interface or on links of a certain rate (`cluster_wire`),
+whose latency and bandwidth are measured first, as ``tpack cluster check`` measures them.
 Their computation is replaced by sleeps, since there are more processes than cores; messages, bytes, sums and codecs of
 all of them share the cores of the machine, and so they do in the simulation.
 """
@@ -14,6 +15,7 @@ import contextlib
 import itertools
 import json
 import os
+from dataclasses import replace
 from statistics import median
 
 import numpy as np
@@ -31,6 +33,8 @@ RESNET20 += [*[[3, 3, 64, 64]] * 5, [64, 10], *[[16]] * 14, *[[32]] * 12, *[[64]
 MODELS = {"resnet20": (RESNET20, 0.1), "layers": ([[512, 512]] * 12, 0.2)}
 """{name: shapes of the gradients, seconds of computation}: 1.1 MB and 12.6 MB."""
 DESIGNS = ("levels=1", "levels=2", "levels=1+bucket=1", "bfloat16+levels=1", "int8", "top_k:0.01", "power_sgd:4")
+LINK_MEGABYTES = 4.0
+"""What a link of a certain rate is measured with."""
 CLEAR = 1.1
 """The ratio from which two designs differ: their order is to be predicted."""
 
@@ -48,31 +52,36 @@ def workload_of(model):
 
 
 def measure(workers, models, designs, steps, rounds, wire=None):
-    """Return {(model, design): (seconds of a step, those of a processor)} of so many processes."""
-    found = {}
+    """Return {(model, design): (seconds of a step, those of a processor)} of so many processes, and their links.
+
+    The links are ``{"bandwidth": ..., "latency_secs": ...}`` as measured on a wire, and None on the loopback interface.
+    """
+    found, links = {}, None
     with contextlib.ExitStack() as stack:
         network = Wire(wire, workers, stack=stack) if wire else None
         row = Row(scaling_worker.__file__, workers, [], stack=stack, wire=network)
         row.answers()
+        if wire is not None:
+            hops, rates = zip(*row.ask([LINK_MEGABYTES], limit_secs=600), strict=True)
+            links = {"bandwidth": median(rates), "latency_secs": median(hops)}
         for _ in range(rounds):
             for model, design in itertools.product(models, [None, *designs]):
                 shapes, sleep_secs = MODELS[model]
                 answers = row.ask([shapes, design, sleep_secs, steps], limit_secs=600)
                 secs, busy = zip(*answers, strict=True)
                 found.setdefault((model, design), []).append((median(secs), sum(busy) / workers))
-    return {key: tuple(map(median, zip(*each, strict=True))) for key, each in found.items()}
+    return {key: tuple(map(median, zip(*each, strict=True))) for key, each in found.items()}, links
 
 
 def measured_points(workers, options, gigabits=None):
     """Measure; return a row for each model and design."""
     wire = Link(gigabits * 1e9, options.delay_ms / 1e3) if gigabits else None
-    secs = measure(workers, options.models, options.designs, options.steps, options.rounds, wire)
+    secs, links = measure(workers, options.models, options.designs, options.steps, options.rounds, wire)
     rows = []
     for (model, design), (measured, busy) in secs.items():
         if design is not None:
             link = f"{gigabits:g} Gb/s, {options.delay_ms:g} ms" if gigabits else "loopback"
-            rate = {"bandwidth": gigabits * 1e9 / 8, "delay_secs": options.delay_ms / 1e3} if gigabits else None
-            point = {"workers": workers, "link": link, "rate": rate, "model": model, "design": design}
+            point = {"workers": workers, "link": link, "measured_link": links, "model": model, "design": design}
             rows.append(
                 {
                     **point,
@@ -92,11 +101,17 @@ def predicted(row, network):
     # Sleeps last longer than they are asked to, and variables are assigned.
     alone = Workload(workload.gradients, max(0.0, row["alone_secs"] - network.step_secs))
     workers, per_machine = row["workers"], row["workers"]
-    if row["rate"]:
+    if row["measured_link"]:
         # Each has a link of its own, and its part of the cores.
-        network, per_machine = network.over(**row["rate"]).with_cores(network.cores / workers), 1
+        network, per_machine = replace(network, cores=network.cores / workers, **_hop_of(row, network)), 1
     found = predict(Design.parse(row["design"]), alone, network, workers, per_machine=per_machine)
     return {**row, "predicted_secs": found.step.secs, "limit": found.step.limit}
+
+
+def _hop_of(row, network):
+    """Return the measured link of a row; a message is a part of a hop."""
+    link = row["measured_link"]
+    return {**link, "latency_secs": max(0.0, link["latency_secs"] - network.message_secs)}
 
 
 def error_of(row):

@@ -2,7 +2,9 @@
 
 It is started by `cluster_processes.Row`. A request is ``[shapes, design, sleep_secs, steps]``: the shape of each
 gradient, the text of a `Design`, the seconds of a step's computation, and how many steps are measured. The answer is
-the median of the seconds of a step, and the mean of the processor's seconds in this process.
+the median of the seconds of a step, and the mean of the processor's seconds in this process. The request
+``[megabytes]`` measures the links with so many, as ``tpack cluster check`` does; the answer is the median of their
+seconds of a hop, and of their bytes a second.
 
 Gradients are float32 and become ready one after the other, evenly over the second two thirds of the sleep, the first
 one of the list last, as in a backward pass.
@@ -20,13 +22,20 @@ from cluster_line import place, requests, say
 
 from tpack.multi_worker.all_reduce import all_reduce_between_workers
 from tpack.multi_worker.cluster.cluster_spec import ClusterMember
+from tpack.multi_worker.cluster.peers import connect_peers
+from tpack.multi_worker.cluster.resolver import resolve_cluster
+from tpack.multi_worker.scaling.link_benchmark import LinkOptions, measure_links
 from tpack.multi_worker.scaling.study import Design
 from tpack.multi_worker.servers import start_server, task_device
 from tpack.multi_worker.worker_group import WorkerGroup
+from tpack.utils.tf_config import ClusterTask
 
 WARMUP_STEPS = 3
 FORWARD = 1 / 3
 """The part of a step's computation before the first gradient."""
+SECRET = {"TPACK_CLUSTER_SECRET": "of one machine, whose processes have a network each"}
+LINK_SECS = 120.0
+"""How long a link is waited for."""
 NUM_SLEEPS = 8
 
 
@@ -96,6 +105,15 @@ def measure(member, rank, target, request, run, sessions):
     return [median(end - begin for begin, end in itertools.pairwise(times)), busy]
 
 
+def measure_network(addresses, rank, megabytes):
+    """Return the latency and the bandwidth of the links between all processes."""
+    member = resolve_cluster(ClusterTask({"worker": list(addresses)}, "worker", rank), environment=SECRET)
+    with connect_peers(member) as peers:
+        speed = measure_links(member, peers, LinkOptions(megabytes, 3, LINK_SECS))
+    rates = [rate for pair in speed.pairs for rate in (pair.there, pair.back)]
+    return [median(pair.latency_secs for pair in speed.pairs), median(rates)]
+
+
 def main():
     rank, addresses, _ = place()
     member = ClusterMember({"worker": tuple(addresses)}, "worker", rank)
@@ -104,6 +122,9 @@ def main():
     # All sessions stay open: others may not have ended their last step when this process has.
     sessions = []
     for number, request in enumerate(requests()):
+        if len(request) == 1:
+            say(measure_network(addresses, rank, *request))
+            continue
         say(measure(member, rank, server.target, request, f"request{number}", sessions))
 
 

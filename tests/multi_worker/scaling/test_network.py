@@ -1,5 +1,6 @@
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -64,6 +65,18 @@ def test_several_measurements_of_a_cluster_are_fitted_together():
     assert merged([one]) is one
     with pytest.raises(ConfigError, match="several networks got no probes"):
         merged([one, NetworkSpeed(0.0, 1e9, 0.0, 0.0, 0.0, 0.0)])
+
+
+def test_of_several_checks_of_as_many_workers_the_least_times_count():
+    quiet = cluster_of(2)
+    # Each check was disturbed in other exchanges, and one in its sums.
+    noisy = [replace(quiet, probes=tuple(secs * (1 + (n % 2 == odd)) for n, secs in enumerate(quiet.probes)))
+             for odd in (0, 1)]  # fmt: skip
+    noisy[1] = replace(noisy[1], sum_secs=9 * SUM)
+    alone, both = network_of(noisy[0]), merged([network_of(each) for each in noisy])
+    assert {name: getattr(both, name) for name in PARTS} == pytest.approx(PARTS, rel=1e-6)
+    assert both.sum_secs == SUM
+    assert alone.message_secs != pytest.approx(PARTS["message_secs"], rel=0.1)
 
 
 def test_no_number_is_negative():

@@ -205,7 +205,7 @@ def network_of(speed: Any) -> NetworkSpeed:
 
 
 def merged(networks: Sequence[NetworkSpeed]) -> NetworkSpeed:
-    """Return the numbers of one cluster that was measured several times, with several numbers of workers.
+    """Return the numbers of one cluster that was measured several times, with one or several numbers of workers.
 
     Raises:
         ConfigError: There are several without the probes to which they were fitted.
@@ -214,12 +214,14 @@ def merged(networks: Sequence[NetworkSpeed]) -> NetworkSpeed:
         return networks[0]
     if not all(network.probes for network in networks):
         raise ConfigError("several networks got no probes: expected what tpack cluster check --json writes; use one")
-    names = ("sum_secs", "step_secs", "call_share")
-    numbers = {name: median(getattr(network, name) for network in networks) for name in names}
-    # Other load of the machines makes both worse, never better.
-    numbers["latency_secs"] = min(network.latency_secs for network in networks)
+    numbers = {"call_share": median(network.call_share for network in networks)}
+    # Other load of the machines makes these worse, never better.
+    for name in ("sum_secs", "step_secs", "latency_secs"):
+        numbers[name] = min(getattr(network, name) for network in networks)
     numbers["bandwidth"] = max(network.bandwidth for network in networks)
-    probes = {size: secs for network in networks for size, secs in network.probes.items()}
+    probes: dict[str, list[float]] = {}
+    for size, secs in (each for network in networks for each in network.probes.items()):
+        probes[size] = [min(pair) for pair in zip(probes.get(size, secs), secs, strict=True)]
     codecs = {name: secs for network in networks for name, secs in network.codecs.items()}
     numbers |= _fit_probes(probes, numbers["sum_secs"])
     return replace(networks[0], **numbers, codecs=codecs, probes=probes)
