@@ -109,17 +109,17 @@ class DataFlow(ABC):
 class RNGDataFlow(DataFlow):
     """A flow with a generator of random numbers, ``self.rng``, from ``reset_state`` on."""
 
-    _rng: np.random.RandomState | None = None
+    _rng: "np.random.RandomState | None" = None
 
     @property
-    def rng(self) -> np.random.RandomState:
+    def rng(self) -> "np.random.RandomState":
         """The flow's own ``np.random.RandomState``; raise InputError before ``reset_state``."""
         if self._rng is None:
             raise InputError(f"{type(self).__name__} needs random numbers: call reset_state() once before iterating it")
         return self._rng
 
     @rng.setter
-    def rng(self, rng: np.random.RandomState) -> None:
+    def rng(self, rng: "np.random.RandomState") -> None:
         self._rng = rng
 
     def reset_state(self) -> None:

@@ -75,11 +75,11 @@ class StateReader:
             raise InputError(f"{self._kind} got a state with {name}={value!r:.100}: expected True or False")
         return bool(value)
 
-    def generator(self, name: str) -> np.random.RandomState:
+    def generator(self, name: str) -> "np.random.RandomState":
         """Return a random number generator in the state that ``rng_state`` returned."""
         return rng_from_state(self._parts[name])
 
-    def generator_of_order(self, name: str, *, shuffle: bool) -> np.random.RandomState | None:
+    def generator_of_order(self, name: str, *, shuffle: bool) -> "np.random.RandomState | None":
         """Return the generator of the order of a pass, None without shuffling; refuse the other case."""
         if (self._parts[name] is not None) != bool(shuffle):
             raise InputError(f"{self._kind} got the state of one with shuffle={not shuffle}: expected {shuffle}")
@@ -113,13 +113,13 @@ def freeze_points(owner: object, points: Sequence[Any]) -> bytes:
         raise StatelessError(f"{name} cannot save its position with the data points in its buffer: {error}") from error
 
 
-def rng_state(rng: np.random.RandomState) -> list[Any]:
+def rng_state(rng: "np.random.RandomState") -> list[Any]:
     """Return the state of a random number generator."""
     kind, keys, position, has_gauss, cached = rng.get_state(legacy=True)
     return [kind, np.array(keys), int(position), int(has_gauss), float(cached)]
 
 
-def rng_from_state(state: Any) -> np.random.RandomState:
+def rng_from_state(state: Any) -> "np.random.RandomState":
     """Return a generator in a state that ``rng_state`` returned; raise InputError for another value."""
     # numpy believes the numbers, and reads beyond the end of its array where the position is too large.
     if not _is_rng_state(state):
@@ -192,12 +192,12 @@ class Passes(Generic[Value]):
         """Whether the next pass begins in the middle: ``go_to`` was called and no pass begun since."""
         return self._newest is None and self._start != self._first
 
-    def drawn_from(self, rng: np.random.RandomState) -> list[Any]:
+    def drawn_from(self, rng: "np.random.RandomState") -> list[Any]:
         """Return the generator's state at the beginning of the newest pass, or the current one without a pass."""
         started = None if self._newest is None else self._newest.drawn_from
         return rng_state(rng) if started is None else copy.deepcopy(started)
 
-    def begin(self, rng: np.random.RandomState | None = None) -> Pass[Value]:
+    def begin(self, rng: "np.random.RandomState | None" = None) -> Pass[Value]:
         """Begin a pass, the newest; its order is drawn from ``rng`` after this call."""
         self._newest = Pass(self._start, None if rng is None else rng_state(rng))
         self._start = self._first

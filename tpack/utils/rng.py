@@ -54,7 +54,7 @@ def fix_rng_seed(seed: int | None) -> None:
         _fixed.given.clear()
 
 
-def get_rng(obj: object = None) -> np.random.RandomState:
+def get_rng(obj: object = None) -> "np.random.RandomState":
     """Make a new random generator.
 
     Args:

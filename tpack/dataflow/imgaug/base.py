@@ -173,18 +173,18 @@ class ImageAugmentor:
                 return TransformFactory(apply_image=lambda img: 255 - img, apply_coords=lambda coords: coords)
     """
 
-    _rng: np.random.RandomState | None = None
+    _rng: "np.random.RandomState | None" = None
     _rng_process: int | None = None
 
     @property
-    def rng(self) -> np.random.RandomState:
+    def rng(self) -> "np.random.RandomState":
         """The generator of this augmentor in this process, made on first use; pickling and forking do not copy it."""
         if self._rng is None or self._rng_process != os.getpid():
             self.rng = get_rng(self)
         return self._rng  # type: ignore[return-value]
 
     @rng.setter
-    def rng(self, rng: np.random.RandomState) -> None:
+    def rng(self, rng: "np.random.RandomState") -> None:
         self._rng = rng
         self._rng_process = os.getpid()
 
@@ -352,7 +352,7 @@ def generator_states(augmentor: ImageAugmentor) -> list[Any]:
     return [rng_state(part.rng) for part in _all_parts(augmentor)]
 
 
-def read_generator_states(augmentor: ImageAugmentor, states: object) -> list[np.random.RandomState]:
+def read_generator_states(augmentor: ImageAugmentor, states: object) -> "list[np.random.RandomState]":
     """Return generators in the states of an augmentor built alike; raise InputError for invalid states."""
     count = sum(1 for _ in _all_parts(augmentor))
     if not isinstance(states, (list, tuple)) or len(states) != count:
@@ -361,7 +361,7 @@ def read_generator_states(augmentor: ImageAugmentor, states: object) -> list[np.
     return [rng_from_state(state) for state in states]
 
 
-def set_generators(augmentor: ImageAugmentor, generators: list[np.random.RandomState]) -> None:
+def set_generators(augmentor: ImageAugmentor, generators: "list[np.random.RandomState]") -> None:
     """Set the generators of an augmentor and its parts, from ``read_generator_states``."""
     for part, generator in zip(_all_parts(augmentor), generators, strict=True):
         part.rng = generator
