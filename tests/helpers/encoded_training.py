@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.worker_scenarios import SignalAt, StopAt, Values, place
 from tpack.callbacks.base import Callback
 from tpack.callbacks.saver import ModelSaver
+from tpack.callbacks.trigger import PeriodicTrigger
 from tpack.errors import TpackError
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.tensors import TensorInput
@@ -88,9 +89,8 @@ def train(exchange: Any, max_epoch: int, config: Any = TrainConfig, towers: int 
             callbacks=callbacks,
             extra_callbacks=[],
             monitors=[],
-            steps_per_epoch=STEPS,
             max_epoch=max_epoch,
-            **options,
+            **{"steps_per_epoch": STEPS, **options},
         )
         launch_train_with_config(given, trainer)
     return values
@@ -132,6 +132,29 @@ def trainings() -> dict[str, Any]:
     found["other optimizer"] = _error(lambda: train(EXCHANGES["one_bit_adam"], 1))
     found["other codec"] = _error(lambda: train(Exchange(codec=[Int8(), Int8(chunk=64)][rank]), 1))
     return found
+
+
+class FilesAt(Callback):
+    """Lists the files in the log directory after a step."""
+
+    _chief_only = False
+
+    def __init__(self, step: int) -> None:
+        self._step = step
+        self.found: list[str] = []
+
+    def _trigger_step(self) -> None:
+        if self.local_step == self._step:
+            self.found = sorted(os.listdir(logger.get_logger_dir() or ""))
+
+
+def often_saved() -> list[str]:
+    """Save each step of an epoch, and keep one checkpoint; return the files before the eleventh is saved."""
+    logger.set_logger_dir("log", action="k")
+    files = FilesAt(11)
+    kept = PeriodicTrigger(ModelSaver(max_to_keep=1), every_k_steps=1)
+    train("int8", 1, callbacks=[kept, files], steps_per_epoch=12)
+    return files.found
 
 
 def resume(max_epoch: int, signal_at: int = 0) -> dict[str, Any]:

@@ -59,6 +59,12 @@ COMPARED = [
 ]
 
 
+def test_files_of_checkpoints_that_are_gone_are_removed_within_an_epoch(tmp_path):
+    for worker in values_of(run_workers(f"{MODULE}.often_saved", 2, tmp_path)):
+        files = [file for file in worker if file.startswith("exchange_state")]
+        assert sorted(files) == sorted(f"exchange_state-{step}.npz" for step in (7, 8, 9, 10))
+
+
 @pytest.mark.parametrize("name", COMPARED)
 def test_weights_and_slots_are_equal_in_all_workers_to_the_last_bit(found, name):
     one, other = (shared(worker[name]) for worker in found)

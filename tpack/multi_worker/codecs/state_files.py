@@ -27,15 +27,16 @@ from tpack.utils.logger import log_once
 
 _NAME = "exchange_state-{step}.npz"
 _PATTERN = re.compile(r"exchange_state-(\d+)\.npz")
-_CHECKPOINT = re.compile(r"model-(\d+)\.index")
-_NUM_KEPT = 2
-"""The newest files are kept in any case: the checkpoint of the last one may still be written by a thread."""
+# Also of one that is being written.
+_CHECKPOINT = re.compile(r"model-(\d+)[._].*")
+_NUM_KEPT = 4
+"""The newest files are kept in any case: their checkpoints may be in memory, or not yet written by a thread."""
 
 
 class RankStateFiles(Callback):
     """Save and restore this worker's state of the exchange, beside the checkpoints.
 
-    After each epoch the files of checkpoints that are gone are removed.
+    With each new file, and after each epoch, older ones are removed whose checkpoints are gone.
 
     Args:
         peers: the workers.
@@ -53,15 +54,8 @@ class RankStateFiles(Callback):
         self._trained = list(tf.trainable_variables())
 
     def _after_epoch(self) -> None:
-        if not self._variables:
-            return
-        directory = logger.get_logger_dir()
-        saved = [] if directory is None else _steps_in(directory, _CHECKPOINT)
-        kept = self._peers.broadcast("the steps of checkpoints", saved, timeout_secs=LONG_WAIT_SECS)
-        if directory is not None:
-            for step in _steps_in(directory, _PATTERN)[:-_NUM_KEPT]:
-                if step not in kept:
-                    os.remove(os.path.join(directory, _NAME.format(step=step)))
+        if self._variables:
+            self._remove_old()
 
     def write(self) -> None:
         """Write the state of the current step; without a log directory, say that it is not saved.
@@ -74,9 +68,14 @@ class RankStateFiles(Callback):
         directory = logger.get_logger_dir()
         if directory is None:
             log_once("The state of the exchange between workers is not saved: there is no log directory.")
-            return
+        else:
+            self._write_to(os.path.join(directory, _NAME.format(step=self.global_step)))
+        # A worker alone may be interrupted, and ends without the others.
+        if not self.trainer.interrupted:
+            self._remove_old()
+
+    def _write_to(self, path: str) -> None:
         values = self.trainer.sess.run(self._variables)
-        path = os.path.join(directory, _NAME.format(step=self.global_step))
         try:
             with atomic_write(path, "wb") as file:
                 # By position, and so named arr_0 and so on.
@@ -85,6 +84,16 @@ class RankStateFiles(Callback):
             raise CheckpointError(
                 f"cannot write the state of the exchange between workers: {why_not_written(path, error)}"
             ) from error
+
+    def _remove_old(self) -> None:
+        """Remove files of this worker whose checkpoints are gone; all workers call it."""
+        directory = logger.get_logger_dir()
+        saved = [] if directory is None else _steps_in(directory, _CHECKPOINT)
+        kept = self._peers.broadcast("the steps of checkpoints", saved, timeout_secs=LONG_WAIT_SECS)
+        if directory is not None:
+            for step in _steps_in(directory, _PATTERN)[:-_NUM_KEPT]:
+                if step not in kept:
+                    os.remove(os.path.join(directory, _NAME.format(step=step)))
 
     def load(self) -> None:
         """Restore the state of the current step if each worker has it; all workers call it, with a session."""
@@ -132,4 +141,4 @@ class RankStateFiles(Callback):
 
 def _steps_in(directory: str, pattern: re.Pattern[str]) -> list[int]:
     """Return the steps of the files of one kind in a directory, in order."""
-    return sorted(int(match[1]) for name in os.listdir(directory) if (match := pattern.fullmatch(name)))
+    return sorted({int(match[1]) for name in os.listdir(directory) if (match := pattern.fullmatch(name))})
