@@ -38,7 +38,11 @@ class HiddenAttribute:
             setattr(self._owner, self._name, self)
 
     def __get__(self, instance: Any, owner: type) -> Any:
-        module = sys._getframe(1).f_globals.get("__name__", "")
+        frame = sys._getframe(1)
+        while frame.f_code.co_name == "__getattr__" and frame.f_back is not None:
+            # It asks again for an attribute that was missing.
+            frame = frame.f_back
+        module = frame.f_globals.get("__name__", "")
         if module.partition(".")[0] == "tpack":
             raise AttributeError(f"{self._owner.__name__} has no {self._name}")
         with self._seen():
