@@ -13,9 +13,11 @@ from tpack.dataflow.base import DataFlow, ProxyDataFlow, flows_in, length_or_non
 from tpack.dataflow.iterator_state import Passes, StateReader, make_state
 from tpack.dataflow.sources import DataFromList, IndexedDataFlow
 from tpack.errors import ConfigError, InputError
-from tpack.utils.launch_env import worker_place
+from tpack.utils.lazy import LazyModule
 from tpack.utils.rng import same_in_all_processes
 from tpack.utils.validation import check_arguments, check_choice, check_count, check_path
+
+_launch_env = LazyModule("tpack.utils.launch_env")
 
 REMAINDERS = ("wrap", "drop", "keep", "error")
 _MOST_SIZES = 1000
@@ -198,7 +200,7 @@ class ShardData(ProxyDataFlow):
 
     def _known_place(self) -> tuple[int, int]:
         if self._place is None:
-            self.take_place(*worker_place(os.environ))
+            self.take_place(*_launch_env.worker_place(os.environ))
         return self._place  # type: ignore[return-value]
 
 

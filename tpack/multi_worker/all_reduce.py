@@ -430,13 +430,16 @@ def copy_from_worker(
     sender, receivers = group.place_in_tree(root)
     with tf.name_scope(f"copy_{name}"):
         if sender is None:
-            values = [tf.constant(names), *(variable.read_value() for variable in ordered)]
+            # The reads that variables have anyway: there are hundreds of them.
+            graph = tf.get_default_graph()
+            values = [tf.constant(names), *map(graph.as_graph_element, ordered)]
             return tf.group(*(group.put(name, o, values) for o in receivers))
         dtypes = [tf.string, *(variable.dtype.base_dtype for variable in ordered)]
         shapes = [tf.TensorShape([None]), *(variable.shape for variable in ordered)]
         taken = group.take(name, sender, dtypes, shapes)
         with on_device(group.device()):
-            sent_names, *values = map(tf.identity, taken)
+            # What is passed on travels once.
+            sent_names, *values = map(tf.identity, taken) if receivers else taken
             is_same = tf.assert_equal(
                 sent_names, tf.constant(names), message=f"worker {root} copies variables of other names: {name}"
             )

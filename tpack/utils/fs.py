@@ -3,7 +3,6 @@
 import importlib
 import os
 import re
-import secrets
 import shutil
 import stat
 import time
@@ -83,7 +82,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[str]:
     """
     path = os.path.abspath(check_local_path("writing a file", "path", path))
     directory, name = os.path.split(path)
-    temporary = os.path.join(directory, f".{name}.{secrets.token_hex(4)}.tmp")
+    temporary = os.path.join(directory, f".{name}.{os.urandom(4).hex()}.tmp")
     try:
         yield temporary
         _bring_to_disk(temporary)
