@@ -1,7 +1,7 @@
 """Operations that TensorFlow has no public function for, and changes of operations that exist."""
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tfv1
@@ -122,31 +122,34 @@ def place_in_task(operations: Iterable[tfv1.Operation], task: str, container: st
         container: for variables, queues and the like, apart from those of other graphs there.
     """
     check_names(private_names.NODE_ATTRIBUTES)
-    operations = list(operations)
-    specs = {device: tfv1.DeviceSpec.from_string(device) for device in {operation.device for operation in operations}}
+    devices = {operation: operation.device for operation in operations}
+    specs = {device: tfv1.DeviceSpec.from_string(device) for device in set(devices.values())}
     here = tfv1.DeviceSpec.from_string(task)
     full = {device: here.make_merged_spec(spec).to_string() for device, spec in specs.items() if spec.job is None}
     # A variable's initial value, which runs beside it, was made before it.
-    elsewhere = {operation.name for operation in operations if operation.device not in full}
+    elsewhere = {operation.name for operation, device in devices.items() if device not in full}
     own = AttrValue(s=container.encode())
-    for operation in operations:
-        if operation.name in elsewhere:
+    for operation, device in devices.items():
+        if device not in full:
             continue
-        if not elsewhere.isdisjoint(_run_beside(operation)):
-            elsewhere.add(operation.name)
+        node = operation.node_def
+        if _runs_beside(operation, node, elsewhere):
+            elsewhere.add(node.name)
             continue
-        operation._set_device(full[operation.device])
-        if "container" in operation.node_def.attr:
+        operation._set_device(full[device])
+        if "container" in node.attr:
             operation._set_attr("container", own)
 
 
-def _run_beside(operation: tfv1.Operation) -> Iterator[str]:
-    """Yield the names of the operations that share a task with another: its colocations and resources."""
-    for group in operation.colocation_groups():
-        yield group.decode().removeprefix("loc:@")
-    for tensor in operation.inputs:
-        if tensor.dtype == tfv1.resource:
-            yield tensor.op.name
+def _runs_beside(operation: tfv1.Operation, node: tfv1.NodeDef, others: set[str]) -> bool:
+    """Tell whether an operation shares a task with one of others, by a colocation or a resource."""
+    groups = node.attr["_class"].list.s if "_class" in node.attr else ()
+    if any(group.decode().removeprefix("loc:@") in others for group in groups):
+        return True
+    # Few have an input from there, and only those are asked for its dtype.
+    if others.isdisjoint(name.partition(":")[0] for name in node.input):
+        return False
+    return any(tensor.dtype == tfv1.resource and tensor.op.name in others for tensor in operation.inputs)
 
 
 def mark_for_compilation(operation: tfv1.Operation, scope: str) -> None:
