@@ -69,7 +69,7 @@ def test_the_script_reports_what_was_published_and_more(scaling, tmp_path, monke
 
 
 def row(design, measured, predicted, workers=8):
-    place = {"workers": workers, "link": "loopback", "rate": None, "model": "layers", "design": design}
+    place = {"workers": workers, "link": "loopback", "measured_link": None, "model": "layers", "design": design}
     return {**place, "measured_secs": measured, "predicted_secs": predicted, "alone_secs": 0.2, "limit": "messages"}
 
 
@@ -93,8 +93,8 @@ def test_gradients_are_ready_when_the_workers_make_them_so(held_out):
 
 def test_links_replace_the_measured_network(held_out):
     network = NetworkSpeed(1e-4, 1e9, 1e-4, 3e-4, 5e-10, 1.5e-10, cores=2)
-    slow = {**row("levels=1", 1.0, 0.0, workers=4), "rate": {"bandwidth": 1.25e7, "delay_secs": 0.01}}
-    fast = {**slow, "rate": None}
+    slow = {**row("levels=1", 1.0, 0.0, workers=4), "measured_link": {"bandwidth": 1.25e7, "latency_secs": 0.01}}
+    fast = {**slow, "measured_link": None}
     assert held_out.predicted(fast, network)["limit"] != "bandwidth"
     found = held_out.predicted(slow, network)
     assert found["limit"] == "bandwidth"
