@@ -12,7 +12,9 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
+import psutil
 import pytest
 
 from tests.helpers import preloaded
@@ -277,6 +279,22 @@ def test_a_job_of_slurm_saves_before_its_time_is_up(slurm, tmp_path, code, rest)
     process.send_signal(signal.SIGUSR1)
     assert process.wait(60) == 0
     assert changes(tmp_path)[1:] == ["scancel --signal=TERM 7.0", *rest]
+
+
+def test_a_cancelled_job_of_slurm_goes_on_until_the_workers_have_ended(slurm, tmp_path):
+    os.mkfifo(tmp_path / "started")
+    process = slurm(75, SRUN_WAITS="1", SRUN_SAYS="srun: error: n2: task 1: Exited with exit code 9")
+    assert (tmp_path / "started").read_text(encoding="utf-8") == "yes\n"
+    # scancel signals all processes of the batch step; srun goes on by itself.
+    while not (found := [child for child in psutil.Process(process.pid).children() if child.name() == "tee"]):
+        assert process.poll() is None
+        time.sleep(0.02)
+    (reader,) = found
+    for each in (process, reader):
+        each.send_signal(signal.SIGTERM)
+    (tmp_path / "told").touch()
+    # What srun said at its end was read.
+    assert process.wait(60) == 9
 
 
 def test_the_script_that_they_start_trains_and_goes_on(tmp_path):

@@ -405,12 +405,12 @@ def cancel(slurm: Slurm) -> Iterator[bool]:
     number = slurm.submit()
     slurm.wait_for_steps(number)
     slurm.call("scancel", number)
-    state, _ = slurm.end(number)
+    state, log = slurm.end(number)
     folder = f"train_log/{number}"
-    # The batch script, and with it the log, may end before the workers.
     saved = sorted(int(path.stem.split("-")[1]) for path in (slurm.directory / folder).glob("model-*.index"))
     slurm.slow.unlink()
-    is_saved = state.startswith("CANCELLED") and max(saved) % 20 != 0
+    is_saved = state.startswith("CANCELLED, exit code 143") and max(saved) % 20 != 0
+    is_saved = is_saved and f"model-{max(saved)}." in log
     yield report("scancel", is_saved, f"{state}; saved at {saved}")
     command = (sys.executable, "training.py", "--logdir", folder, "--epochs", "3", "--steps", "20")
     text = slurm.call("bash", "-c", 'exec "$@" 2>&1', "bash", "srun", "--ntasks=1", "--label", *command)
