@@ -9,7 +9,8 @@ def build():
     b = tf.constant([1.0, 2.0], name="b")
     with tf.name_scope("s"):
         c = tf.add(a, b, name="c")
-        d = tf.multiply(c, 2.0, name="d")
+        # TensorFlow 2.22 gives a number another name than the versions before.
+        d = tf.multiply(c, tf.constant(2.0, name="d/y"), name="d")
         with tf.control_dependencies([b.op]):
             e = tf.identity(d, name="e")
     f = tf.subtract(c, e, name="f")
