@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 
 import psutil
 import pytest
@@ -166,6 +165,7 @@ case $(basename "$0") in
     srun)
         env > environment
         if [ -n "$SRUN_WAITS" ]; then
+            echo waiting >&2
             echo yes > started
             while [ ! -e told ]; do sleep 0.02; done
         fi
@@ -185,12 +185,13 @@ def slurm(tmp_path):
         (tmp_path / name).chmod(0o755)
     started = []
 
-    def start(code, **more):
+    def start(code, stderr=None, **more):
         path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
         inherited = {name: value for name, value in os.environ.items() if name != "PYTHON"}
         environment = {**inherited, "PATH": path, "SLURM_JOB_ID": "7", "SRUN_CODE": str(code), **more}
         command = ["bash", str(FOLDER / "train.sbatch"), "--epochs", "3"]
-        started.append(subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL))
+        streams = {"stdout": subprocess.DEVNULL, "stderr": stderr}
+        started.append(subprocess.Popen(command, cwd=tmp_path, env=environment, **streams))
         return started[-1]
 
     yield start
@@ -283,18 +284,19 @@ def test_a_job_of_slurm_saves_before_its_time_is_up(slurm, tmp_path, code, rest)
 
 def test_a_cancelled_job_of_slurm_goes_on_until_the_workers_have_ended(slurm, tmp_path):
     os.mkfifo(tmp_path / "started")
-    process = slurm(75, SRUN_WAITS="1", SRUN_SAYS="srun: error: n2: task 1: Exited with exit code 9")
-    assert (tmp_path / "started").read_text(encoding="utf-8") == "yes\n"
-    # scancel signals all processes of the batch step; srun goes on by itself.
-    while not (found := [child for child in psutil.Process(process.pid).children() if child.name() == "tee"]):
-        assert process.poll() is None
-        time.sleep(0.02)
-    (reader,) = found
-    for each in (process, reader):
-        each.send_signal(signal.SIGTERM)
-    (tmp_path / "told").touch()
-    # What srun said at its end was read.
-    assert process.wait(60) == 9
+    process = slurm(75, subprocess.PIPE, SRUN_WAITS="1", SRUN_SAYS="srun: error: n2: task 1: Exited with exit code 9")
+    with process.stderr as stream:
+        assert (tmp_path / "started").read_text(encoding="utf-8") == "yes\n"
+        # It has passed through the reader, which runs.
+        assert stream.readline() == b"waiting\n"
+        (reader,) = [child for child in psutil.Process(process.pid).children() if child.name() == "tee"]
+        # scancel signals all processes of the batch step; srun goes on by itself.
+        for each in (process, reader):
+            each.send_signal(signal.SIGTERM)
+        (tmp_path / "told").touch()
+        # What srun said at its end was read.
+        assert process.wait(60) == 9
+        assert stream.read().endswith(b"Exited with exit code 9\n")
 
 
 def test_the_script_that_they_start_trains_and_goes_on(tmp_path):
