@@ -33,15 +33,18 @@ def environment():
     told = {"RAY_TMPDIR": directory, "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
     # What this process sets for its own TensorFlow is not needed, and neither is what Ray says of itself.
     yield {**os.environ, **told, "PYTHONPATH": str(ROOT), "RAY_enable_metrics_collection": "0"}
-    # Ray's own processes look for their parent now and then, so some outlive a program that was killed by seconds.
-    if pids := [process.pid for process in psutil.process_iter() if _is_started_with(process, "RAY_TMPDIR", directory)]:
-        assert_gone(pids)
+    # Ray's services of a program that was killed try for a minute to tell a server that is gone as well.
+    while services := [process for process in psutil.process_iter() if _is_in(process, directory)]:
+        for process in services:
+            process.kill()
+        assert_gone([process.pid for process in services])
     shutil.rmtree(directory)
 
 
-def _is_started_with(process: psutil.Process, name: str, value: str) -> bool:
+def _is_in(process: psutil.Process, directory: str) -> bool:
+    """Whether a process logs into a directory: Ray's services write their titles over their environment."""
     try:
-        return process.environ().get(name) == value
+        return any(file.path.startswith(directory) for file in process.open_files())
     except psutil.Error:  # Somebody else's, or it has ended.
         return False
 
