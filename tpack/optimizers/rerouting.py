@@ -28,8 +28,6 @@ __all__ = ["SAM", "Recompute"]
 
 _MOST_NAMES = 6
 """The most names in a message."""
-_OPTIONS = ("aggregation_method", "colocate_gradients_with_ops")
-"""Arguments of ``compute_gradients`` that ``tf.gradients`` has too."""
 
 
 @check_arguments
@@ -229,7 +227,7 @@ class SAM(ProxyOptimizer):
 
     Raises:
         GraphBuildError: ``opt`` is not a ``tf.compat.v1.train.Optimizer``; on use, the cost needs variables in a loop
-            of TensorFlow 1, or an operation with a gradient of its own.
+            of TensorFlow 1.
         ConfigError: ``rho`` is not above 0.
 
     Example:
@@ -243,30 +241,28 @@ class SAM(ProxyOptimizer):
         super().__init__(opt, "SAM")
         self._rho = check_number(self, "rho", rho, 0, is_low_allowed=False)
 
-    def compute_gradients(
-        self, loss: Any, var_list: Sequence[tf.Variable] | None = None, *args: Any, **kwargs: Any
-    ) -> Grads:
+    def compute_gradients(self, loss: Any, *args: Any, **kwargs: Any) -> Grads:
         """Return the gradients at the moved weights.
 
         Raises:
             GraphBuildError: As for the class.
         """
         loss = loss() if callable(loss) else loss
-        grads = super().compute_gradients(loss, var_list, *args, **kwargs)
-        trained = [variable for gradient, variable in grads if gradient is not None]
+        grads = super().compute_gradients(loss, *args, **kwargs)
+        wanted = [part for gradient, _ in grads if gradient is not None for part in _parts(gradient)]
         with tf.name_scope("SAM"):
             moves = self._moves(grads)
-            reads = _reads_of(trained, loss)
+            reads = _reads_of([variable for gradient, variable in grads if gradient is not None], [loss, *wanted])
             changed = {t.name: _moved(t, moves[name]) for name, tensors in reads.items() for t in tensors}
-        copied = _depending(loss, changed)
-        _check_own_gradients(copied)
-        output = copy_operations(self, "SAM", copied, lambda tensor: changed.get(tensor.name, tensor))(loss)
-        places = list(changed.values())
-        options = {name: value for name, value in kwargs.items() if name in _OPTIONS}
-        found = tf.gradients(output, places, **options)
-        by_place = {name: gradient for name, gradient in zip(changed, found, strict=True) if gradient is not None}
+        # The backward pass is copied too: functions of tf.custom_gradient have the tensors of the forward pass.
+        copied = _needed(_depending(wanted, reads), wanted)
+        copy_of = copy_operations(self, "SAM", copied, lambda tensor: changed.get(tensor.name, tensor))
+
+        def at_moved(tensor: tf.Tensor) -> tf.Tensor:
+            return copy_of(tensor) if tensor.op in copied else changed.get(tensor.name, tensor)
+
         return [
-            (None if gradient is None else _gradient_of(variable, reads[_name(variable)], by_place), variable)
+            (None if gradient is None else _of_parts(gradient, map(at_moved, _parts(gradient))), variable)
             for gradient, variable in grads
         ]
 
@@ -277,27 +273,24 @@ class SAM(ProxyOptimizer):
         return {name: tf.stop_gradient(tf.cast(factor, each.dtype) * each) for name, each in known.items()}
 
 
-def _check_own_gradients(ops: Collection[tf.Operation]) -> None:
-    """Refuse ``tf.custom_gradient``, whose function has the tensors at the weights before the move."""
-    kinds = {op.name: op.node_def.attr["_gradient_op_type"].s for op in ops if "_gradient_op_type" in op.node_def.attr}
-    for name, kind in kinds.items():
-        if kind.startswith(b"CustomGradient"):
-            raise GraphBuildError(
-                f"SAM got the operation {name}, which has a gradient of its own (tf.custom_gradient, tf.nn.swish): "
-                "expected gradients that TensorFlow takes; use x * tf.sigmoid(x) in place of tf.nn.swish(x)"
-            )
+def _parts(gradient: Gradient) -> list[tf.Tensor]:
+    return [gradient.values, gradient.indices] if is_sparse(gradient) else [gradient]
+
+
+def _of_parts(gradient: Gradient, parts: Iterable[tf.Tensor]) -> Gradient:
+    return tf.IndexedSlices(*parts, gradient.dense_shape) if is_sparse(gradient) else next(iter(parts))
 
 
 def _name(variable: tf.Variable | tf.Tensor) -> str:
     return str(variable.name if isinstance(variable, tf.Tensor) else variable.op.name)
 
 
-def _reads_of(variables: Sequence[tf.Variable | tf.Tensor], loss: tf.Tensor) -> dict[str, list[tf.Tensor]]:
-    """Return the tensors of the values of each variable that a cost needs; a tensor that is trained is its own."""
+def _reads_of(variables: Sequence[tf.Variable | tf.Tensor], targets: Sequence[tf.Tensor]) -> dict[str, list[tf.Tensor]]:
+    """Return the tensors of the values of each variable that targets need; a tensor that is trained is its own."""
     reads: dict[str, list[tf.Tensor]] = {
         _name(each): [each] if isinstance(each, tf.Tensor) else [] for each in variables
     }
-    for op in ancestors([loss]):
+    for op in ancestors(targets):
         if op.type in op_kinds.READING_VALUES and op.inputs[0].op.name in reads:
             reads[op.inputs[0].op.name].append(op.outputs[0])
     if unknown := [name for name, tensors in reads.items() if not tensors]:
@@ -327,32 +320,14 @@ def _moved(tensor: tf.Tensor, move: tf.Tensor) -> tf.Tensor:
         return tensor + move
 
 
-def _depending(loss: tf.Tensor, changed: Collection[str]) -> set[tf.Operation]:
-    """Return the operations between some tensors and a cost, without those that draw."""
+def _depending(targets: Sequence[tf.Tensor], reads: Mapping[str, Sequence[tf.Tensor]]) -> set[tf.Operation]:
+    """Return the operations between the values of variables and some targets, without those that draw."""
+    needed, sources = ancestors(targets), {tensor.op for tensors in reads.values() for tensor in tensors}
     found: set[tf.Operation] = set()
-    for op in _in_order(ancestors([loss])):
-        depends = any(tensor.name in changed or tensor.op in found for tensor in op.inputs)
-        if depends and not any(tensor.name in changed for tensor in op.outputs) and not _is_kept(op):
-            found.add(op)
+    waiting = [tensor for tensors in reads.values() for tensor in tensors]
+    while waiting:
+        for op in waiting.pop().consumers():
+            if op in needed and op not in found and op not in sources and not _is_kept(op):
+                found.add(op)
+                waiting.extend(op.outputs)
     return found
-
-
-def _gradient_of(
-    variable: tf.Variable | tf.Tensor, reads: Sequence[tf.Tensor], by_place: Mapping[str, Gradient]
-) -> Gradient:
-    """Return the gradient of a variable from those of its reads."""
-    parts = [_as_of_variable(variable, tensor, by_place[tensor.name]) for tensor in reads if tensor.name in by_place]
-    if not all(is_sparse(part) for part in parts):
-        return tf.add_n([tf.convert_to_tensor(part) for part in parts])
-    values, rows = tf.concat([part.values for part in parts], 0), [tf.cast(part.indices, tf.int64) for part in parts]
-    return tf.IndexedSlices(values, tf.concat(rows, 0), tf.shape(variable, out_type=tf.int64))
-
-
-def _as_of_variable(variable: tf.Variable | tf.Tensor, read: tf.Tensor, gradient: Gradient) -> Gradient:
-    """Return the part of a variable's gradient that is that of some of its rows."""
-    if read.op.type == "ResourceGather":
-        values = tf.reshape(tf.convert_to_tensor(gradient), [-1, *variable.shape.as_list()[1:]])
-        return tf.IndexedSlices(values, tf.reshape(read.op.inputs[1], [-1]))
-    if read.op.type == "ResourceGatherNd":
-        return tf.scatter_nd(read.op.inputs[1], tf.convert_to_tensor(gradient), variable.shape)
-    return gradient
