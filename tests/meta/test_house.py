@@ -309,6 +309,15 @@ def test_a_pending_limit_ends_with_its_goal(monkeypatch):
         check_limit("it", 4)
 
 
+@pytest.mark.parametrize("folder", ["benchmarks", "examples", "tests/integration/scripts"])
+def test_no_script_hides_a_module_of_the_standard_library(folder):
+    """The folder of a script that is run is searched first, also by the modules of the standard library."""
+    of_python_3_14 = {"annotationlib", "compression"}
+    scripts = list((ROOT / folder).rglob("*.py"))
+    assert scripts
+    assert_none(str(path) for path in scripts if path.stem in sys.stdlib_module_names | of_python_3_14)
+
+
 def test_no_module_only_hands_on():
     found = {room.name for room in ROOMS if only_hands_on(room.tree)}
     assert found == HANDS_ON.keys()

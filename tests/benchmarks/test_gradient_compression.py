@@ -27,7 +27,7 @@ def test_choices_are_measured_beside_plain_gradients(tmp_path, cluster_wire):
     out = tmp_path / "out.json"
 
     done = preloaded.run(
-        ROOT / "benchmarks" / "compression.py",
+        ROOT / "benchmarks" / "gradient_compression.py",
         ["--out", out, *arguments, "--links", *links, "--rows", *ROWS],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )

@@ -1,6 +1,6 @@
 """The time of a step and its bytes with each choice of what travels between workers, on links of three kinds.
 
-    python benchmarks/compression.py --out compression.json
+    python benchmarks/gradient_compression.py --out gradient_compression.json
 
 The networks of `cluster.py` are trained by SGD in several processes of this machine, each on one batch of its own, with
 plain gradients and with each choice. The processes are connected by the loopback interface, or by wires of a certain
@@ -17,7 +17,7 @@ import secrets
 import sys
 from pathlib import Path
 
-import compression_worker
+import gradient_compression_worker
 from cluster_models import SIZES
 from cluster_processes import Row
 from cluster_wire import Link, Wire, why_not
@@ -29,7 +29,7 @@ TORCH = ("DDP", "DDP, fp16", "DDP, local SGD of 8")
 
 Its PowerSGD hook is not there: over gloo, the first step with it does not return (PyTorch 2.13).
 """
-ROWS = (*compression_worker.ARGUMENTS, *TORCH)
+ROWS = (*gradient_compression_worker.ARGUMENTS, *TORCH)
 PERIODS = {"accumulate=4": 4, "sync_every_steps=8": 8, "DDP, local SGD of 8": 8}
 """In how many steps something travels."""
 LOOPBACK = "loopback"
@@ -45,9 +45,9 @@ def start_row(row, network, workers, link, options, stack):
     period = PERIODS.get(row, 1)
     steps = -(-(options.steps or STEPS[network]) // period) * period
     wire = Wire(LINKS[link], workers, stack=stack) if LINKS[link] else None
-    script, python = Path(compression_worker.__file__), None
+    script, python = Path(gradient_compression_worker.__file__), None
     if row in TORCH:
-        script, python = script.with_name("compression_torch.py"), options.torch_python
+        script, python = script.with_name("gradient_compression_torch.py"), options.torch_python
     started = Row(script, workers, [row, network, options.shrink, steps, period], stack=stack, python=python, wire=wire)
     started.answers(LIMIT_SECS)
     return started

@@ -1,4 +1,4 @@
-"""One process of `compression.py` with PyTorch: `DistributedDataParallel` over gloo, with one of its own hooks.
+"""One process of `gradient_compression.py` with PyTorch: `DistributedDataParallel` over gloo, with one of its hooks.
 
 It runs in an interpreter that has PyTorch, and needs neither TensorFlow nor tpack. It is started by
 `cluster_processes.Row` with the row, the network, how much smaller it is, the steps of a round, and in how many steps

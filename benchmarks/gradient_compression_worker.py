@@ -1,4 +1,4 @@
-"""One process of `compression.py` with TensorFlow: tpack's trainer of several workers with one choice of what travels.
+"""One process of `gradient_compression.py` with tpack: a trainer of several workers with one choice of what travels.
 
 It is started by `cluster_processes.Row` with the row, the network, how much smaller it is, the steps of a round,
 and in how many steps something travels.
