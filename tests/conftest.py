@@ -59,6 +59,19 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
+    """Refuse a module that turns eager execution off when it is imported: later ones make tensors when they are."""
+    report = yield
+    tensorflow = sys.modules.get("tensorflow")
+    if tensorflow is not None and not tensorflow.executing_eagerly():
+        raise pytest.UsageError(
+            f"{collector.nodeid} turns eager execution off when it is imported: expected names of tpack.tf1, which "
+            "makes a graph at their first use, inside of functions"
+        )
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     """Limit the time of what a test leaves to be done: pytest's own limit ends where the test fails."""
     limit_secs = float(item.config.getini("faulthandler_timeout"))

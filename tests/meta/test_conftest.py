@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tests import conftest
 from tests.helpers.sessions import cpu_session
 
 
@@ -37,3 +38,10 @@ def test_a_test_with_an_address_in_its_name_is_refused(request):
     named = types.SimpleNamespace(nodeid=f"test_that[{object()}]")
     with pytest.raises(pytest.UsageError, match=r"holds an address: test_that\[<object"):
         request.config.hook.pytest_itemcollected(item=named)
+
+
+def test_a_module_that_leaves_a_default_graph_is_refused(graph):
+    collecting = conftest.pytest_make_collect_report(types.SimpleNamespace(nodeid="tests/test_it.py"))
+    next(collecting)
+    with pytest.raises(pytest.UsageError, match=r"tests/test_it.py turns eager execution off"):
+        collecting.send("report")

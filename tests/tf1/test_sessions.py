@@ -55,10 +55,10 @@ SESSIONS = {
     "SessionManager.recover_session": recovered,
     "Supervisor": supervised,
     "ChiefSessionCreator": lambda: tf.train.ChiefSessionCreator().create_session(),
-    "MonitoredSession": tf.train.MonitoredSession,
+    "MonitoredSession": lambda: tf.train.MonitoredSession(),
     "MonitoredSession(ChiefSessionCreator)": created,
-    "SingularMonitoredSession": tf.train.SingularMonitoredSession,
-    "MonitoredTrainingSession": tf.train.MonitoredTrainingSession,
+    "SingularMonitoredSession": lambda: tf.train.SingularMonitoredSession(),
+    "MonitoredTrainingSession": lambda: tf.train.MonitoredTrainingSession(),
 }
 
 
