@@ -147,7 +147,7 @@ def test_a_signal_does_not_interrupt_the_search_for_what_is_left(monkeypatch):
         ended.append(find())
 
     monkeypatch.setattr(launch, "end_all", end_all)
-    monkeypatch.setattr(launch, "adopt_orphans", lambda: None)
+    monkeypatch.setattr(launch, "adopt_orphans", lambda adopts=True: None)
     handlers = [signal.getsignal(signum) for signum in launch.SIGNALS]
     with launch._nothing_survives(Job(["true"], ".", {"TPACK_LAUNCH_ID": "none"})):
         pass
@@ -222,7 +222,7 @@ def jobs(monkeypatch):
             """Return that it made no step."""
 
     monkeypatch.setattr(attempts, "JobRun", NoAttempt)
-    monkeypatch.setattr(launch, "adopt_orphans", lambda: True)
+    monkeypatch.setattr(launch, "adopt_orphans", lambda adopts=True: True)
     return jobs
 
 

@@ -1,5 +1,9 @@
 """horovodrun's arguments as those of tpack launch."""
 
+import os
+import subprocess
+
+import psutil
 import pytest
 
 from tests.helpers.log_lines import captured_log
@@ -59,4 +63,11 @@ def test_the_command_says_what_it_becomes_and_runs_it(tmp_path, capfd, monkeypat
     printed = capfd.readouterr()
     assert "tpack launch -n 2 train.py -np 3" in printed.out + printed.err
     assert "[1] 1 ['-np', '3']" in printed.out
+    # What loses its parent from now on is no child of this process.
+    shell = ["sh", "-c", "sleep 100 >/dev/null & echo $!"]
+    orphan = psutil.Process(int(subprocess.run(shell, stdout=subprocess.PIPE, text=True, check=True).stdout))
+    try:
+        assert orphan.ppid() != os.getpid()
+    finally:
+        orphan.kill()
     assert main(["launch", "--as", "horovodrun", "-np", "2", "--mpi-args=x", "train.py"]) == 2

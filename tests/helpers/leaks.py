@@ -1,12 +1,14 @@
 """What a test may leave behind: nothing. A snapshot of the process before a test, and what is new after it.
 
 Looked at are processes, non-daemon threads, listening sockets and blocks of shared memory, and of all of them only what
-this process made, itself or through processes that it started: other programs on the machine come and go as they like.
+this process made, itself or through processes that it started: other programs on the machine come and go as they like;
+and whether this process adopts others.
 A process is this one's if it descends from it, or if its environment carries this process's marker (one whose parent
 has ended has another parent by now); a block of shared memory is, if its name carries the marker. TensorFlow's own
 threads are no Python threads and are not seen. A process or thread that is about to end is given some time to do so.
 """
 
+import ctypes
 import multiprocessing
 import os
 import socket
@@ -21,6 +23,8 @@ from pathlib import Path
 import psutil
 
 SHARED_MEMORY = Path("/dev/shm")
+# From linux/prctl.h.
+_PR_GET_CHILD_SUBREAPER = 37
 _POLL_SECS = 0.05
 _VARIABLE = "TPACK_TEST_PROCESS"
 
@@ -62,12 +66,14 @@ class Snapshot:
         threads: The non-daemon threads of this process.
         listening: The addresses at which this process listens.
         shared_memory: The names of marked blocks of shared memory.
+        adopts_orphans: Whether this process becomes the parent of descendants whose parent ends.
     """
 
     pids: frozenset[int]
     threads: frozenset[threading.Thread]
     listening: frozenset[tuple[str, int]]
     shared_memory: frozenset[str]
+    adopts_orphans: bool
 
     @classmethod
     def take(cls) -> "Snapshot":
@@ -77,6 +83,7 @@ class Snapshot:
             threads=frozenset(thread for thread in threading.enumerate() if not thread.daemon),
             listening=frozenset() if _tensorflow_listens() else _listening(),
             shared_memory=marked_blocks(),
+            adopts_orphans=_adopts_orphans(),
         )
 
     def leaks(self, *, timeout_secs: float = 5.0) -> list[str]:
@@ -106,6 +113,8 @@ class Snapshot:
             time.sleep(_POLL_SECS)
             new_blocks = new_blocks & marked_blocks()
         found += [f"shared-memory block {name}" for name in new_blocks]
+        if now.adopts_orphans and not self.adopts_orphans:
+            found.append("adoption of processes whose parent ends")
         return sorted(found)
 
 
@@ -129,6 +138,14 @@ def _is_own(process: psutil.Process) -> bool:
         return process.environ().get(_VARIABLE) == os.environ.get(_VARIABLE, new_marker())
     except psutil.AccessDenied:  # Somebody else's.
         return False
+
+
+def _adopts_orphans() -> bool:
+    if not sys.platform.startswith("linux"):
+        return False
+    found = ctypes.c_int()
+    ctypes.CDLL(None).prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(found), 0, 0, 0)
+    return bool(found.value)
 
 
 def _listening() -> frozenset[tuple[str, int]]:

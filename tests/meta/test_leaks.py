@@ -14,6 +14,7 @@ import pytest
 from tests.helpers import leaks
 from tests.helpers.leaks import Snapshot
 from tests.helpers.source import ROOT
+from tpack.cli.launcher.process_tree import adopt_orphans
 
 FORK = multiprocessing.get_context("fork")
 
@@ -103,6 +104,14 @@ def test_a_process_of_another_program_is_no_leak(before):
         assert before.leaks(timeout_secs=0.0) == []
     finally:
         psutil.Process(int(output)).kill()
+
+
+def test_a_process_that_goes_on_adopting_others_is_found(before):
+    assert adopt_orphans()
+    found = before.leaks(timeout_secs=0.0)
+    adopt_orphans(False)
+    assert found == ["adoption of processes whose parent ends"]
+    assert before.leaks() == []
 
 
 def test_shared_memory_of_another_program_is_no_leak(before):

@@ -272,6 +272,7 @@ def _nothing_survives(job: Job) -> Iterator[None]:
             for path in glob.glob(f"{_memory_path(own)}.*"):
                 shutil.rmtree(path, ignore_errors=True)
         finally:
+            adopt_orphans(False)
             for signum, handler in previous.items():
                 signal.signal(signum, handler)
 

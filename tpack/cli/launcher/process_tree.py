@@ -21,11 +21,11 @@ _POLL_SECS = 0.02
 _GIVE_UP_SECS = 10.0
 
 
-def adopt_orphans() -> bool:
-    """Become the parent of descendants whose parent ends; return whether the system can do that."""
+def adopt_orphans(adopts: bool = True) -> bool:
+    """Become the parent of descendants whose parent ends, or no longer; return whether the system can do that."""
     if not sys.platform.startswith("linux"):
         return False
-    return bool(ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+    return bool(ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, int(adopts), 0, 0, 0) == 0)
 
 
 def die_with_parent(parent: int) -> None:
