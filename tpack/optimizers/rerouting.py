@@ -124,7 +124,7 @@ def _recompute(
 
 
 def _needed(inside: Collection[tf.Operation], wanted: Iterable[tf.Tensor]) -> set[tf.Operation]:
-    """Return the operations of a block that compute tensors, without those whose results are kept."""
+    """Return those of some operations that compute tensors, without those whose results are kept."""
     found: set[tf.Operation] = set()
     waiting = [tensor.op for tensor in wanted]
     while waiting:
