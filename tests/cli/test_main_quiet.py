@@ -79,7 +79,9 @@ def test_a_script_runs_without_lines_below_errors(tmp_path):
     environment = {key: value for key, value in os.environ.items() if key != "TF_CPP_MIN_LOG_LEVEL"}
     environment["PYTHONPATH"] = str(ROOT)
     done = subprocess.run([*command, "--a", "b"], env=environment, capture_output=True, text=True, check=False)
-    assert done.stderr == "E0000 00:00:1.2 3 cuda_dnn.cc:52] Could not create cudnn handle\n"
+    # Errors, for TensorFlow 2.16, when it is imported.
+    errors = [line for line in done.stderr.splitlines() if "Unable to register cu" not in line]
+    assert errors == ["E0000 00:00:1.2 3 cuda_dnn.cc:52] Could not create cudnn handle"]
     assert (done.stdout, done.returncode) == ("['--a', 'b'] __main__ True\n", 3)
     done = subprocess.run([*command, "--fail"], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1

@@ -1,5 +1,6 @@
 """All optimizers of the package: their formulas in numpy, those of Keras, K towers as one, copies and checkpoints."""
 
+import inspect
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -219,6 +220,8 @@ KERAS = {
 
 @pytest.mark.parametrize("name", KERAS)
 def test_steps_are_those_of_keras(name):
+    if name == "muon" and "adam_weight_decay" not in inspect.signature(keras.optimizers.Muon).parameters:
+        pytest.skip("Muon of this Keras is another one: test_steps_are_those_of_the_formula holds ours")
     ours, theirs = KERAS[name]
     optimizer = theirs()
     # Those of Keras whose steps are scaled in Python take no others.
