@@ -11,7 +11,9 @@ from tpack.graph_builder.model_desc import ModelDesc
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.input_source.tensors import TensorInput
 from tpack.models import BatchNorm, Conv2D, Dropout, FullyConnected, GlobalAvgPooling
+from tpack.optimizers.guards import SpikeGuard
 from tpack.optimizers.rerouting import SAM, Recompute
+from tpack.optimizers.unfreezing import Unfreeze
 from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config
 from tpack.train.single_cost import BuilderTrainer
@@ -238,6 +240,17 @@ def test_statistics_and_costs_are_those_of_the_weights_themselves(log_dir):
     assert found[0][1] == found[1][1]
     for name, value in found[0][0].items():
         np.testing.assert_array_equal(found[1][0][name], value, err_msg=name)
+
+
+def test_it_goes_inside_of_what_holds_gradients_back(log_dir):
+    frozen, _ = trained(lambda opt: Unfreeze(SAM(opt, 0.2), {0: "fc", 1: ".*"}), SimpleTrainer)
+    guarded, _ = trained(lambda opt: SpikeGuard(SAM(opt, 0.2)), SimpleTrainer)
+    assert np.all(frozen["group/block1/conv1/W/Momentum"] == 0)
+    assert np.any(frozen["fc/W/Momentum"] != 0)
+    assert np.any(guarded["group/block1/conv1/W/Momentum"] != 0)
+    for wrong in (lambda opt: SAM(Unfreeze(opt, {0: "fc", 1: ".*"})), lambda opt: SAM(SpikeGuard(opt))):
+        with pytest.raises(GraphBuildError, match="SAM got "):
+            trained(wrong, SimpleTrainer)
 
 
 def test_a_length_that_is_not_positive_is_an_error():

@@ -227,7 +227,7 @@ class SAM(ProxyOptimizer):
 
     Raises:
         GraphBuildError: ``opt`` is not a ``tf.compat.v1.train.Optimizer``; on use, the cost needs variables in a loop
-            of TensorFlow 1.
+            of TensorFlow 1, or ``opt`` holds gradients back: `Unfreeze` and `SpikeGuard` go around this one.
         ConfigError: ``rho`` is not above 0.
 
     Example:
